@@ -1,0 +1,1 @@
+"""How posts come in: live updates and exports, cut into passages, written to the archive and the indexes."""

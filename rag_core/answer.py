@@ -1,0 +1,41 @@
+"""The map: a question goes in, a cited answer comes out."""
+
+from __future__ import annotations
+
+from rag_core.cite import cite
+from rag_core.doors.archive import channels
+from rag_core.rag import Rag
+from rag_core.recipes.direct import direct
+from rag_core.stage import Run
+from rag_core.types import Answer, Draft, Evidence, Passage, Question
+
+__all__ = ["answer"]
+
+MOST_NEAREST = 3  # posts offered with a refusal
+
+
+async def answer(question: Question, rag: Rag) -> Answer:
+    """Answer from what this asker may read, or refuse. Raises RagError when that cannot be known."""
+    run = Run(rag.settings.budgets, "direct")
+    try:
+        draft, evidence = await direct(question, rag, run)
+        sentences = await run.require("cite", cite(draft, question.viewer, rag))
+        known = await channels.known(rag.archive)
+        return Answer(
+            sentences=sentences,
+            confidence=draft.covered,
+            recipe=run.recipe,
+            shortfalls=tuple(run.shortfalls),
+            trace_id=run.trace_id,
+            nearest=_nearest(draft, evidence),
+            channels={chat: channel for chat, channel in known.items() if chat in question.viewer.channels},
+            copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
+        )
+    finally:
+        rag.traced(run)
+
+
+def _nearest(draft: Draft, evidence: Evidence) -> tuple[Passage, ...]:
+    if draft.sentences:
+        return ()
+    return tuple(source.passage for source in evidence.sources[:MOST_NEAREST])

@@ -1,0 +1,75 @@
+"""A question as the posts are held against it: its terms, what each is worth, what would be kin to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rag_core.analysis import stem, terms
+from rag_core.wants import Want, wanted
+
+__all__ = ["Asked", "Weigh", "kinship"]
+
+Weigh = Callable[[str], float]  # a term -> how telling it is, above 0
+
+
+def kinship(term: str, others: Iterable[str]) -> float:
+    """How much of a stem is shared with the nearest of the others, 0..1: "учител" and "учительниц" are kin."""
+    best = 0.0
+    for other in others:
+        if other[0] != term[0]:
+            continue
+        same, most = 0, max(len(term), len(other))
+        for a, b in zip(term, other, strict=False):
+            if a != b:
+                break
+            same += 1
+        if same >= 4 and same >= 0.6 * most:  # four letters: fewer is chance
+            best = max(best, same / most)
+    return best
+
+
+# Words that say what kind of thing is asked for, not what it is about: posts seldom repeat them.
+_ASKING = frozenset(
+    stem(word)
+    for word in (
+        "назвать называется называется называют называлась называли название имя зовут звали тип вид род часть число "
+        "количество  процент способ образ причина цель роль место человек люди лицо событие случилось случиться "
+        "произошло происходит  происходить стало стал стать стали привело привести означает означать считается "
+        "считать известен известный известна известно  известны используется использовать используют применяется "
+        "составляет составлять занимает находится находиться находился  расположен расположена относится относиться "
+        "говорится сказать говорить начать начали начало сделать сделал делать  является служит имеет иметь имел дать "
+        "дал результат пример термин слово фамилия город страна год день время  name call called type kind sort part "
+        "number amount percentage way reason cause purpose role place person people  event happen happened occur "
+        "become became led lead result mean means consider considered known use used make made  locate located refer "
+        "referred say said begin began start give gave example term word title year day time city country  group "
+        "thing many several main"
+    ).split()
+)
+_ASKING_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as the extractor sees it: its terms with their shares of the whole weight, adding up to 1."""
+
+    text: str
+    order: tuple[str, ...]
+    share: dict[str, float]
+    want: Want
+
+    @classmethod
+    def of(cls, text: str, weigh: Weigh) -> Asked:
+        """From the words of the question and the weights of the index."""
+        order = tuple(terms(text))
+        weights = {t: weigh(t) * (_ASKING_SHARE if t in _ASKING else 1.0) for t in dict.fromkeys(order)}
+        total = sum(weights.values()) or 1.0
+        return cls(text, order, {term: weight / total for term, weight in weights.items()}, wanted(text))
+
+    def met(self, found: frozenset[str]) -> float:
+        """The share of the question's weight whose terms are found."""
+        return sum(share for term, share in self.share.items() if term in found)
+
+    def kin(self, found: frozenset[str]) -> float:
+        """The share met by kindred words only."""
+        return sum(s * kinship(t, found) for t, s in self.share.items() if t not in found)

@@ -1,0 +1,34 @@
+"""The last look before anything is shown: every quote must stand in its post, word for word, now."""
+
+from __future__ import annotations
+
+from rag_core.doors.archive import posts
+from rag_core.rag import Rag
+from rag_core.types import Citation, Draft, Post, PostKey, Sentence, Viewer
+
+__all__ = ["cite"]
+
+
+async def cite(draft: Draft, viewer: Viewer, rag: Rag) -> tuple[Sentence, ...]:
+    """The sentences that still stand, with their standing citations. Raises ArchiveUnavailable.
+
+    A post may have been edited or deleted, or a channel closed to this asker, while the answer was written.
+    """
+    keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    stored = await posts.get(rag.archive, keys)
+    kept = []
+    for sentence in draft.sentences:
+        standing = tuple(c for c in sentence.citations if _stands(c, stored, viewer))
+        if standing:
+            kept.append(Sentence(sentence.text, standing, sentence.support))
+    return tuple(kept)
+
+
+def _stands(citation: Citation, stored: dict[PostKey, Post], viewer: Viewer) -> bool:
+    post = stored.get(citation.post)
+    return (
+        post is not None
+        and citation.post.chat_id in viewer.channels
+        and bool(citation.quote)
+        and post.text[citation.start : citation.end] == citation.quote
+    )

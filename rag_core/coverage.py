@@ -1,0 +1,72 @@
+"""How well the evidence meets the question: the reason to answer, or to refuse.
+
+A few plain features of the question and the post that would answer it go through a logistic function.
+Its weights were fitted once on questions whose answer is in the posts and questions whose answer is
+not (XQuAD with whole articles taken out, alone and among Russian news; RuBQ over the news); the bar
+that the result must pass is calibrated (`citegram eval calibrate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rag_core.analysis import terms
+from rag_core.asked import Asked, Weigh, kinship
+from rag_core.extract import Candidate
+from rag_core.wants import names_in
+
+__all__ = ["Coverage", "coverage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The features.
+
+    strength: the post's BM25 score over the weight of all the question's terms
+    kin: share of the question's weight that only kindred words meet, 0..1
+    names: share of the question's names that stand in the post, 0..1; 0.5 where it has none
+    count: share of the question's terms that stand in the post, kindred words in part, 0..1
+    length: logarithm of the number of the question's terms; chance meets a share of few terms more easily
+    known: share of the question's weight that any post meets; what others say and this post does not speaks against it
+    """
+
+    strength: float = 0.0
+    kin: float = 0.0
+    names: float = 0.0
+    count: float = 0.0
+    length: float = 0.0
+    known: float = 0.0
+
+    @property
+    def likely(self) -> float:
+        """How likely the post answers the question, 0..1; the intercept is such that 0.5 is the project's bar."""
+        z = (
+            -11.2
+            + 10.9 * self.strength
+            + 10.9 * self.kin
+            + 2.8 * self.names
+            + 2.7 * self.count
+            + 3.0 * self.length
+            - 2.5 * self.known
+        )
+        return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
+
+
+def coverage(asked: Asked, best: Candidate | None, weigh: Weigh, known: Callable[[str], bool]) -> Coverage:
+    """Measure a question against the post that the best piece stands in."""
+    if best is None or not asked.share:
+        return Coverage()
+    passage = best.source.passage
+    there = frozenset(terms(f"{passage.header}\n{passage.text}"))
+    near = {term: 1.0 if term in there else kinship(term, there) for term in asked.share}
+    names = names_in(asked.text) & asked.share.keys()
+    return Coverage(
+        strength=best.source.score / sum(map(weigh, asked.share)),
+        kin=asked.kin(there),
+        names=sum(near[name] for name in names) / len(names) if names else 0.5,
+        count=sum(near.values()) / len(near),
+        length=math.log(len(asked.share)),
+        known=sum(share for term, share in asked.share.items() if known(term)),
+    )

@@ -1,0 +1,1 @@
+"""Doors: each file here is the only one that touches its outside thing."""

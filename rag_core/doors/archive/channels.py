@@ -1,0 +1,81 @@
+"""Channels: what they are called, who may read them, and the groups they are bound to."""
+
+from __future__ import annotations
+
+import aiosqlite
+
+from rag_core.doors.archive.connection import Archive
+from rag_core.doors.archive.rows import now
+from rag_core.types import Channel, Visibility
+
+__all__ = ["bind", "bound", "known", "put", "put_in", "set_state", "set_visibility", "unbind"]
+
+
+async def put(archive: Archive, channel: Channel) -> None:
+    """Make a channel known, or its new title, username and kind; who may read it changes only by itself."""
+    async with archive.writing() as connection:
+        await put_in(connection, channel)
+
+
+async def put_in(connection: aiosqlite.Connection, channel: Channel) -> None:
+    """`put` inside the caller's transaction."""
+    await connection.execute(
+        "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET "
+        "title = excluded.title, username = excluded.username, kind = excluded.kind",
+        (
+            channel.chat_id,
+            channel.title,
+            channel.username,
+            channel.kind,
+            channel.visibility.value,
+            channel.state,
+            now(),
+        ),
+    )
+
+
+async def set_visibility(archive: Archive, chat_id: int, visibility: Visibility) -> None:
+    """Say who may read a known channel."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE channels SET visibility = ? WHERE chat_id = ?", (visibility.value, chat_id))
+
+
+async def set_state(archive: Archive, chat_id: int, state: str) -> None:
+    """Say whether a known channel is read: "active", "pending" (waits for approval) or "paused"."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE channels SET state = ? WHERE chat_id = ?", (state, chat_id))
+
+
+async def known(archive: Archive) -> dict[int, Channel]:
+    """chat_id -> channel, all of them."""
+    rows = await archive.rows("SELECT chat_id, title, username, kind, visibility, state FROM channels ORDER BY chat_id")
+    return {
+        row["chat_id"]: Channel(
+            row["chat_id"],
+            row["title"],
+            row["username"],
+            row["kind"],
+            Visibility(row["visibility"]),
+            row["state"],
+        )
+        for row in rows
+    }
+
+
+async def bind(archive: Archive, group_id: int, chat_id: int) -> None:
+    """Let a group see a known channel."""
+    async with archive.writing() as connection:
+        await connection.execute("INSERT OR IGNORE INTO bindings VALUES (?, ?)", (group_id, chat_id))
+
+
+async def unbind(archive: Archive, group_id: int, chat_id: int) -> None:
+    """Let a group no longer see a channel."""
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
+
+
+async def bound(archive: Archive, group_id: int) -> frozenset[int]:
+    """The channels a group may see."""
+    rows = await archive.rows("SELECT chat_id FROM bindings WHERE group_id = ?", (group_id,))
+    return frozenset(row[0] for row in rows)

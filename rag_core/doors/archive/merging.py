@@ -1,0 +1,183 @@
+"""What becomes of posts that arrive: new, a new version, or nothing new. Pure: rows in, rows out.
+
+A version is made when the text changed; white space at its ends, entities, views and reactions are no
+change. The newest version has the greatest (stamp, update id): one that arrives late never replaces it
+and is kept among the older ones. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from rag_core.doors.archive.rows import entities_json, fingerprint, post_values, seconds
+from rag_core.types import Origin, Post, PostKey
+
+__all__ = ["Pile", "Shelf", "Tally"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many posts were new, edited, the same, left out, deleted."""
+
+    new: int = 0
+    edited: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.new + other.new,
+            self.edited + other.edited,
+            self.unchanged + other.unchanged,
+            self.skipped + other.skipped,
+            self.deleted + other.deleted,
+        )
+
+
+@dataclass(slots=True)
+class Shelf:
+    """One stored post while arrivals are worked in.
+
+    `older` are the fingerprints of its earlier texts; `touched` asks for its row to be written,
+    `moved` for a new sequence number as well, so that the indexes look at it again.
+    """
+
+    post: Post
+    stamp: int
+    update_id: int
+    seq: int = 0
+    living: bool = True
+    older: set[bytes] = field(default_factory=set)
+    touched: bool = False
+    moved: bool = False
+
+
+class Pile:
+    """The stored posts a batch touches; arrivals are worked in one after another, then written at once."""
+
+    def __init__(self, shelves: Iterable[Shelf]) -> None:
+        self._shelves: dict[PostKey, Shelf] = {shelf.post.key: shelf for shelf in shelves}
+        self._versions: list[tuple[object, ...]] = []
+
+    def differing(self, posts: Iterable[Post]) -> set[PostKey]:
+        """Keys whose stored text differs from an arriving one: only theirs need `remember`."""
+        stored = self._shelves
+        return {p.key for p in posts if p.key in stored and not _same(p, stored[p.key].post)}
+
+    def remember(self, key: PostKey, older: bytes) -> None:
+        """Say that a stored post had a text with this fingerprint before."""
+        self._shelves[key].older.add(older)
+
+    def arrive(self, post: Post, update_id: int) -> Tally:
+        """Work in one post."""
+        stamp = seconds(post.stamp)
+        shelf = self._shelves.get(post.key)
+        if shelf is None:
+            self._shelves[post.key] = Shelf(replace(post, version=1), stamp, update_id, moved=True)
+            return Tally(new=1)
+        replaced = self._work_in(shelf, post, (stamp, update_id))
+        if not shelf.living:
+            shelf.living = shelf.moved = True
+            return Tally(new=1)
+        return Tally(edited=1) if replaced else Tally(unchanged=1)
+
+    def _work_in(self, shelf: Shelf, post: Post, arrived: tuple[int, int]) -> bool:
+        current = (shelf.stamp, shelf.update_id)
+        if _same(post, shelf.post):
+            if arrived >= current:
+                self._refresh(shelf, post, arrived)
+            return False
+        # A file that holds two texts of one id with one time would otherwise edit to and fro at every import.
+        known = fingerprint(post.text) in shelf.older
+        if arrived > current or (arrived == current and not known):
+            self._put_away(shelf, shelf.post, current)
+            shelf.post = replace(_enriched(shelf.post, post), version=shelf.post.version)
+            shelf.stamp, shelf.update_id = arrived
+            shelf.moved = True
+            return True
+        if not known:
+            self._put_away(shelf, post, arrived)
+        return False
+
+    def _refresh(self, shelf: Shelf, post: Post, arrived: tuple[int, int]) -> None:
+        """The same text again: learn what else it says, without a new version."""
+        stored = shelf.post
+        # Offsets of entities fit the very text they came with.
+        exact = post if post.text == stored.text else stored
+        learnt = replace(
+            _enriched(stored, post),
+            date=stored.date,
+            edited=stored.edited,
+            text=stored.text,
+            entities=exact.entities,
+            links=exact.links,
+            version=stored.version,
+        )
+        shelf.touched |= learnt != stored or arrived != (shelf.stamp, shelf.update_id)
+        shelf.moved |= _header(learnt) != _header(stored)
+        shelf.post = learnt
+        shelf.stamp, shelf.update_id = arrived
+
+    def _put_away(self, shelf: Shelf, post: Post, arrived: tuple[int, int]) -> None:
+        mark = fingerprint(post.text)
+        self._versions.append((*post.key, *arrived, mark, post.text, entities_json(post.entities)))
+        shelf.older.add(mark)
+        shelf.post = replace(shelf.post, version=shelf.post.version + 1)
+        shelf.touched = True
+
+    def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
+        """The last number given out after `seq`, and the rows of `posts` to write.
+
+        A row: the values of `POST_COLUMNS`, then seq, stamp, update id, fingerprint.
+        """
+        rows = []
+        for shelf in self._shelves.values():
+            if shelf.moved:
+                seq += 1
+                shelf.seq = seq
+            if shelf.moved or shelf.touched:
+                mark = fingerprint(shelf.post.text)
+                rows.append((*post_values(shelf.post), shelf.seq, shelf.stamp, shelf.update_id, mark))
+        return seq, rows
+
+    def versions(self) -> list[tuple[object, ...]]:
+        """The rows of `post_versions` to write."""
+        return self._versions
+
+    def latest(self) -> dict[int, int]:
+        """chat_id -> greatest message id touched."""
+        found: dict[int, int] = {}
+        for chat_id, message_id in self._shelves:
+            found[chat_id] = max(message_id, found.get(chat_id, message_id))
+        return found
+
+
+def _same(one: Post, other: Post) -> bool:
+    return one.text == other.text or one.text.strip() == other.text.strip()
+
+
+def _header(post: Post) -> tuple[object, ...]:
+    """What is searched for beside the text."""
+    return (post.media and post.media.file_name, post.origin and post.origin.name, post.reply_to)
+
+
+def _enriched(stored: Post, post: Post) -> Post:
+    """The arriving post, with what only the stored one knows: an export knows less than a live message."""
+    return replace(
+        post,
+        author=post.author or stored.author,
+        media=post.media or stored.media,
+        origin=_fuller(stored.origin, post.origin),
+        reply_to=post.reply_to or stored.reply_to,
+        album=stored.album or post.album,
+        views=post.views if post.views is not None else stored.views,
+    )
+
+
+def _fuller(stored: Origin | None, arrived: Origin | None) -> Origin | None:
+    if stored is None or arrived is None:
+        return stored or arrived
+    known = [sum(x is not None for x in (o.chat_id, o.message_id, o.date)) for o in (stored, arrived)]
+    return stored if known[0] > known[1] else arrived

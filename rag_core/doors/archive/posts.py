@@ -1,0 +1,190 @@
+"""Posts in the archive: kept in versions, never lost, deleted only by tombstone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import aiosqlite
+
+from rag_core.doors.archive.connection import Archive
+from rag_core.doors.archive.merging import Pile, Shelf, Tally
+from rag_core.doors.archive.rows import POST_COLUMNS, keys_json, now, post_from
+from rag_core.types import Post, PostKey
+
+__all__ = [
+    "Change",
+    "Tally",
+    "changes",
+    "count",
+    "erase",
+    "get",
+    "ids",
+    "keep",
+    "keep_each",
+    "keep_in",
+    "last_seq",
+    "missing",
+    "parents",
+]
+
+# Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
+_SLICE = 500
+
+_COLUMNS = (*POST_COLUMNS, "seq", "stamp", "update_id", "text_hash", "source")
+_RENEWED = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[2:])
+_UPSERT = (  # names of columns, no values
+    f"INSERT INTO posts ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
+    f"ON CONFLICT (chat_id, message_id) DO UPDATE SET {_RENEWED}, "
+    "deleted_at = NULL, deleted_how = NULL, suspected = 0"
+)
+# CROSS JOIN keeps SQLite's order: the few keys outside, the big table by its primary key inside.
+_BY_KEY = (
+    "FROM json_each(?) AS k CROSS JOIN {table} AS t "
+    "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
+)
+_POSTS_BY_KEY = _BY_KEY.format(table="posts")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A post an index has not seen in this state; `post` is None where it is gone."""
+
+    seq: int
+    key: PostKey
+    post: Post | None
+
+
+async def keep(archive: Archive, posts: Sequence[Post], *, source: str, update_id: int = 0) -> Tally:
+    """Keep posts, slice by slice; keeping them again changes nothing. `source` is "live" or "import"."""
+    tally, rest = Tally(), iter(posts)
+    while batch := list(islice(rest, _SLICE)):
+        async with archive.writing() as connection:
+            tally += await keep_in(connection, batch, source=source, update_id=update_id)
+    return tally
+
+
+async def keep_in(connection: aiosqlite.Connection, posts: Sequence[Post], *, source: str, update_id: int = 0) -> Tally:
+    """Keep posts inside the caller's transaction."""
+    return await keep_each(connection, [(post, update_id) for post in posts], source=source)
+
+
+async def keep_each(connection: aiosqlite.Connection, arrivals: Sequence[tuple[Post, int]], *, source: str) -> Tally:
+    """Keep posts that came with an update id each, in the caller's transaction; in any order, repeats too."""
+    posts = [post for post, _ in arrivals]
+    pile = await _stored(connection, posts)
+    tally = sum((pile.arrive(post, update_id) for post, update_id in arrivals), Tally())
+    ((before,),) = await connection.execute_fetchall("SELECT value FROM sequence")
+    seq, rows = pile.rows(before)
+    await connection.executemany(_UPSERT, [(*row, source) for row in rows])
+    await connection.executemany(
+        "INSERT OR IGNORE INTO post_versions "
+        "(chat_id, message_id, stamp, update_id, text_hash, text, entities) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        pile.versions(),
+    )
+    await connection.execute("UPDATE sequence SET value = ?", (seq,))
+    await connection.executemany(
+        "UPDATE channels SET last_message_id = max(coalesce(last_message_id, 0), ?) WHERE chat_id = ?",
+        [(message_id, chat_id) for chat_id, message_id in pile.latest().items()],
+    )
+    return tally
+
+
+async def _stored(connection: aiosqlite.Connection, posts: Sequence[Post]) -> Pile:
+    keys = keys_json(post.key for post in posts)
+    rows = await connection.execute_fetchall(f"SELECT t.* {_POSTS_BY_KEY}", (keys,))
+    pile = Pile(
+        Shelf(post_from(row), row["stamp"], row["update_id"], row["seq"], living=row["deleted_at"] is None)
+        for row in rows
+    )
+    if differing := pile.differing(posts):
+        by_key = _BY_KEY.format(table="post_versions")
+        sql = f"SELECT t.chat_id, t.message_id, t.text_hash {by_key}"
+        for chat_id, message_id, mark in await connection.execute_fetchall(sql, (keys_json(differing),)):
+            pile.remember(PostKey(chat_id, message_id), mark)
+    return pile
+
+
+async def erase(archive: Archive, keys: Iterable[PostKey], *, how: str) -> int:
+    """Put tombstones: texts stay in the archive, but nobody finds them. Returns how many were living."""
+    erased, rest = 0, iter(dict.fromkeys(keys))
+    while batch := list(islice(rest, _SLICE)):
+        async with archive.writing() as connection:
+            erased += await _erase_in(connection, batch, how)
+    return erased
+
+
+async def _erase_in(connection: aiosqlite.Connection, keys: Sequence[PostKey], how: str) -> int:
+    sql = f"SELECT t.chat_id, t.message_id {_POSTS_BY_KEY} WHERE t.deleted_at IS NULL"
+    living = list(await connection.execute_fetchall(sql, (keys_json(keys),)))
+    ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
+    moment = now()
+    await connection.executemany(
+        "UPDATE posts SET deleted_at = ?, deleted_how = ?, seq = ? WHERE chat_id = ? AND message_id = ?",
+        [(moment, how, seq + n, *key) for n, key in enumerate(living, 1)],
+    )
+    await connection.execute("UPDATE sequence SET value = ?", (seq + len(living),))
+    return len(living)
+
+
+async def get(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
+    """The living posts among the keys."""
+    rows = await archive.rows(f"SELECT t.* {_POSTS_BY_KEY} WHERE t.deleted_at IS NULL", (keys_json(keys),))
+    found = map(post_from, rows)
+    return {post.key: post for post in found}
+
+
+async def parents(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
+    """Key of a post that replies -> text of the post it replies to, where that one is known and living."""
+    rows = await archive.rows(
+        f"SELECT t.chat_id, t.message_id, p.text {_POSTS_BY_KEY} "
+        "JOIN posts AS p ON p.chat_id = t.chat_id AND p.message_id = t.reply_to WHERE p.deleted_at IS NULL",
+        (keys_json(keys),),
+    )
+    return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
+
+
+async def changes(archive: Archive, after: int, limit: int = 1000) -> list[Change]:
+    """What changed after the sequence number `after`: each post once, as it is now, oldest change first."""
+    rows = await archive.rows("SELECT * FROM posts WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
+    return [
+        Change(
+            row["seq"],
+            PostKey(row["chat_id"], row["message_id"]),
+            post_from(row) if row["deleted_at"] is None else None,
+        )
+        for row in rows
+    ]
+
+
+async def last_seq(archive: Archive) -> int:
+    """The sequence number of the latest change; 0 in an empty archive."""
+    ((value,),) = await archive.rows("SELECT value FROM sequence")
+    return int(value)
+
+
+async def ids(archive: Archive, chat_id: int) -> set[int]:
+    """The message ids of a channel's living posts."""
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL"
+    return {row[0] for row in await archive.rows(sql, (chat_id,))}
+
+
+async def missing(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
+    """Living posts between the least and the greatest of the ids `present` that are not among them, by id."""
+    sql = (
+        "WITH present AS MATERIALIZED (SELECT value FROM json_each(?)) "
+        "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL "
+        "AND message_id BETWEEN (SELECT min(value) FROM present) AND (SELECT max(value) FROM present) "
+        "AND message_id NOT IN (SELECT value FROM present) ORDER BY message_id"
+    )
+    rows = await archive.rows(sql, (json.dumps(list(present)), chat_id))
+    return [PostKey(chat_id, row[0]) for row in rows]
+
+
+async def count(archive: Archive, chat_id: int | None = None) -> int:
+    """How many living posts there are, in one channel or in all."""
+    sql = "SELECT count(*) FROM posts WHERE deleted_at IS NULL AND (?1 IS NULL OR chat_id = ?1)"
+    ((number,),) = await archive.rows(sql, (chat_id,))
+    return int(number)

@@ -1,0 +1,106 @@
+"""The tables, as an ordered row of migrations; `PRAGMA user_version` counts those a database has had.
+
+Times are Unix seconds, lists and objects are JSON text. A post's row is its current version; what it
+said before is in `post_versions`. `posts.seq` comes from one growing counter, so that an index knows
+from a single number what it has not seen: every new, edited, deleted or revived post gets the next one.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MIGRATIONS"]
+
+_POSTS = (
+    "CREATE TABLE sequence (value INTEGER NOT NULL)",
+    "INSERT INTO sequence VALUES (0)",
+    """CREATE TABLE channels (
+        chat_id INTEGER PRIMARY KEY,
+        title TEXT NOT NULL,
+        username TEXT,
+        kind TEXT NOT NULL,
+        visibility TEXT NOT NULL CHECK (visibility IN ('public', 'members', 'admins')),
+        state TEXT NOT NULL,
+        linked_chat_id INTEGER,
+        last_message_id INTEGER,
+        added_at INTEGER NOT NULL
+    )""",
+    """CREATE TABLE posts (
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        date INTEGER NOT NULL,
+        edited INTEGER,
+        stamp INTEGER NOT NULL,
+        update_id INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        text_hash BLOB NOT NULL,
+        author TEXT,
+        entities TEXT NOT NULL,
+        links TEXT NOT NULL,
+        media_kind TEXT,
+        media_file_name TEXT,
+        media_mime TEXT,
+        origin TEXT,
+        reply_to INTEGER,
+        album TEXT,
+        views INTEGER,
+        source TEXT NOT NULL,
+        deleted_at INTEGER,
+        deleted_how TEXT,
+        suspected INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (chat_id, message_id)
+    )""",
+    "CREATE UNIQUE INDEX posts_seq ON posts (seq)",
+    """CREATE TABLE post_versions (
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        stamp INTEGER NOT NULL,
+        update_id INTEGER NOT NULL,
+        text_hash BLOB NOT NULL,
+        text TEXT NOT NULL,
+        entities TEXT NOT NULL,
+        PRIMARY KEY (chat_id, message_id, stamp, update_id, text_hash),
+        FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
+    )""",
+    """CREATE TABLE bindings (
+        group_id INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL REFERENCES channels ON DELETE CASCADE,
+        PRIMARY KEY (group_id, chat_id)
+    )""",
+)
+
+_TRAFFIC = (
+    """CREATE TABLE updates (
+        bot_id INTEGER NOT NULL,
+        update_id INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        raw TEXT,
+        state TEXT NOT NULL CHECK (state IN ('pending', 'done', 'poison')),
+        error TEXT,
+        received_at INTEGER NOT NULL,
+        claimed_at INTEGER,
+        PRIMARY KEY (bot_id, update_id)
+    )""",
+    "CREATE INDEX updates_state ON updates (state, kind)",
+    """CREATE TABLE questions (
+        id INTEGER PRIMARY KEY,
+        bot_id INTEGER NOT NULL,
+        update_id INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        thread INTEGER,
+        user_id INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        lang TEXT NOT NULL,
+        asked_at INTEGER NOT NULL,
+        private INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'answered', 'failed')),
+        attempts INTEGER NOT NULL DEFAULT 0,
+        answer TEXT,
+        finished_at INTEGER,
+        UNIQUE (bot_id, update_id)
+    )""",
+    "CREATE INDEX questions_state ON questions (state, id)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC),)

@@ -1,0 +1,128 @@
+"""The inbox: raw updates, kept before Telegram is told that they arrived.
+
+An update is pending, then done (its raw text is dropped, its number stays for a while so that a repeat
+is noticed) or poison (kept as it came, with what was wrong with it).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aiosqlite
+
+from rag_core.doors.archive.connection import Archive
+from rag_core.doors.archive.rows import now
+
+__all__ = [
+    "claim",
+    "counts",
+    "forget_old",
+    "keep_batch",
+    "pending_posts",
+    "quarantine",
+    "seen",
+    "settle_in",
+    "unclaimed",
+]
+
+# Telegram redelivers an update for at most 24 h; twice that is safe.
+_KEPT_S = 48 * 3600
+
+_POSTS = "kind IN ('channel_post', 'edited_channel_post')"
+
+
+async def keep_batch(archive: Archive, bot_id: int, raws: Sequence[Mapping[str, Any]]) -> None:
+    """Keep a whole batch in one transaction; an update that is there already stays as it is."""
+    moment = now()
+    rows = [
+        # ASCII: half a surrogate pair, which JSON can hold and UTF-8 cannot, survives.
+        (bot_id, raw["update_id"], _kind(raw), json.dumps(raw, separators=(",", ":")), moment)
+        for raw in raws
+    ]
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, received_at) "
+            "VALUES (?, ?, ?, ?, 'pending', ?)",
+            rows,
+        )
+
+
+def _kind(raw: Mapping[str, Any]) -> str:
+    return next((key for key in raw if key != "update_id"), "")
+
+
+async def quarantine(archive: Archive, bot_id: int, update_id: int, error: str) -> None:
+    """Mark a kept update as poison."""
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ?",
+            (error, bot_id, update_id),
+        )
+
+
+async def pending_posts(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
+    """(bot id, update id, raw update) of posts and edits not worked in yet, oldest first."""
+    return await _pending(archive, _POSTS, limit)
+
+
+async def unclaimed(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
+    """The same of all other updates that nobody claimed: what a crash left unhandled."""
+    return await _pending(archive, f"NOT {_POSTS} AND claimed_at IS NULL", limit)
+
+
+async def _pending(archive: Archive, which: str, limit: int) -> list[tuple[int, int, dict[str, Any]]]:
+    rows = await archive.rows(
+        f"SELECT bot_id, update_id, raw FROM updates WHERE state = 'pending' AND {which} "
+        "ORDER BY bot_id, update_id LIMIT ?",
+        (limit,),
+    )
+    return [(row["bot_id"], row["update_id"], json.loads(row["raw"])) for row in rows]
+
+
+async def settle_in(connection: aiosqlite.Connection, bot_id: int, update_ids: Sequence[int]) -> None:
+    """Mark updates as done in the transaction that keeps their posts."""
+    await connection.executemany(
+        "UPDATE updates SET state = 'done', raw = NULL WHERE bot_id = ? AND update_id = ?",
+        [(bot_id, update_id) for update_id in update_ids],
+    )
+
+
+async def seen(archive: Archive, bot_id: int, update_id: int) -> bool:
+    """Whether somebody claimed this update already."""
+    sql = "SELECT 1 FROM updates WHERE bot_id = ? AND update_id = ? AND claimed_at IS NOT NULL"
+    return bool(await archive.rows(sql, (bot_id, update_id)))
+
+
+async def claim(archive: Archive, bot_id: int, update_id: int) -> bool:
+    """True exactly once for an update, also for one that was never kept.
+
+    A claimed update that is no channel post counts as done.
+    """
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
+            "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET "
+            "claimed_at = ?3, "
+            f"raw = CASE WHEN {_POSTS} OR state = 'poison' THEN raw END, "
+            f"state = CASE WHEN {_POSTS} OR state = 'poison' THEN state ELSE 'done' END "
+            "WHERE claimed_at IS NULL",
+            (bot_id, update_id, now()),
+        )
+        return cursor.rowcount == 1
+
+
+async def forget_old(archive: Archive) -> int:
+    """Drop the numbers of updates that were done more than 48 h ago. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "DELETE FROM updates WHERE state = 'done' AND received_at < ?", (now() - _KEPT_S,)
+        )
+        return cursor.rowcount
+
+
+async def counts(archive: Archive) -> dict[str, int]:
+    """How many updates are pending, poison, done."""
+    rows = await archive.rows("SELECT state, count(*) AS number FROM updates GROUP BY state")
+    return {"pending": 0, "poison": 0, "done": 0} | {row["state"]: row["number"] for row in rows}

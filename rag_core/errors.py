@@ -1,0 +1,77 @@
+"""Everything that can go wrong in a way we planned for.
+
+RagError                     what a reader or an admin is told; `reason` is the whole sentence
+├── StageTimeout             a stage passed its budget
+├── ArchiveUnavailable       SQLite cannot be read or written
+│   └── ArchiveTooNew        written by a later version of Citegram
+├── IndexUnavailable         a search leg cannot answer: never shown as "nothing found"
+├── ImportRefused            a file that cannot be imported, or may not be
+└── SettingsWrong            a setting that cannot be used
+
+Anything else is a bug: it flies, is logged with its traceback, and the reader gets the general sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = [
+    "ArchiveTooNew",
+    "ArchiveUnavailable",
+    "ImportRefused",
+    "IndexUnavailable",
+    "RagError",
+    "SettingsWrong",
+    "StageTimeout",
+    "raised_as",
+]
+
+
+class RagError(Exception):
+    """A failure that was planned for; carries one plain sentence that says what to do."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class StageTimeout(RagError):
+    """A stage passed its budget."""
+
+
+class ArchiveUnavailable(RagError):
+    """SQLite cannot be read or written."""
+
+
+class ArchiveTooNew(ArchiveUnavailable):
+    """The archive was written by a later version of Citegram."""
+
+
+class IndexUnavailable(RagError):
+    """A search leg cannot answer."""
+
+
+class ImportRefused(RagError):
+    """The file cannot be imported, or may not be."""
+
+
+class SettingsWrong(RagError):
+    """A setting cannot be used."""
+
+
+def _always() -> bool:
+    return True
+
+
+@contextmanager
+def raised_as(
+    ours: type[RagError], *theirs: type[Exception], say: str = "{}", when: Callable[[], bool] = _always
+) -> Iterator[None]:
+    """Translate foreign exceptions at a door; `say` is the sentence, `{}` in it the foreign text."""
+    try:
+        yield
+    except theirs as exc:
+        if not when():
+            raise
+        raise ours(say.format(exc)) from exc

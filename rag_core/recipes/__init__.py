@@ -1,0 +1,1 @@
+"""How an answer is made: one async function per recipe, all made of the same stages (DESIGN 4)."""

@@ -1,0 +1,73 @@
+"""Where sentences begin and end in a post, and which pieces of it are short enough to be shown.
+
+Spans are (start, end) in code points; every piece is a verbatim part of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+__all__ = ["LONGEST", "Span", "pieces", "sentences"]
+
+LONGEST = 300  # characters: what a reader takes in at a glance, and the most that counts as one shown sentence
+
+Span = tuple[int, int]
+
+_END = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s)|\n+")
+_STARTS = re.compile(r"[\s\"'«“„‘(\[—–\-*•]*(?:[A-ZА-ЯЁ0-9]|[^\w\s])")
+_LAST_WORD = re.compile(r"[^\W\d_]+(?=\.$)")
+# After these a full stop never ends a sentence, because something always follows.
+_OPEN = frozenset(
+    "ул пр просп пер пл д кв стр корп им св акад проф доц тов гр гл рис табл см ср напр т тел обл р оз о "
+    "mr mrs ms dr prof st vs no fig gen col lt sgt rev hon jr sr approx al e g i".split()
+)
+_CLAUSE = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
+
+
+def _ends_here(text: str, dot: int) -> bool:
+    """Whether the mark that ends at `dot` closes a sentence: something new must start, and no abbreviation stop."""
+    if not _STARTS.match(text, dot):
+        return False
+    word = _LAST_WORD.search(text[max(0, dot - 15) : dot])
+    if not word:
+        return True
+    # an initial ("J. Smith", "К. Чуковский"), or an abbreviation that leans on what follows
+    return not ((len(word[0]) == 1 and word[0].isupper()) or word[0].lower() in _OPEN)
+
+
+def sentences(text: str) -> list[Span]:
+    """The sentences of a text in order, without the white space around them."""
+    cuts = [0]
+    for mark in _END.finditer(text):
+        if mark[0][0] == "\n" or _ends_here(text, mark.end()):
+            cuts.append(mark.end())
+    cuts.append(len(text))
+    found = (_stripped(text, start, end) for start, end in pairwise(cuts))
+    return [span for span in found if span[0] < span[1]]
+
+
+def _stripped(text: str, start: int, end: int) -> Span:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def pieces(text: str, span: Span, longest: int = LONGEST) -> list[Span]:
+    """A sentence that is too long, as overlapping windows that begin and end between clauses where possible."""
+    start, end = span
+    if end - start <= longest:
+        return [span]
+    clauses = [start, *(m.end() for m in _CLAUSE.finditer(text, start, end)), end]
+    found: list[Span] = []
+    for i, first in enumerate(clauses[:-1]):
+        last = max((c for c in clauses[i + 1 :] if c - first <= longest), default=0)
+        if not last:  # one clause alone is too long: cut it between words
+            space = text.rfind(" ", first + 1, first + longest)
+            last = space if space > 0 else first + longest
+        window = _stripped(text, first, min(last, end))
+        if window[0] < window[1] and (not found or window[1] > found[-1][1]):
+            found.append(window)
+    return found

@@ -1,0 +1,291 @@
+"""The nouns, in the order a question meets them. Frozen values, no input or output.
+
+Offsets are counted in Unicode code points of the post's text, except in `Entity`,
+which keeps Telegram's UTF-16 units (https://core.telegram.org/api/entities#entity-length).
+All datetimes are aware and in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = [
+    "Answer",
+    "Channel",
+    "Citation",
+    "Draft",
+    "Entity",
+    "Evidence",
+    "Hit",
+    "Kind",
+    "Media",
+    "Origin",
+    "Passage",
+    "Plan",
+    "Post",
+    "PostKey",
+    "Question",
+    "Sentence",
+    "Shortfall",
+    "Source",
+    "Viewer",
+    "Visibility",
+    "post_link",
+]
+
+
+class PostKey(NamedTuple):
+    """What a post is known by, everywhere."""
+
+    chat_id: int
+    message_id: int
+
+
+class Visibility(StrEnum):
+    """Who may read a channel's posts through the bot. Admins read all three."""
+
+    PUBLIC = "public"
+    MEMBERS = "members"
+    ADMINS = "admins"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer."""
+
+    chat_id: int
+    title: str
+    username: str | None = None
+    kind: str = "channel"
+    visibility: Visibility = Visibility.ADMINS
+    state: str = "active"
+
+
+def post_link(key: PostKey, username: str | None) -> str:
+    """The https link that opens the post; private channels' links open for their members only.
+
+    Source: https://core.telegram.org/api/links#message-links
+    """
+    if username:
+        return f"https://t.me/{username}/{key.message_id}"
+    bare = str(key.chat_id).removeprefix("-100").removeprefix("-")
+    return f"https://t.me/c/{bare}/{key.message_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A span of formatting in UTF-16 units, with Telegram's own type names."""
+
+    type: str
+    offset: int
+    length: int
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """What a post carries beside its text; `kind` as in the Bot API: photo, video, document, poll ..."""
+
+    kind: str
+    file_name: str | None = None
+    mime: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a forwarded post comes from. Only `name` is certain: exports often know no id."""
+
+    name: str
+    chat_id: int | None = None
+    message_id: int | None = None
+    date: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One message of a channel, in one version. The text is what people read, captions and polls included."""
+
+    key: PostKey
+    date: datetime
+    text: str
+    edited: datetime | None = None
+    author: str | None = None
+    entities: tuple[Entity, ...] = ()
+    links: tuple[str, ...] = ()
+    media: Media | None = None
+    origin: Origin | None = None
+    reply_to: int | None = None
+    album: str | None = None
+    views: int | None = None
+    version: int = 1
+
+    @property
+    def stamp(self) -> datetime:
+        """When this version was written: the newest version has the greatest."""
+        return self.edited or self.date
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who asks, and the channels this asker may read. There is no value for "all": it is always spelt out."""
+
+    user_id: int
+    channels: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, by whom, where and when; `lang` is "ru" or "en", the language the answer is written in."""
+
+    text: str
+    lang: str
+    asked_at: datetime
+    viewer: Viewer
+    chat: int = 0
+    thread: int | None = None
+
+
+class Kind(StrEnum):
+    """What a question wants. Everything but FACT and WHEN is answered from the archive's dates and counts."""
+
+    FACT = "fact"
+    WHEN = "when"
+    HOW_MANY = "how_many"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a question is searched. `since` is inclusive, `until` exclusive; `channels` None means the viewer's."""
+
+    queries: tuple[str, ...]
+    kind: Kind = Kind.FACT
+    topic: str = ""
+    must: tuple[str, ...] = ()
+    should: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    channels: frozenset[int] | None = None
+    authors: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
+    k: int = 50
+    fusion: str = "rrf"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted."""
+
+    key: PostKey
+    part: int
+    header: str
+    text: str
+    start: int
+    end: int
+    date: datetime
+    edited: datetime | None = None
+    origin: Origin | None = None
+    copies: tuple[PostKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage, how well it fits, and which leg found it."""
+
+    passage: Passage
+    score: float
+    leg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage with the number that the prompt shows, the draft cites and the reader sees."""
+
+    number: int
+    passage: Passage
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The passages an answer may stand on, numbered from 1."""
+
+    sources: tuple[Source, ...] = ()
+
+    def numbered(self) -> dict[int, Source]:
+        """Number -> source."""
+        return {source.number: source for source in self.sources}
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """The words of a post that a sentence stands on: `quote` is exactly `post.text[start:end]`."""
+
+    post: PostKey
+    quote: str
+    start: int
+    end: int
+    date: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    support: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What was written, before it is checked; `covered` is how much of the question the evidence meets, 0..1."""
+
+    sentences: tuple[Sentence, ...] = ()
+    covered: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Something done without: the stage, and one plain sentence."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the reader gets. No sentences: a refusal, with the nearest posts offered as links."""
+
+    sentences: tuple[Sentence, ...]
+    confidence: float
+    recipe: str
+    model: str | None = None
+    shortfalls: tuple[Shortfall, ...] = ()
+    trace_id: str = ""
+    nearest: tuple[Passage, ...] = ()
+    channels: dict[int, Channel] = field(default_factory=dict)
+    copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> bool:
+        """True where the posts do not say."""
+        return not self.sentences
+
+    def posts(self) -> tuple[PostKey, ...]:
+        """The cited posts, each once, in the order of their numbers (1, 2, ...)."""
+        return tuple(dict.fromkeys(c.post for s in self.sentences for c in s.citations))
+
+    def link(self, key: PostKey) -> str:
+        """The link that opens a post, with the username the channel has now."""
+        channel = self.channels.get(key.chat_id)
+        return post_link(key, channel.username if channel else None)
+
+    def without(self, *shortfalls: Shortfall) -> Answer:
+        """The same answer with more said about what it did without."""
+        return replace(self, shortfalls=(*self.shortfalls, *shortfalls))

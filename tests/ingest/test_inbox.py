@@ -1,0 +1,80 @@
+"""Raw updates become posts: each once, the bad ones aside, in the transaction that settles them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ingest.inbox import drain
+from rag_core.doors.archive import Archive, channels, posts, updates
+from rag_core.errors import ArchiveUnavailable
+from rag_core.types import Channel, PostKey
+
+BOT = 42
+CHAT = {"id": -1001, "type": "channel", "title": "Пекарня", "username": "bread"}
+
+
+def update(update_id: int, text: str, kind: str = "channel_post", message_id: int = 7, **more: Any) -> dict[str, Any]:
+    message = {"message_id": message_id, "chat": CHAT, "date": 1_710_244_800, "text": text} | more
+    return {"update_id": update_id, kind: message}
+
+
+async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> None:
+    edit = update(2, "Хлеб 95", "edited_channel_post", edit_date=1_710_244_860)
+    await updates.keep_batch(archive, BOT, [update(1, "Хлеб 90"), edit, update(3, "Сайка", message_id=8)])
+
+    assert await drain(archive) == 3
+    assert await drain(archive) == 0
+
+    found = await posts.get(archive, [PostKey(-1001, 7), PostKey(-1001, 8)])
+    assert {post.text: post.version for post in found.values()} == {"Хлеб 95": 2, "Сайка": 1}
+    assert await channels.known(archive) == {-1001: Channel(-1001, "Пекарня", "bread")}
+    assert await updates.counts(archive) == {"pending": 0, "poison": 0, "done": 3}
+
+
+async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(archive: Archive) -> None:
+    batch = [
+        update(1, "Раз"),
+        update(2, "?", forward_origin={"type": "from_the_future", "date": 1}),
+        {"update_id": 3, "channel_post": None},
+        update(4, "?", chat={"id": 2**80}),
+        {"update_id": 5, "channel_post": 5},
+        update(6, "Два", message_id=8),
+    ]
+    await updates.keep_batch(archive, BOT, batch)
+
+    assert await drain(archive) == 2
+    assert await posts.ids(archive, -1001) == {7, 8}
+    assert await updates.counts(archive) == {"pending": 0, "poison": 4, "done": 2}
+    ((error,),) = await archive.rows("SELECT error FROM updates WHERE update_id = 2")
+    assert error == "a forward of an unknown kind"
+
+
+async def test_more_than_one_batch_and_two_bots_at_once(archive: Archive) -> None:
+    for bot in (BOT, 43):
+        await updates.keep_batch(archive, bot, [update(n, f"Пост {n}", message_id=n) for n in range(1, 701)])
+    assert await drain(archive) == 1400
+    assert await posts.count(archive) == 700
+    assert (await updates.counts(archive))["done"] == 1400
+
+
+async def test_two_that_drain_at_once_keep_each_post_once(archive: Archive) -> None:
+    await updates.keep_batch(archive, BOT, [update(n, f"Пост {n}", message_id=n) for n in range(1, 101)])
+    await asyncio.gather(drain(archive), drain(archive))
+    assert await posts.last_seq(archive) == 100
+
+
+async def test_when_the_archive_fails_the_updates_wait(archive: Archive) -> None:
+    await updates.keep_batch(archive, BOT, [update(1, "х" * 4096)])
+    async with archive.writing() as connection:
+        ((pages,),) = await connection.execute_fetchall("PRAGMA page_count")
+        await connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(ArchiveUnavailable):
+        await drain(archive)
+
+    async with archive.writing() as connection:
+        await connection.execute("PRAGMA max_page_count = 1000000")
+    assert await updates.counts(archive) == {"pending": 1, "poison": 0, "done": 0}
+    assert await drain(archive) == 1

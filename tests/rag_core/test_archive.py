@@ -1,0 +1,199 @@
+"""The archive as a file: opened, migrated, shared, broken."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rag_core.doors.archive import Archive, posts
+from rag_core.errors import ArchiveTooNew, ArchiveUnavailable
+from rag_core.types import Post, PostKey
+
+NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
+
+
+def post(message_id: int, text: str = "Хлеб по 90 рублей") -> Post:
+    return Post(PostKey(-1001, message_id), NOON, text)
+
+
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(tmp_path)
+    yield archive
+    await archive.close()
+
+
+async def one(archive: Archive, pragma: str) -> object:
+    async with archive.writing() as connection:
+        ((value,),) = await connection.execute_fetchall(f"PRAGMA {pragma}")
+    return value
+
+
+async def test_the_writer_is_durable_and_waits_for_others(archive: Archive) -> None:
+    assert await one(archive, "journal_mode") == "wal"
+    assert await one(archive, "synchronous") == 2
+    assert await one(archive, "foreign_keys") == 1
+    assert await one(archive, "busy_timeout") == 10_000
+
+
+async def test_an_archive_opened_again_holds_what_was_kept(tmp_path: Path) -> None:
+    first = await Archive.open(tmp_path / "new" / "folder")
+    await posts.keep(first, [post(1)], source="live")
+    await first.close()
+
+    again = await Archive.open(tmp_path / "new" / "folder")
+
+    assert (await posts.get(again, [PostKey(-1001, 1)]))[PostKey(-1001, 1)].text == "Хлеб по 90 рублей"
+    await again.close()
+
+
+async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(archive: Archive) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with archive.writing() as connection:
+            await posts.keep_in(connection, [post(1)], source="live")
+            raise ZeroDivisionError
+
+    assert await posts.count(archive) == 0
+    assert await posts.last_seq(archive) == 0
+    await posts.keep(archive, [post(2)], source="live")
+    assert await posts.ids(archive, -1001) == {2}
+
+
+async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
+    async def never_ends() -> None:
+        async with archive.writing() as connection:
+            await posts.keep_in(connection, [post(1)], source="live")
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(never_ends())
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await posts.keep(archive, [post(2)], source="live")
+    assert await posts.ids(archive, -1001) == {2}
+
+
+async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
+    async with archive.writing() as connection:
+        await posts.keep_in(connection, [post(1)], source="live")
+        assert await posts.count(archive) == 0
+    assert await posts.count(archive) == 1
+
+
+async def test_readers_cannot_write(archive: Archive) -> None:
+    with pytest.raises(ArchiveUnavailable):
+        await archive.rows("DELETE FROM posts")
+
+
+async def test_two_processes_take_turns(tmp_path: Path) -> None:
+    bot, command = await Archive.open(tmp_path), await Archive.open(tmp_path)
+
+    await asyncio.gather(
+        posts.keep(bot, [post(n) for n in range(1, 2001)], source="live"),
+        posts.keep(command, [post(n) for n in range(1001, 3001)], source="import"),
+    )
+
+    assert await posts.count(bot) == await posts.last_seq(command) == 3000
+    await bot.close()
+    await command.close()
+
+
+async def test_a_later_version_s_archive_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "citegram.db") as later:
+        later.execute("PRAGMA user_version = 99")
+    later.close()
+
+    with pytest.raises(ArchiveTooNew, match="Update Citegram"):
+        await Archive.open(tmp_path)
+    with sqlite3.connect(tmp_path / "citegram.db") as later:
+        assert later.execute("PRAGMA user_version").fetchone() == (99,)
+    later.close()
+
+
+async def test_two_that_open_a_new_archive_at_once_make_it_once(tmp_path: Path) -> None:
+    both = await asyncio.gather(Archive.open(tmp_path), Archive.open(tmp_path))
+    for archive in both:
+        assert await posts.count(archive) == 0
+        await archive.close()
+
+
+async def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "citegram.db").write_bytes(b"\x89PNG" * 2000)
+    with pytest.raises(ArchiveUnavailable, match="damaged"):
+        await Archive.open(tmp_path)
+
+
+async def test_a_damaged_page_is_called_damaged(tmp_path: Path) -> None:
+    archive = await Archive.open(tmp_path)
+    await posts.keep(archive, [post(n, "слово " * 200) for n in range(1, 400)], source="import")
+    await archive.close()
+    file = tmp_path / "citegram.db"
+    pages = bytearray(file.read_bytes())
+    # Everything but the first page, which holds the list of tables.
+    pages[4096:] = b"\xff" * (len(pages) - 4096)
+    file.write_bytes(pages)
+
+    with pytest.raises(ArchiveUnavailable, match="damaged"):
+        archive = await Archive.open(tmp_path)
+        try:
+            await posts.changes(archive, 0)
+        finally:
+            await archive.close()
+
+
+async def test_a_locked_archive_says_so(tmp_path: Path) -> None:
+    archive = await Archive.open(tmp_path, patience=0.05)
+    other = sqlite3.connect(tmp_path / "citegram.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(ArchiveUnavailable, match="locked by another program"):
+        await posts.keep(archive, [post(1)], source="live")
+
+    other.execute("ROLLBACK")
+    other.close()
+    assert (await posts.keep(archive, [post(1)], source="live")).new == 1
+    await archive.close()
+
+
+async def test_a_full_disk_says_so_and_loses_nothing_that_was_kept(archive: Archive) -> None:
+    await posts.keep(archive, [post(1)], source="live")
+    pages = await one(archive, "page_count")
+    await one(archive, f"max_page_count = {pages}")
+
+    with pytest.raises(ArchiveUnavailable, match="is full"):
+        await posts.keep(archive, [post(n, "слово " * 500) for n in range(2, 100)], source="live")
+
+    assert await posts.ids(archive, -1001) == {1}
+    await one(archive, "max_page_count = 1000000")
+    assert (await posts.keep(archive, [post(2)], source="live")).new == 1
+
+
+async def test_a_read_only_archive_says_so(archive: Archive) -> None:
+    async with archive.writing() as connection:
+        await connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(ArchiveUnavailable, match="permissions"):
+        await posts.keep(archive, [post(1)], source="live")
+
+
+async def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
+        await Archive.open(tmp_path / "file" / "{odd}")
+
+
+async def test_a_folder_where_the_file_should_be_says_so(tmp_path: Path) -> None:
+    (tmp_path / "citegram.db").mkdir()
+    with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
+        await Archive.open(tmp_path)
+
+
+async def test_wrong_sql_is_a_bug_and_no_sentence(archive: Archive) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await archive.rows("SELECT * FROM nowhere")

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rag_core.doors.lexical import Entry, Filter, Lexical, Place
+from rag_core.types import PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+ALL = Filter(frozenset({-1, -2}))
+
+
+def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY) -> Entry:
+    return Entry(Place(PostKey(chat, number), 0, 0, 10), date, terms)
+
+
+def numbers(index: Lexical, *terms: str, only: Filter = ALL) -> list[int]:
+    return [place.key.message_id for place, _ in index.search(terms, only)]
+
+
+def test_the_filter_is_inside_the_query_not_after_the_cut() -> None:
+    index = Lexical()
+    index.add([entry(n, "cat", "cat", "cat") for n in range(100)])
+    index.add([entry(7, "cat", "and", "dog", chat=-2)])
+    assert [p.key for p, _ in index.search(["cat"], Filter(frozenset({-2})), n=5)] == [PostKey(-2, 7)]
+
+
+def test_no_channel_allowed_finds_nothing() -> None:
+    index = Lexical()
+    index.add([entry(1, "cat")])
+    assert numbers(index, "cat", only=Filter(frozenset())) == []
+
+
+def test_since_is_inclusive_and_until_exclusive() -> None:
+    index = Lexical()
+    index.add([entry(day, "cat", date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
+    found = numbers(index, "cat", only=Filter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4)))
+    assert sorted(found) == [2, 3]
+
+
+def test_a_removed_post_is_gone_at_once_and_after_saving(tmp_path: Path) -> None:
+    index = Lexical()
+    index.add([entry(n, "cat") for n in range(5)])
+    assert index.remove([PostKey(-1, 3), PostKey(-2, 4), PostKey(-9, 1)]) == 1
+    assert sorted(numbers(index, "cat")) == [0, 1, 2, 4]
+    index.save(tmp_path)
+    loaded = Lexical.load(tmp_path)
+    assert loaded is not None
+    assert sorted(numbers(loaded, "cat")) == [0, 1, 2, 4]
+
+
+def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
+    index = Lexical()
+    index.add([entry(n, "кот", f"w{n}", chat=-1 - n % 2) for n in range(50)])
+    index.watermark = 77
+    before = index.search(["кот", "w3"], ALL)
+    index.save(tmp_path)
+    loaded = Lexical.load(tmp_path)
+    assert loaded is not None
+    assert (loaded.watermark, len(loaded)) == (77, 50)
+    assert [p for p, _ in loaded.search(["кот", "w3"], ALL)] == [p for p, _ in before]
+    loaded.add([entry(99, "кот", "fresh")])
+    assert numbers(loaded, "fresh") == [99]
+
+
+@pytest.mark.parametrize("harm", ["truncate", "garbage", "vocabulary", "manifest", "missing"])
+def test_a_damaged_index_is_no_index(tmp_path: Path, harm: str) -> None:
+    index = Lexical()
+    index.add([entry(n, "cat", f"w{n}") for n in range(200)])
+    index.save(tmp_path)
+    (folder,) = (p for p in tmp_path.iterdir() if p.is_dir())
+    if harm == "truncate":
+        data = (folder / "postings.npz").read_bytes()
+        (folder / "postings.npz").write_bytes(data[: len(data) // 2])
+    elif harm == "garbage":
+        (folder / "postings.npz").write_bytes(b"PK" + b"\0" * 1000)
+    elif harm == "vocabulary":
+        (folder / "vocabulary.txt").write_text("cat", encoding="utf-8")
+    elif harm == "manifest":
+        (tmp_path / "current.json").write_text('{"format": 1', encoding="utf-8")
+    else:
+        (folder / "postings.npz").unlink()
+    assert Lexical.load(tmp_path) is None
+
+
+def test_a_second_save_leaves_one_index_on_disk(tmp_path: Path) -> None:
+    index = Lexical()
+    for n in range(3):
+        index.add([entry(n, "cat")])
+        index.save(tmp_path)
+    assert len([p for p in tmp_path.iterdir() if p.is_dir()]) == 1
+
+
+def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
+    index = Lexical()
+    index.add([entry(0, "cat")])
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                found = index.search(["cat"], ALL, n=10_000)
+            except Exception as exc:
+                wrong.append(exc)
+                return
+            # every post that was there is either whole or gone; its date column says which number it has
+            if any(place.key.message_id < 0 or place.end != 10 for place, _ in found):
+                wrong.append(found)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for n in range(1, 400):
+        index.add([entry(n * 10 + k, "cat", f"w{k}") for k in range(10)])
+        index.remove([PostKey(-1, n * 10)])
+        if n % 50 == 0:
+            index.compact(force=True)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+    assert len(numbers(index, "w1")) == 50
+    assert len(index) == 1 + 399 * 9
+
+
+def test_a_term_nobody_uses_weighs_most_and_none_weighs_nothing() -> None:
+    index = Lexical()
+    index.add([entry(n, "cat", f"w{n}") for n in range(10)])
+    assert index.weight("unseen") > index.weight("w1") > index.weight("cat") > 0

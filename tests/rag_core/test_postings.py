@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from rag_core.doors.postings import PostingsBM25
+
+WORDS = st.sampled_from([f"w{n}" for n in range(12)])
+DOCUMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=15), min_size=1, max_size=30)
+QUERIES = st.lists(WORDS, min_size=1, max_size=5)
+
+
+@given(corpus=DOCUMENTS, query=QUERIES)
+@settings(max_examples=200, deadline=None)
+def test_scores_are_those_of_rank_bm25(corpus: list[list[str]], query: list[str]) -> None:
+    expected = BM25Okapi(corpus).get_scores(query)
+    assert np.abs(PostingsBM25(corpus).get_scores(query) - expected).max() < 1e-9
+
+
+@given(corpus=DOCUMENTS, query=QUERIES)
+@settings(max_examples=100, deadline=None)
+def test_one_by_one_is_the_same_as_all_at_once(corpus: list[list[str]], query: list[str]) -> None:
+    whole, grown = PostingsBM25(corpus), PostingsBM25()
+    for document in corpus:
+        grown.extend([document])
+    assert np.abs(whole.get_scores(query) - grown.get_scores(query)).max() < 1e-9
+
+
+@given(corpus=DOCUMENTS, query=QUERIES, data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_what_was_deleted_is_as_if_never_added_after_compacting(
+    corpus: list[list[str]], query: list[str], data: st.DataObject
+) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(corpus) - 1), max_size=len(corpus) - 1))
+    index = PostingsBM25(corpus)
+    index.delete(sorted(gone))
+    assert not {doc for doc, _ in index.top(query, len(corpus))} & gone
+    renumbered = index.compact()
+    rest = [document for n, document in enumerate(corpus) if n not in gone]
+    assert list(renumbered[sorted(set(range(len(corpus))) - gone)]) == list(range(len(rest)))
+    assert np.abs(index.get_scores(query) - BM25Okapi(rest).get_scores(query)).max() < 1e-9
+
+
+@given(corpus=DOCUMENTS, query=QUERIES, n=st.integers(1, 8), data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_top_is_the_best_of_the_allowed_that_hold_a_term(
+    corpus: list[list[str]], query: list[str], n: int, data: st.DataObject
+) -> None:
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(corpus), max_size=len(corpus))))
+    index = PostingsBM25(corpus)
+    scores = index.get_scores(query)
+    holding = [d for d, words in enumerate(corpus) if mask[d] and set(words) & set(query)]
+    expected = sorted(holding, key=lambda d: (-scores[d], d))[:n]
+    assert [doc for doc, _ in index.top(query, n, lambda docs: mask[docs])] == expected
+
+
+@pytest.mark.parametrize("corpus", [[["cat"]], [["cat"], ["cat"]], [["cat"], ["cat"], ["dog"]]])
+def test_a_word_of_most_documents_is_still_found(corpus: list[list[str]]) -> None:
+    found = PostingsBM25(corpus).top(["cat"], 10)
+    assert [doc for doc, _ in found] == [n for n, words in enumerate(corpus) if "cat" in words]
+
+
+def test_an_empty_index_answers_nothing() -> None:
+    assert PostingsBM25().top(["cat"]) == []
+    assert list(PostingsBM25().matching(["cat"])) == []
+
+
+def test_the_methods_of_the_parent_keep_working() -> None:
+    index = PostingsBM25([["cat", "sat"], ["dog"], ["cat"]])
+    assert index.get_batch_scores(["cat"], [0, 2]) == pytest.approx(index.get_scores(["cat"])[[0, 2]])
+    assert index.get_top_n(["dog"], ["a", "b", "c"], n=1) == ["b"]
+
+
+@given(corpus=DOCUMENTS, query=QUERIES)
+@settings(max_examples=60, deadline=None)
+def test_matching_holds_every_term(corpus: list[list[str]], query: list[str]) -> None:
+    expected = [n for n, words in enumerate(corpus) if set(query) <= set(words)]
+    assert list(PostingsBM25(corpus).matching(query)) == expected

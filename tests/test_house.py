@@ -1,0 +1,119 @@
+"""Rules about the building: who may know whom, how large a file may grow, that what is said is true."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("rag_core", "ingest", "bot")
+MAY_NOT_IMPORT = {
+    "rag_core": {"bot", "ingest", "aiogram", "apscheduler"},
+    "ingest": {"bot", "aiogram"},
+    "bot": set[str](),
+}
+# Only its door touches an outside thing.
+DOORS = {
+    "aiosqlite": {"rag_core/doors/archive", "ingest/inbox.py", "ingest/desktop_export.py"},
+    "rank_bm25": {"rag_core/doors/postings.py"},
+    "py_rust_stemmers": {"rag_core/analysis.py"},
+    "ijson": {"ingest"},
+}
+LONGEST_FILE = 260
+ONE_LIST = {"rag_core/types.py"}  # the nouns belong on one page
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(file: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_arrows_point_one_way(package: str) -> None:
+    for file in files(package):
+        assert not imported(file) & MAY_NOT_IMPORT[package], file
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_library_is_known_at_its_door_only(library: str) -> None:
+    for package in PACKAGES:
+        for file in files(package):
+            place = str(file.relative_to(ROOT))
+            if library in imported(file):
+                assert any(place.startswith(door) for door in DOORS[library]), place
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    for package in PACKAGES:
+        for file in files(package):
+            text = file.read_text(encoding="utf-8")
+            assert not re.search(r"os\.environ|os\.getenv|load_dotenv", text), file
+
+
+def test_files_stay_small_enough_to_read() -> None:
+    for package in PACKAGES:
+        for file in files(package):
+            if str(file.relative_to(ROOT)) not in ONE_LIST:
+                assert len(file.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE, file
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_file_is_named_after_nothing(package: str) -> None:
+    for file in files(package):
+        assert not re.search(r"util|helper|manager|service|base|common|misc", file.stem), file
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_file_lists_what_it_offers_and_the_list_is_true(package: str) -> None:
+    for file in files(package):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        lists = [
+            [ast.literal_eval(item) for item in node.value.elts]
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.List)
+            and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+        ]
+        for names in lists:
+            defined = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            defined |= {
+                n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            }
+            defined |= {
+                (alias.asname or alias.name).split(".")[0]
+                for node in tree.body
+                if isinstance(node, ast.ImportFrom | ast.Import)
+                for alias in node.names
+            }
+            assert not set(names) - defined, file
+            assert len(names) == len(set(names)), file
+
+
+def test_every_dependency_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.M))
+    for line in project["project"]["dependencies"]:
+        name = re.match(r"[\w.-]+", line)
+        assert name and name[0].lower().replace("_", "-").replace(".", "-") in locked, line
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    places = re.compile(r"/work/|/root/|pypi\.org|pythonhosted|\.library")
+    for file in ROOT.rglob("*"):
+        known = file.suffix in {".py", ".md", ".toml", ".lock", ".ftl", ".yaml", ".json", ".js", ".css", ".html", ""}
+        inside = not {".git", ".venv", ".hypothesis", "data"} & set(file.relative_to(ROOT).parts)
+        if file.is_file() and inside and known and "cache" not in str(file) and file.name != Path(__file__).name:
+            assert not places.search(file.read_text(encoding="utf-8", errors="ignore")), file

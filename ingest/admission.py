@@ -123,7 +123,8 @@ def _admitted(
     else:
         visibility = known.visibility if known else Visibility.ADMINS
     title = words(chat.name) or (known.title if known else None) or str(chat.type or chat_id)
-    state = known.state if known else "active"
+    # whoever imports a channel by hand has approved it
+    state = known.state if known and known.state != "pending" else "active"
     channel = Channel(chat_id, title, named, kind, visibility, state)
     return Admitted(chat, channel, decided=known is None or visibility != known.visibility)
 

@@ -139,6 +139,7 @@ class _Import:
         """Import one chat."""
         channel, reading = entry.channel, Reading(entry.channel, self.options.zone)
         await channels.put(self.archive, channel)
+        await channels.set_state(self.archive, channel.chat_id, channel.state)
         if entry.decided:
             await channels.set_visibility(self.archive, channel.chat_id, channel.visibility)
         await self._keep(with_albums(reading.posts(messages)), reading)

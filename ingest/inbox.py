@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -37,7 +38,8 @@ async def _work_in(archive: Archive, bot_id: int, pending: list[_Pending]) -> in
         arrivals.append((post, update_id))
     async with archive.writing() as connection:
         for channel in seen.values():
-            await channels.put_in(connection, channel)
+            # a channel nobody approved: its posts are kept, and read by nobody; a known one stays as it is
+            await channels.put_in(connection, replace(channel, state="pending"))
         await posts.keep_each(connection, arrivals, source="live")
         await updates.settle_in(connection, bot_id, [update_id for _, update_id in arrivals])
     return len(arrivals)

@@ -82,7 +82,11 @@ def words(text: str) -> Iterator[re.Match[str]]:
 
 
 def language_of(text: str) -> str:
-    """ "ru" where most letters are Cyrillic, otherwise "en": the language to answer in."""
+    """ "ru" where a third of the letters is Cyrillic, otherwise "en": the language to answer in.
+
+    A Russian question about the Golden Gate Quartet has more Latin letters than Cyrillic ones; an English
+    question has hardly ever a Cyrillic word.
+    """
     letters = [c for c in text.lower() if c.isalpha()]
     cyrillic = sum("а" <= c <= "я" or c == "ё" for c in letters)
-    return "ru" if letters and cyrillic * 2 >= len(letters) else "en"
+    return "ru" if letters and cyrillic * 3 >= len(letters) else "en"

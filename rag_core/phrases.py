@@ -41,5 +41,7 @@ def found_posts(number: int, first: datetime, last: datetime, lang: str) -> str:
     """How many posts there are, and between which days."""
     form = _POSTS[lang][Locale.parse(lang).plural_form(number)]
     if first.date() == last.date():
-        return f"{number} {form}, {day(first, lang)}." if lang == "ru" else f"{number} {form}, on {day(first, lang)}."
-    return f"{number} {form}: {day(first, lang)} — {day(last, lang)}."
+        said = f"{number} {form}, {'' if lang == 'ru' else 'on '}{day(first, lang)}"
+    else:
+        said = f"{number} {form}: {day(first, lang)} — {day(last, lang)}"
+    return said.removesuffix(".") + "."

@@ -30,7 +30,7 @@ async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> No
 
     found = await posts.get(archive, [PostKey(-1001, 7), PostKey(-1001, 8)])
     assert {post.text: post.version for post in found.values()} == {"Хлеб 95": 2, "Сайка": 1}
-    assert await channels.known(archive) == {-1001: Channel(-1001, "Пекарня", "bread")}
+    assert await channels.known(archive) == {-1001: Channel(-1001, "Пекарня", "bread", state="pending")}
     assert await updates.counts(archive) == {"pending": 0, "poison": 0, "done": 3}
 
 

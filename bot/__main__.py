@@ -1,0 +1,62 @@
+"""The `citegram` command: words to settings and a function, errors to one sentence and an exit code.
+
+0 fine, 1 failed, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from bot.commands import ask, demo, doctor, evaluate, importing, serve
+from bot.session import TokenFilter
+from bot.settings import read_settings
+from rag_core.errors import RagError
+
+__all__ = ["main"]
+
+_COMMANDS = (serve, demo, ask, importing, doctor, evaluate)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="citegram", description="Answers from Telegram channels, every sentence cited."
+    )
+    parser.add_argument("--version", action="version", version=f"citegram {version('citegram')}")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where everything lives (default: DATA__DIR or ./data)"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.declare(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    args = _parser().parse_args(argv)
+    _log(args.verbose or getattr(args, "chatty", False))
+    try:
+        return int(asyncio.run(args.run(args, read_settings(data_dir=args.data))))
+    except RagError as exc:
+        print(exc.reason, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _log(verbose: bool) -> None:
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING,
+                        format="%(asctime)s %(levelname)s %(name)s: %(message)s")  # fmt: skip
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(TokenFilter())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The life of the bot, from settings to a clean end, on one screen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from aiogram import Bot, Dispatcher
+from aiogram.client.default import DefaultBotProperties
+from aiogram.client.telegram import TelegramAPIServer
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramAPIError,
+    TelegramNotFound,
+    TelegramUnauthorizedError,
+)
+from aiogram.utils.token import TokenValidationError
+
+from bot.desk import Desk
+from bot.dispatcher import ALLOWED_UPDATES, Once, build_dispatcher, replay
+from bot.indexing import Indexing
+from bot.owner import owned
+from bot.session import Inbox, Retries, Session
+from bot.settings import BotSettings, Settings
+from bot.turns import Turns
+from bot.welcome import publish_menu
+from ingest.index import Indexer
+from rag_core.doors.archive import Archive
+from rag_core.errors import SettingsWrong
+from rag_core.rag import open_rag
+
+__all__ = ["run_bot"]
+
+# Telegram holds a request for new updates open for so long: https://core.telegram.org/bots/api#getupdates
+_POLL_S = 30
+_RECONNECT_S = 10.0
+_IDLE_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+async def run_bot(settings: Settings, *, stop: asyncio.Event | None = None, ready: asyncio.Event | None = None) -> None:
+    """Run until `stop` is set; without `stop`, until SIGINT or SIGTERM. `ready` is set when updates are read.
+
+    Running questions get a few seconds to finish, what does not finish is queued again. Raises SettingsWrong
+    for a token that Telegram does not take, ArchiveUnavailable where the data folder has another owner.
+    """
+    stop = stop or _on_signals()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(owned(settings.data.dir))
+        rag = await stack.enter_async_context(open_rag(settings.rag()))
+        bot = await stack.enter_async_context(_opened(settings.bot, rag.archive))
+        if not await _unless(stop, _connected(bot, settings.bot.api)):
+            return
+        turns, once = Turns(bot, rag, settings.bot), Once(rag.archive)
+        indexing = Indexing(rag.archive, Indexer(rag.archive, rag.lexical))
+        stack.push_async_callback(indexing.save)
+        dispatcher = build_dispatcher(Desk(settings, rag.archive, turns, indexing), once)
+        chores = [indexing.run(), publish_menu(bot, settings.bot.admins), replay(dispatcher, bot, rag.archive)]
+        await stack.enter_async_context(_beside(*chores))
+        stack.push_async_callback(turns.stop)
+        await turns.start()
+        log.info("@%s answers", (await bot.me()).username)
+        if ready:
+            ready.set()
+        await _polled(dispatcher, bot, stop)
+        # Handlers that have begun may finish; what they queue is there at the next start.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_IDLE_S):
+                await once.idle()
+
+
+def _on_signals() -> asyncio.Event:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+@asynccontextmanager
+async def _opened(settings: BotSettings, archive: Archive) -> AsyncIterator[Bot]:
+    token = settings.token.get_secret_value()
+    if not token:
+        raise SettingsWrong(
+            "BOT__TOKEN is empty: get a token from @BotFather and put it into .env, or try `citegram demo`."
+        )
+    proxy = settings.proxy.get_secret_value() or None
+    try:
+        session = Session(proxy=proxy, api=TelegramAPIServer.from_base(settings.api))
+    except ValueError:  # its text may hold the password
+        raise SettingsWrong(
+            "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
+        ) from None
+    session.middleware(Retries())
+    session.middleware(Inbox(archive))
+    try:
+        # A link preview makes Telegram fetch an address out of a post: never.
+        bot = Bot(token, session, default=DefaultBotProperties(link_preview_is_disabled=True))
+    except TokenValidationError:
+        raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
+    async with bot.context():
+        yield bot
+
+
+async def _connected(bot: Bot, api: str) -> None:
+    """Wait until Telegram answers. A bot that starts before its network is up is patient."""
+    while True:
+        try:
+            await bot.me()
+            # A webhook of an earlier life would keep updates from us; the waiting ones are kept.
+            await bot.delete_webhook(drop_pending_updates=False)
+        except (TelegramUnauthorizedError, TelegramNotFound):
+            raise SettingsWrong(
+                f"Telegram does not know this token: check BOT__TOKEN (and BOT__API, now {api})."
+            ) from None
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.warning("%s cannot be reached (%s); trying again in %d s", api, exc, _RECONNECT_S)
+            await asyncio.sleep(_RECONNECT_S)
+        else:
+            return
+
+
+async def _polled(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None:
+    """Read updates until told to stop. aiogram's polling outlives its caller, so it is stopped by its own word."""
+    polling = asyncio.create_task(
+        dispatcher.start_polling(
+            bot,
+            polling_timeout=_POLL_S,
+            handle_as_tasks=True,
+            allowed_updates=ALLOWED_UPDATES,
+            handle_signals=False,
+            close_bot_session=False,
+        )
+    )
+    try:
+        await _unless(stop, asyncio.shield(polling))
+    finally:
+        if not polling.done():
+            await dispatcher.stop_polling()
+        await polling
+
+
+async def _unless(stop: asyncio.Event, work: Awaitable[None]) -> bool:
+    """Wait for the work; give it up when told to stop. True where it was done."""
+    task, told = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task  # its exception, if it has one
+        return task.done()
+    finally:
+        task.cancel()
+        told.cancel()
+        await asyncio.gather(task, told, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _beside(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run chores in the background; cancel what still runs at the end."""
+    tasks = [asyncio.create_task(_logged(chore)) for chore in chores]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _logged(chore: Coroutine[Any, Any, None]) -> None:
+    try:
+        await chore
+    except Exception:  # nobody awaits it, so it would fail unheard
+        log.exception("a background task of the bot ended")

@@ -1,0 +1,1 @@
+"""The `citegram` command, one file per thing it can do."""

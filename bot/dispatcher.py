@@ -1,0 +1,113 @@
+"""How updates reach handlers: the routers in their order, each update once, and words in the reader's language."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiogram import BaseMiddleware, Bot, Dispatcher
+from aiogram.types import TelegramObject, Update, User
+from aiogram.types.update import UpdateTypeLookupError
+
+from bot import channels, groups, questions, trouble, welcome
+from bot.desk import Desk
+from bot.words import interface_language, words_for
+from rag_core.doors.archive import Archive, updates
+
+__all__ = ["ALLOWED_UPDATES", "Once", "build_dispatcher", "replay"]
+
+# Explicit, because Telegram remembers the last list it was given.
+ALLOWED_UPDATES = ["message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member"]
+_POSTS = {"channel_post", "edited_channel_post"}
+
+_Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
+
+log = logging.getLogger(__name__)
+
+
+class Once(BaseMiddleware):
+    """Lets every update through once, also when Telegram repeats it after a restart.
+
+    An update is claimed when it has been handled: one that a crash cuts short is handled again.
+    Posts pass freely: they are settled with the transaction that keeps them.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._running: dict[int, asyncio.Future[None]] = {}
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Call the handler, unless the update is a repeat or only holds the place of a quarantined one."""
+        assert isinstance(event, Update)
+        bot_id, update_id = data["bot"].id, event.update_id
+        try:
+            if event.event_type in _POSTS:
+                return await handler(event, data)
+        except UpdateTypeLookupError:
+            return None
+        if update_id in self._running:
+            return None
+        finished = self._running[update_id] = asyncio.get_running_loop().create_future()
+        try:
+            if not await updates.seen(self._archive, bot_id, update_id):
+                return await self._handled(handler, event, data)
+        finally:
+            del self._running[update_id]
+            finished.set_result(None)
+        return None
+
+    async def _handled(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
+        try:
+            return await handler(event, data)
+        finally:
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():
+                await updates.claim(self._archive, data["bot"].id, event.update_id)
+
+    async def idle(self) -> None:
+        """Wait until no update is being handled."""
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+
+
+class Speaks(BaseMiddleware):
+    """Gives handlers `words`: the sentences in the language of who wrote or pressed."""
+
+    def __init__(self, otherwise: str) -> None:
+        self._otherwise = otherwise
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Add `words` to what handlers can ask for."""
+        user: User | None = data.get("event_from_user")
+        code = user.language_code if user else None
+        data["words"] = words_for(interface_language(code, self._otherwise))
+        return await handler(event, data)
+
+
+def build_dispatcher(desk: Desk, once: Once) -> Dispatcher:
+    """A dispatcher with its handlers. Routers are new each time: aiogram attaches a router only once."""
+    dispatcher = Dispatcher(desk=desk, settings=desk.settings, disable_fsm=True)
+    dispatcher.update.outer_middleware(once)
+    dispatcher.update.outer_middleware(Speaks(desk.settings.bot.language))
+    dispatcher.include_routers(
+        trouble.routes(),
+        welcome.routes(),
+        channels.routes(),
+        groups.routes(),
+        questions.routes(),  # last: it takes whatever text is left
+    )
+    return dispatcher
+
+
+async def replay(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
+    """Handle what was kept and confirmed, and then cut short by the end of the process."""
+    for bot_id, update_id, raw in await updates.unclaimed(archive):
+        if bot_id != bot.id:
+            continue
+        log.info("update %d was left unhandled: handled now", update_id)
+        try:
+            await dispatcher.feed_update(bot, Update.model_validate(raw, context={"bot": bot}))
+        except Exception:  # one update must not keep the bot from starting
+            log.exception("update %d cannot be handled", update_id)

@@ -1,0 +1,123 @@
+"""Evaluation data into posts and questions: JSON Lines, gzipped or not, and Telegram Desktop exports.
+
+A document is `{id, text, title or channel, lang?, date?}`; a question `{id, text, lang, relevant, answers?,
+answerable?, group?, asked_at?}`. An export's posts are known as `msg-<id>`, or `<folder>/msg-<id>` where
+the folder holds several exports.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rag_core.analysis import language_of
+from rag_core.errors import ImportRefused
+from rag_core.types import Channel, Post, PostKey, Visibility
+
+__all__ = ["Dataset", "Document", "Query", "read_dataset"]
+
+_UNDATED = datetime(2000, 1, 1, tzinfo=UTC)  # documents that are no posts have no date
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Something to index."""
+
+    id: str
+    text: str
+    source: str
+    date: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question with what answers it; `group` keeps questions together that share documents."""
+
+    id: str
+    text: str
+    lang: str
+    relevant: frozenset[str]
+    answers: tuple[str, ...]
+    answerable: bool
+    group: str
+    asked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Documents and exports to index, and questions about them. `ids` is filled where posts are made."""
+
+    name: str
+    documents: tuple[Document, ...]
+    exports: tuple[Path, ...]
+    queries: tuple[Query, ...]
+    ids: dict[PostKey, str] = field(default_factory=dict)
+
+    def posts(self) -> Iterator[tuple[Channel, list[Post]]]:
+        """The documents as posts of invented channels, one per source."""
+        sources: dict[str, list[Document]] = {}
+        for document in self.documents:
+            sources.setdefault(document.source, []).append(document)
+        for n, (source, documents) in enumerate(sources.items(), 1):
+            chat = -1_000_000_000_000 - n
+            posts = []
+            for number, document in enumerate(documents, 1):
+                key = PostKey(chat, number)
+                self.ids[key] = document.id
+                posts.append(Post(key, document.date, document.text))
+            yield Channel(chat, source, visibility=Visibility.PUBLIC), posts
+
+
+def _rows(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip():
+                    yield json.loads(line)
+    except (OSError, ValueError, UnicodeError) as exc:
+        raise ImportRefused(f"{file} cannot be read as JSON Lines ({exc}): check the path and the format.") from exc
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    for row in _rows(file):
+        try:
+            date = datetime.fromisoformat(row["date"]) if row.get("date") else _UNDATED
+            source = str(row.get("title") or row.get("channel") or "")
+            yield Document(str(row["id"]), str(row["text"]), source, date)
+        except (KeyError, TypeError, ValueError) as exc:
+            raise ImportRefused(f"A row of {file} lacks what a document needs: id and text ({exc}).") from exc
+
+
+def _queries(file: Path) -> Iterator[Query]:
+    for row in _rows(file):
+        try:
+            answerable = bool(row.get("answerable", True))
+            asked = row.get("asked_at")
+            yield Query(
+                str(row["id"]), str(row["text"]), row.get("lang") or language_of(row["text"]),
+                frozenset(row.get("relevant", ())), tuple(row.get("answers", ())), answerable,
+                str(row.get("group") or row["id"]), datetime.fromisoformat(asked) if asked else None,
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError) as exc:
+            raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
+
+
+def read_dataset(folder: Path, distractors: Sequence[Path] = (), limit: int | None = None) -> Dataset:
+    """Read a folder. Raises ImportRefused with one sentence where it holds no questions or nothing to index."""
+    questions = next((f for name in ("queries.jsonl", "questions.jsonl") if (f := folder / name).exists()), None)
+    if questions is None:
+        raise ImportRefused(f"{folder} holds no queries.jsonl: name a folder of evaluation data.")
+    corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
+    exports = sorted(folder.glob("**/result.json"))
+    documents = tuple(document for file in (*corpora, *distractors) for document in _documents(file))
+    if not documents and not exports:
+        raise ImportRefused(
+            f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
+        )
+    queries = tuple(_queries(questions))[:limit]
+    return Dataset(folder.name, documents, tuple(exports), queries)

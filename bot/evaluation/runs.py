@@ -1,0 +1,115 @@
+"""The evaluations: ask every question of a dataset, judge what comes back, fit the bar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from bot.evaluation.datasets import Query
+from bot.evaluation.index import Indexed
+from bot.evaluation.scoring import Judged, Ranked, answer_metrics, judged, retrieval_metrics
+from rag_core.answer import answer
+from rag_core.calibration import Calibration
+from rag_core.plan import plan_by_rules
+from rag_core.search import search
+from rag_core.types import Question
+
+__all__ = ["Fitted", "ask_all", "by_language", "fit", "search_all"]
+
+R = TypeVar("R", Judged, Ranked)
+Metrics = dict[str, float | None]
+
+_FOLDS = 5
+
+
+def _question(query: Query, data: Indexed) -> Question:
+    return Question(query.text, query.lang, query.asked_at or datetime.now(UTC), data.viewer)
+
+
+async def search_all(data: Indexed) -> list[Ranked]:
+    """Every answerable question through the search."""
+    rows = []
+    for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="search", delay=1, leave=False):
+        question = _question(query, data)
+        started = time.perf_counter()
+        hits = await search(plan_by_rules(question), data.viewer, data.rag)
+        took = (time.perf_counter() - started) * 1000
+        found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
+        rows.append(Ranked(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took))
+    return rows
+
+
+async def ask_all(data: Indexed) -> list[Judged]:
+    """Every question through the whole `answer`."""
+    rows = []
+    for query in tqdm(data.dataset.queries, desc="ask", delay=1, leave=False):
+        started = time.perf_counter()
+        reply = await answer(_question(query, data), data.rag)
+        took = (time.perf_counter() - started) * 1000
+        rows.append(judged(query, reply, [data.id_of(key) for key in reply.posts()], took))
+    return rows
+
+
+def by_language(rows: Sequence[R], metrics: Callable[[Sequence[R]], Metrics]) -> dict[str, Metrics]:
+    """The same figures for all questions and for those of each language."""
+    langs = sorted({row.lang for row in rows})
+    return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}
+
+
+def measured(rows: Sequence[Judged] | Sequence[Ranked]) -> dict[str, Metrics]:
+    """`by_language` with the figures that fit the rows."""
+    if rows and isinstance(rows[0], Ranked):
+        return by_language([r for r in rows if isinstance(r, Ranked)], retrieval_metrics)
+    return by_language([r for r in rows if isinstance(r, Judged)], answer_metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A bar, and what it does to questions it was not fitted on (5-fold over groups; 95 % interval)."""
+
+    calibration: Calibration
+    abstained: tuple[float, float, float]
+    refused: tuple[float, float, float]
+
+
+def fit(rows: Sequence[Judged], target: float, data: str) -> Fitted:
+    """The greatest bar that refuses at most `target` of the answerable questions of each language.
+
+    Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a
+    Random World" (2005), split conformal prediction. The rows must have been asked with the bar at 0.
+    """
+    groups = sorted({row.group for row in rows})
+    fold = {group: n % _FOLDS for n, group in enumerate(groups)}
+    kept, gone = [], []
+    for n in range(_FOLDS):
+        bar = _bar([row for row in rows if fold[row.group] != n], target)
+        test = [row for row in rows if fold[row.group] == n]
+        kept += [row.confidence < bar for row in test if row.answerable]
+        gone += [row.confidence < bar for row in test if not row.answerable]
+    calibration = Calibration(round(_bar(rows, target), 4), data, f"{datetime.now(UTC):%Y-%m-%d}")
+    return Fitted(calibration, _interval(kept), _interval(gone))
+
+
+def _bar(rows: Sequence[Judged], target: float) -> float:
+    bars = []
+    for lang in {row.lang for row in rows if row.answerable}:
+        scores = sorted(row.confidence for row in rows if row.answerable and row.lang == lang)
+        bars.append(scores[max(0, int(target * (len(scores) + 1)) - 1)])
+    return min(bars, default=0.0)
+
+
+def _interval(flags: Sequence[bool]) -> tuple[float, float, float]:
+    """A share with its 95 % interval (Wilson 1927)."""
+    n, z = len(flags), 1.96
+    if not n:
+        return (0.0, 0.0, 1.0)
+    share = float(np.mean(flags))
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return (round(share, 4), round(middle - half, 4), round(middle + half, 4))

@@ -1,0 +1,124 @@
+"""What is asked of the bot: /ask, plain text in private, and in groups what is addressed to it.
+
+A handler only queues a row and wakes the workers (turns.py); the same update twice is one row.
+"""
+
+from __future__ import annotations
+
+import re
+
+from aiogram import Bot, F, Router
+from aiogram.enums import ContentType
+from aiogram.filters import Command, CommandObject
+from aiogram.types import Message, Update
+from aiogram.utils.formatting import Code
+
+from bot.access import reader_of
+from bot.desk import Desk
+from bot.words import Words, question_language
+from rag_core.doors.archive import questions
+
+__all__ = ["LONGEST", "routes"]
+
+# A question, not an essay: enough for a paragraph of context, little enough for a small model.
+LONGEST = 1000
+
+_PRIVATE = F.chat.type == "private"
+_GROUP = F.chat.type.in_({"group", "supergroup"})
+# What people send; everything else in a private chat is a service message.
+_SENT = {
+    ContentType.ANIMATION, ContentType.AUDIO, ContentType.CONTACT, ContentType.DOCUMENT,
+    ContentType.LOCATION, ContentType.PHOTO, ContentType.POLL, ContentType.STICKER,
+    ContentType.VIDEO, ContentType.VIDEO_NOTE, ContentType.VOICE,
+}  # fmt: skip
+
+
+async def addressed(message: Message, bot: Bot) -> dict[str, str] | bool:
+    """A filter for groups: the question in a mention of the bot or in a reply to it; False where it is not meant."""
+    text = message.text or message.caption or ""
+    from_bot = bool(message.from_user and message.from_user.is_bot and not message.sender_chat)
+    if from_bot or message.is_automatic_forward or not text or text.startswith("/"):
+        return False
+    name = (await bot.me()).username or ""
+    mention = re.compile(rf"@{re.escape(name)}(?!\w)", re.IGNORECASE)
+    if not (_mentions(message, bot.id, mention) or _replies(message, bot.id)):
+        return False
+    return {"question": mention.sub(" ", text).strip(" \t\n,:;—–-")}
+
+
+def _mentions(message: Message, bot_id: int, mention: re.Pattern[str]) -> bool:
+    text = message.text or message.caption or ""
+    for entity in message.entities or message.caption_entities or ():
+        if entity.type == "text_mention" and entity.user and entity.user.id == bot_id:
+            return True
+        # Found by Telegram, so that an e-mail address or a link that holds the name is none.
+        if entity.type == "mention" and mention.fullmatch(entity.extract_from(text)):
+            return True
+    return False
+
+
+def _replies(message: Message, bot_id: int) -> bool:
+    parent = message.reply_to_message
+    # In a topic that the bot opened, every message "replies" to the opening.
+    if parent is None or parent.forum_topic_created:
+        return False
+    return bool(parent.from_user and parent.from_user.id == bot_id)
+
+
+async def _on_ask(message: Message, command: CommandObject, event_update: Update, desk: Desk, words: Words) -> None:
+    await _queue(message, (command.args or "").strip(), event_update.update_id, desk, words)
+
+
+async def _on_text(message: Message, event_update: Update, desk: Desk, words: Words) -> None:
+    text = (message.text or message.caption or "").strip()
+    await _queue(message, text, event_update.update_id, desk, words)
+
+
+async def _on_addressed(message: Message, question: str, event_update: Update, desk: Desk, words: Words) -> None:
+    await _queue(message, question, event_update.update_id, desk, words)
+
+
+async def _on_unknown_command(message: Message, words: Words) -> None:
+    await message.answer(words("unknown-command", help="/help"))
+
+
+async def _on_no_text(message: Message, words: Words) -> None:
+    await message.answer(words("not-text"))
+
+
+async def _queue(message: Message, text: str, update_id: int, desk: Desk, words: Words) -> None:
+    if not text:
+        said = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
+        await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+        return
+    if len(text) > LONGEST:
+        too_long = words("ask-too-long", limit=LONGEST, length=len(text))
+        await message.reply(too_long, allow_sending_without_reply=True)
+        return
+    assert message.bot is not None
+    queued = await questions.queue(
+        desk.archive,
+        bot_id=message.bot.id,
+        update_id=update_id,
+        chat_id=message.chat.id,
+        message_id=message.message_id,
+        thread=message.message_thread_id if message.is_topic_message else None,
+        user_id=reader_of(message),
+        text=text,
+        lang=question_language(text, words.lang),
+        asked_at=message.date,
+        private=message.chat.type == "private",
+    )
+    if queued is not None:
+        desk.turns.wake()
+
+
+def routes() -> Router:
+    """Handlers of questions. Included last: plain text in private is whatever nothing else wanted."""
+    router = Router(name="questions")
+    router.message.register(_on_ask, Command("ask", ignore_case=True), _PRIVATE | _GROUP)
+    router.message.register(_on_unknown_command, _PRIVATE, F.text.startswith("/"))
+    router.message.register(_on_text, _PRIVATE, F.text | F.caption)
+    router.message.register(_on_no_text, _PRIVATE, F.content_type.in_(_SENT))
+    router.message.register(_on_addressed, _GROUP, addressed)
+    return router

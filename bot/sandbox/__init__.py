@@ -1,0 +1,7 @@
+"""A Bot API server on this machine and a web chat in front of it: the real bot, no token, no network."""
+
+from __future__ import annotations
+
+from bot.sandbox.server import Sandbox
+
+__all__ = ["Sandbox"]

@@ -1,0 +1,200 @@
+"""What the page asks and does: /sandbox/*, JSON both ways. The page is served from here too."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from bot.sandbox import people
+from bot.sandbox.people import Deed
+from bot.sandbox.refused import Refused, bad, forbidden
+from bot.sandbox.rooms import Json, Room
+from bot.sandbox.world import World
+
+__all__ = ["add_page"]
+
+_PAGE = Path(__file__).parent / "page"
+_LONGEST_WAIT = 25.0  # seconds a question for news waits
+_ANSWER_WAIT = 15.0  # seconds a pressed button waits for the bot
+_HOSTS = {"127.0.0.1", "localhost"}
+_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
+_HEADERS = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
+
+Deeds = dict[str, Callable[[Json, World], Awaitable[Json]]]
+
+
+def add_page(app: web.Application, world: World) -> None:
+    """Add the page and its control to the server."""
+
+    async def state(request: web.Request) -> web.Response:
+        _check_host(request)
+        since, user_id = int(request.query.get("since", 0)), int(request.query.get("user", 0))
+        await world.bell.until(lambda: world.n != since or world.queue.closed, _LONGEST_WAIT)
+        return web.json_response(snapshot(world, since, user_id))
+
+    async def messages(request: web.Request) -> web.Response:
+        _check_host(request)
+        room = _visible(world, int(request.query["chat"]), int(request.query.get("user", 0)))
+        return web.json_response({"messages": [_shown(world, room, i) for i in room.messages]})
+
+    async def act(request: web.Request) -> web.Response:
+        _check_host(request)
+        deed = _DEEDS.get(request.match_info["deed"])
+        if deed is None or request.content_type != "application/json":
+            raise web.HTTPNotFound
+        try:
+            return web.json_response({"ok": True, "result": await deed(await request.json(), world)})
+        except Refused as exc:
+            return web.json_response(exc.body(), status=exc.code)
+
+    app.router.add_get("/sandbox/state", state)
+    app.router.add_get("/sandbox/messages", messages)
+    app.router.add_post("/sandbox/{deed}", act)
+    app.router.add_get("/", _page)
+    app.router.add_get("/page/{name}", _page)
+
+
+async def _page(request: web.Request) -> web.StreamResponse:
+    _check_host(request)
+    file = _PAGE / request.match_info.get("name", "index.html")
+    if file.parent != _PAGE or not file.is_file():
+        raise web.HTTPNotFound
+    return web.FileResponse(file, headers=_HEADERS)
+
+
+def _check_host(request: web.Request) -> None:
+    """Only this machine's own names: other sites' pages must not read the channels through the browser."""
+    if (request.url.host or "") not in _HOSTS:
+        raise web.HTTPForbidden
+
+
+def snapshot(world: World, since: int, user_id: int) -> Json:
+    """What changed after `since`, as far as this user may see it; 0: the chats with their last message."""
+    rooms = [room for room in world.rooms.values() if _sees(world, room, user_id)]
+    if since:
+        known = {room.id: room for room in rooms}
+        changed = dict.fromkeys(key[1:] for key in world.log[bisect_right(world.log, (since, inf)) :])
+        fresh = [(known[chat_id], message_id) for chat_id, message_id in changed if chat_id in known]
+    else:
+        fresh = [(room, max(room.messages)) for room in rooms if room.messages]
+    return {
+        "n": world.n,
+        "run": world.run,
+        "me": {"bot": world.bot.wire(), "user": user_id},
+        "people": [person.wire() for person in world.people.values()],
+        "chats": [_chat(world, room, user_id) for room in rooms],
+        "messages": [_shown(world, room, message_id) for room, message_id in fresh],
+        "commands": _commands(world, user_id),
+        **_passing(world, {room.id for room in rooms}),
+    }
+
+
+def _passing(world: World, visible: set[int]) -> Json:
+    """Drafts and actions that have not run out, with the seconds they have left."""
+    now = world.clock()
+    drafts = [
+        {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
+        | {"can_stop": d.can_stop, "left": d.expires - now}
+        for (chat, thread), d in world.drafts.items()
+        if d.expires > now and chat in visible
+    ]
+    actions = [
+        {"chat": chat, "thread": thread, "action": action, "left": ends - now}
+        for (chat, thread), (action, ends) in world.actions.items()
+        if ends > now and chat in visible
+    ]
+    return {"drafts": drafts, "actions": actions}
+
+
+def _sees(world: World, room: Room, user_id: int) -> bool:
+    if room.kind == "private":
+        return room.id == user_id
+    return room.member(user_id).inside or (room.kind == "channel" and room.username is not None)
+
+
+def _visible(world: World, chat_id: int, user_id: int) -> Room:
+    room = world.room(chat_id)
+    if not _sees(world, room, user_id):
+        raise web.HTTPForbidden
+    return room
+
+
+def _chat(world: World, room: Room, user_id: int) -> Json:
+    inside = sum(member.inside for member in room.members.values())
+    rights = {"can_post": room.kind != "channel" or room.member(user_id).leads, "members": inside}
+    topics = {str(thread): name for thread, name in room.topics.items()}
+    return room.wire() | rights | {"topics": topics, "pinned": room.pinned}
+
+
+def _shown(world: World, room: Room, message_id: int) -> Json:
+    message = room.messages.get(message_id)
+    if message is None:
+        return {"message_id": message_id, "chat": {"id": room.id}, "deleted": True}
+    kept = world.reactions.get((room.id, message_id), {})
+    emojis = [emoji for mine in kept.values() for emoji in mine]
+    return message | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
+
+
+def _commands(world: World, user_id: int) -> list[Json]:
+    """The narrowest list that was set, as clients choose it for a private chat."""
+    person = world.people.get(user_id)
+    lang = ((person.lang if person else None) or "").split("-")[0]
+    scopes = ({"chat_id": user_id, "type": "chat"}, {"type": "all_private_chats"}, {"type": "default"})
+    keys = [(json.dumps(scope), code) for scope in scopes for code in (lang, "")]
+    return next((world.commands[key] for key in keys if world.commands.get(key)), [])
+
+
+async def _say(body: Json, world: World) -> Json:
+    user_id = int(body["user"])
+    deed = Deed(str(body["text"]), body.get("reply_to"), body.get("thread"), _pair(body.get("forward_of")))
+    return people.say(world, user_id, int(body.get("chat") or user_id), deed)
+
+
+def _pair(value: Any) -> tuple[int, int] | None:
+    return (int(value[0]), int(value[1])) if value else None
+
+
+def _leading(body: Json, world: World) -> None:
+    if not world.room(int(body["chat"])).member(int(body["user"])).leads:
+        raise forbidden("only an administrator of the channel can do this")
+
+
+async def _post(body: Json, world: World) -> Json:
+    _leading(body, world)
+    return people.post(world, int(body["chat"]), Deed(str(body["text"]), body.get("reply_to")))
+
+
+async def _edit(body: Json, world: World) -> Json:
+    room, user_id = world.room(int(body["chat"])), int(body["user"])
+    message = room.messages.get(int(body["message"]), {})
+    if room.kind == "channel":
+        _leading(body, world)
+    elif message.get("from", {}).get("id") != user_id:
+        raise bad("message can't be edited")
+    return people.edit(world, room.id, int(body["message"]), str(body["text"]))
+
+
+async def _press(body: Json, world: World) -> Json:
+    args = int(body["user"]), int(body["chat"]), int(body["message"]), str(body["data"])
+    query = world.queries[people.press(world, *args)]
+    await world.bell.until(lambda: query.answer is not None or world.queue.closed, _ANSWER_WAIT)
+    return {"answer": query.answer}
+
+
+async def _react(body: Json, world: World) -> Json:
+    people.react(world, int(body["user"]), int(body["chat"]), int(body["message"]), body.get("emoji"))
+    return {}
+
+
+async def _stop(body: Json, world: World) -> Json:
+    people.stop_draft(world, int(body["user"]), int(body["draft"]))
+    return {}
+
+
+_DEEDS: Deeds = {"say": _say, "post": _post, "edit": _edit, "press": _press, "react": _react, "stop": _stop}

@@ -1,0 +1,97 @@
+"""What can go wrong on the way to Telegram, on demand: refusals, proxies' pages, lost lines, waiting.
+
+Limits are Telegram's published ones and are off until `limits = True`
+(https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bot.sandbox.refused import Refused
+
+__all__ = ["Fault", "Faults", "Kind", "too_many"]
+
+Kind = Literal["429", "500", "502html", "drop", "lost", "stall"]
+
+_PER_CHAT = (1, 1.0)
+_PER_GROUP = (20, 60.0)
+_OVERALL = (30, 1.0)
+_COUNTED = ("send", "edit", "forward", "copy")
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault that waits: `times` calls of `method` ("*": of any but getUpdates) meet it.
+
+    "drop" closes the line before the call was read, "lost" after it was carried out, "stall" waits
+    `seconds` and then carries it out.
+    """
+
+    method: str
+    kind: Kind
+    times: int
+    retry_after: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Faults:
+    """The faults that wait, and the rate limits."""
+
+    clock: Callable[[], float]
+    limits: bool = False
+    waiting: list[Fault] = field(default_factory=list)
+    _sent: dict[object, deque[float]] = field(default_factory=dict)
+
+    def fail_next(
+        self, method: str, kind: Kind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
+    ) -> None:
+        """Let the next `times` calls of a method fail."""
+        self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
+
+    def clear(self) -> None:
+        """Forget the faults that wait."""
+        self.waiting.clear()
+
+    def meet(self, method: str) -> Fault | None:
+        """The fault that this call meets, if any."""
+        name = method.lower()
+        for fault in self.waiting:
+            if fault.method == name or (fault.method == "*" and name != "getupdates"):
+                fault.times -= 1
+                if fault.times <= 0:
+                    self.waiting.remove(fault)
+                return fault
+        return None
+
+    def count(self, method: str, chat_id: int | None) -> None:
+        """Count a call against the limits; 429 with `retry_after` when there were too many."""
+        if not self.limits or not method.lower().startswith(_COUNTED):
+            return
+        windows: list[tuple[object, int, float]] = [("all", *_OVERALL)]
+        if chat_id is not None and not method.lower().endswith(("draft", "action")):
+            windows.append((chat_id, *_PER_CHAT))
+            if chat_id < 0:
+                windows.append((("group", chat_id), *_PER_GROUP))
+        now = self.clock()
+        wait = max(self._wait(key, most, span, now) for key, most, span in windows)
+        if wait > 0:
+            raise too_many(math.ceil(wait))
+        for key, _, _ in windows:
+            self._sent.setdefault(key, deque()).append(now)
+
+    def _wait(self, key: object, most: int, span: float, now: float) -> float:
+        times = self._sent.setdefault(key, deque())
+        while times and times[0] <= now - span:
+            times.popleft()
+        return times[0] + span - now if len(times) >= most else 0.0
+
+
+def too_many(seconds: int) -> Refused:
+    """429 with the seconds to wait."""
+    return Refused(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)

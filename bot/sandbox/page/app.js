@@ -1,0 +1,141 @@
+// The page: the list of chats, the conversation, and beside it the post that a citation stands on.
+
+import { isOwn } from "./bubble.js";
+import { toast } from "./dom.js";
+import { Pane } from "./pane.js";
+import { closeMenu, openMenu, renderChats, renderWho } from "./sidebar.js";
+import { act, become, postBehind, store, watch } from "./store.js";
+import { chosen, say, useLanguage } from "./words.js";
+
+useLanguage(chosen.get("lang"));
+const $ = (id) => document.getElementById(id);
+const narrow = matchMedia("(max-width: 759px)");
+
+// The address after # is "main chat" or "main chat / source chat / message".
+function place() {
+  const [main, source, message] = location.hash.slice(1).split("/").filter(Boolean).map(Number);
+  return { main: main ?? null, source: source ?? null, message: message ?? null };
+}
+
+function go({ main, source = null, message = null }) {
+  const next = `#${[main, source, message].filter((part) => part !== null).join("/")}`;
+  if (next === location.hash) show();
+  else location.hash = next;
+}
+
+// What the clicks inside a pane do.
+const on = (pane) => ({
+  post: (url) => postBehind(url)?.message,
+  link(event, url) {
+    const behind = postBehind(url);
+    if (!behind) return;
+    event.preventDefault();
+    if (behind.chat) this.jump(behind.chat.id, behind.message);
+    else toast(say("closed"));
+  },
+  jump(chat, message) {
+    if (!store.chats.has(chat)) toast(say("closed"));
+    else go({ main: main.chat, source: chat, message });
+  },
+  back: () => (pane === source ? go({ main: main.chat }) : (location.hash = "")),
+  inMain: (chat) => go({ main: chat }),
+  command: (text) => main.chat === store.user && main.composer?.send(text),
+  reply: (message) => main.composer?.reply(message),
+  async edit(message) {
+    await main.open(message.chat.id);
+    go({ main: message.chat.id });
+    main.composer?.edit(message);
+  },
+  async forward(message) {
+    const which = { text: "", forward_of: [message.chat.id, message.message_id] };
+    if (await act("say", which, toast)) toast(say("forwardedDone"));
+  },
+  share(message) {
+    const { username, id } = message.chat;
+    this.copy(`https://t.me/${username ?? `c/${String(id).replace("-100", "")}`}/${message.message_id}`);
+  },
+  copy: (text) => navigator.clipboard?.writeText(text).then(() => toast(say("copied")), () => toast(text)),
+  failed: (reason) => toast(reason),
+  answered(answer) {
+    if (!answer) toast(say("silence"));
+    else if (answer.alert) notify(answer.text);
+    else if (answer.text) toast(answer.text);
+  },
+});
+
+const main = new Pane($("main"), { on });
+const source = new Pane($("source"), { on, aside: true });
+let ready = false;
+
+async function show() {
+  const wanted = place(), known = (id) => id !== null && store.chats.has(id);
+  if (!known(wanted.main) && !narrow.matches && store.chats.size) wanted.main = store.user;
+  const beside = known(wanted.source) && wanted.source !== wanted.main;
+  document.body.dataset.view = beside ? "source" : known(wanted.main) ? "main" : "list";
+  $("source").hidden = !beside;
+  if (!beside) source.chat = null;
+  if (wanted.source !== null && !known(wanted.source)) toast(say("closed"));
+  const here = wanted.source === wanted.main ? wanted.message : null;
+  if (!known(wanted.main)) main.chat = null;
+  else if (!(await main.open(wanted.main, here))) toast(say("deleted"));
+  if (beside && !(await source.open(wanted.source, wanted.message))) toast(say("deleted"));
+  listChats();
+  if (!narrow.matches && !beside) main.composer?.focus();
+}
+
+const listChats = () => renderChats({ open: main.chat, beside: source.chat, go });
+
+function asUser(id) {
+  chosen.set("user", id);
+  main.chat = source.chat = null;
+  ready = false;
+  if (location.hash) history.replaceState(null, "", "#");
+  become(id);
+}
+
+function notify(text) {
+  $("alert").querySelector("p").textContent = text;
+  $("alert").querySelector("button").textContent = say("ok");
+  $("alert").showModal();
+}
+
+function paint() {
+  const theme = chosen.get("theme") ?? "auto";
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+function countUnread(fresh) {
+  for (const message of fresh) {
+    const chat = message.chat.id;
+    if ([main.chat, source.chat].includes(chat) || isOwn(message)) continue;
+    store.unread.set(chat, (store.unread.get(chat) ?? 0) + 1);
+  }
+}
+
+watch((fresh) => {
+  if (store.people.length && !store.people.some((one) => one.id === store.user)) return asUser(store.people[0].id);
+  $("notice").hidden = store.online;
+  $("notice").textContent = say("lost");
+  countUnread(fresh);
+  renderWho();
+  if (!ready && store.people.length) {
+    ready = true;
+    show();
+  }
+  main.refresh(fresh);
+  source.refresh(fresh);
+  listChats();
+});
+
+addEventListener("hashchange", show);
+narrow.addEventListener("change", show);
+$("who").addEventListener("click", () => ($("menu").hidden ? openMenu({ asUser, paint }) : closeMenu()));
+addEventListener("click", (event) => event.target.closest?.("#menu, #who") ?? closeMenu());
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (!$("menu").hidden) closeMenu();
+  else if (!$("source").hidden && !event.target.closest?.(".composer")) go({ main: main.chat });
+});
+paint();
+become(Number(chosen.get("user") ?? 0));

@@ -1,0 +1,111 @@
+// Where one writes: a message to the bot, a post in a channel, or a changed post.
+
+import { authorOf, isOwn, summary, textOf } from "./bubble.js";
+import { button, icon, make, toast } from "./dom.js";
+import { act, idsOf, messagesOf, store } from "./store.js";
+import { say } from "./words.js";
+
+export function composer(pane, chat) {
+  let editing = null, replying = null, picked = 0;
+  const asks = say(chat.type === "channel" ? "post" : "message");
+  const area = make("textarea", { id: "composer", rows: "1", "aria-label": asks, placeholder: asks });
+  const labels = { "aria-label": say("send"), title: say("send") };
+  const send = make("button", { id: "send", class: "send", type: "submit", ...labels }, icon("send"));
+  const commands = make("div", { class: "commands", role: "listbox", hidden: true });
+  const context = make("div", { class: "context", hidden: true });
+  const slash = button("slash", say("commands"), () => {
+    area.value = area.value.startsWith("/") ? "" : "/";
+    area.focus();
+    typed();
+  }, "round slash");
+  const form = make("form", { class: "composer" }, slash, area, send);
+  const element = make("div", {}, commands, context, form);
+
+  const matching = () => {
+    const text = area.value;
+    if (!chat.is_bot || !text.startsWith("/") || /\s/.test(text)) return [];
+    return store.commands.filter((one) => one.command.startsWith(text.slice(1).toLowerCase()));
+  };
+
+  function typed() {
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight, 180)}px`;
+    send.disabled = !area.value.trim();
+    const found = matching();
+    picked = Math.max(0, Math.min(picked, found.length - 1));
+    commands.hidden = !found.length;
+    commands.replaceChildren(...found.map((one, index) => make("button", {
+      class: "option", type: "button", role: "option",
+      "aria-selected": String(index === picked), onclick: () => sendText(`/${one.command}`),
+    }, make("b", { text: `/${one.command}` }), make("span", { text: one.description }))));
+  }
+
+  function hold(kind, message) {
+    editing = kind === "editing" ? message : null;
+    replying = kind === "replyTo" ? message : null;
+    context.hidden = !kind;
+    if (!kind) return;
+    const words = kind === "editing" ? summary(message) : `${authorOf(message)}: ${summary(message)}`;
+    context.replaceChildren(icon(kind === "editing" ? "edit" : "reply"),
+      make("div", {}, make("b", { text: say(kind) }), make("span", { text: words })),
+      button("close", say("cancel"), cancel));
+    if (kind === "editing") area.value = textOf(message);
+    area.focus();
+    typed();
+  }
+
+  function cancel() {
+    if (editing) area.value = "";
+    hold(null);
+    typed();
+  }
+
+  async function sendText(text) {
+    const place = { chat: chat.id, text };
+    let done;
+    if (editing) done = await act("edit", { ...place, message: editing.message_id }, toast);
+    else if (chat.type === "channel") done = await act("post", place, toast);
+    else done = await act("say", { ...place, reply_to: replying?.message_id ?? null }, toast);
+    if (!done) return;
+    area.value = "";
+    hold(null);
+    typed();
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (area.value.trim()) sendText(area.value);
+  });
+  area.addEventListener("input", typed);
+  area.addEventListener("keydown", (event) => {
+    const found = matching();
+    if (event.key === "Escape") cancel();
+    else if (found.length && ["ArrowDown", "ArrowUp"].includes(event.key)) {
+      picked = (picked + (event.key === "ArrowDown" ? 1 : found.length - 1)) % found.length;
+      event.preventDefault();
+      typed();
+    } else if (found.length && event.key === "Tab") {
+      area.value = `/${found[picked].command} `;
+      event.preventDefault();
+      typed();
+    } else if (event.key === "ArrowUp" && !area.value) {
+      const mine = (one) => (chat.type === "channel" || isOwn(one)) && textOf(one);
+      const last = idsOf(chat.id).map((id) => messagesOf(chat.id).get(id)).findLast(mine);
+      if (last) hold("editing", last);
+      event.preventDefault();
+    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+  });
+  typed();
+
+  return {
+    element, edit: (message) => hold("editing", message), reply: (message) => hold("replyTo", message), send: sendText,
+    focus: () => area.focus({ preventScroll: true }),
+    refresh(now) {
+      chat = now;
+      slash.hidden = !chat.is_bot || !store.commands.length;
+    },
+  };
+}

@@ -1,0 +1,236 @@
+// A conversation: header, the window of messages around a place, what is being typed, the composer.
+
+import { arrange } from "./arrange.js";
+import { bubble, isOwn, isService, serviceText } from "./bubble.js";
+import { composer } from "./composer.js";
+import { avatar, button, icon, make } from "./dom.js";
+import { act, alive, idsOf, load, messagesOf, store } from "./store.js";
+import { shown } from "./text.js";
+import { counted, day, dayKey, say } from "./words.js";
+
+const WINDOW = 80; // messages to each side of the place we look at
+const TOGETHER = 300; // seconds within which messages of one author hang together
+const NEAR = 120; // pixels from the end that count as "at the end"
+
+export class Pane {
+  constructor(root, { on, aside = false }) {
+    Object.assign(this, { root, on, aside, chat: null, rows: new Map(), low: null, high: null, mark: null, missed: 0 });
+    this.head = make("header", { class: "bar" });
+    this.list = make("div", { class: "list", role: "log", "aria-live": "off" });
+    this.scroll = make("div", { class: "scroll", tabindex: "-1" }, this.list);
+    this.down = button("down", say("newest"), () => this.toEnd(true), "down");
+    this.foot = make("footer", { class: "foot" });
+    this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.ended = true;
+    new ResizeObserver(() => this.ended && (this.scroll.scrollTop = this.scroll.scrollHeight)).observe(this.scroll);
+    root.append(this.head, make("div", { class: "stage" }, this.scroll, this.down), this.foot);
+  }
+
+  async open(id, message = null) {
+    const other = id !== this.chat;
+    this.chat = id;
+    store.unread.delete(id);
+    if (other) {
+      this.rows.clear();
+      this.list.replaceChildren();
+      Object.assign(this, { mark: null, missed: 0, composer: null, low: null, high: null });
+      this.foot.replaceChildren();
+    }
+    await load(id);
+    if (this.chat !== id) return true;
+    if (message) return this.jump(message);
+    if (other) this.toEnd();
+    this.render();
+    return true;
+  }
+
+  // Show a message in the middle and mark it; false where it is not there.
+  jump(message) {
+    const ids = idsOf(this.chat), place = ids.indexOf(message);
+    this.mark = place >= 0 ? `${this.chat}/${message}` : null;
+    if (place < 0) {
+      this.toEnd();
+      return false;
+    }
+    if (place < this.low || place >= this.high) Object.assign(this, { low: place - WINDOW, high: place + WINDOW });
+    this.render();
+    const target = this.list.querySelector(`[data-message="${this.mark}"]`);
+    this.list.querySelectorAll(".highlight").forEach((one) => one.classList.remove("highlight"));
+    target.classList.add("highlight");
+    this.ended = false;
+    const tall = target.offsetHeight > this.scroll.clientHeight * 0.8;
+    target.scrollIntoView({ block: tall ? "start" : "center" });
+    return true;
+  }
+
+  toEnd(smooth = false) {
+    const count = idsOf(this.chat).length;
+    if ((this.high ?? 0) < count) Object.assign(this, { low: count - 2 * WINDOW, high: count });
+    this.render();
+    this.ended = true;
+    this.scroll.scrollTo({ top: this.scroll.scrollHeight, behavior: smooth ? "smooth" : "instant" });
+  }
+
+  atEnd() {
+    return this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < NEAR;
+  }
+
+  // News came: stay at the end, or where we are.
+  refresh(fresh) {
+    if (this.chat === null) return;
+    const chat = store.chats.get(this.chat);
+    if (!chat) return;
+    const mine = fresh.filter((message) => message.chat.id === this.chat);
+    const stay = this.atEnd() || mine.some(isOwn);
+    const count = idsOf(this.chat).length;
+    if (stay || count - this.high <= mine.length) this.high = count;
+    this.missed = stay ? 0 : this.missed + mine.length;
+    if (document.visibilityState === "visible") store.unread.delete(this.chat);
+    this.render();
+    if (stay) this.scroll.scrollTop = this.scroll.scrollHeight;
+  }
+
+  scrolled() {
+    const count = idsOf(this.chat).length;
+    if (this.scroll.scrollTop < 400 && this.low > 0) {
+      const before = this.scroll.scrollHeight;
+      this.low = Math.max(0, this.low - WINDOW);
+      this.render();
+      this.scroll.scrollTop += this.scroll.scrollHeight - before;
+    } else if (this.atEnd() && this.high < count) {
+      this.high = Math.min(count, this.high + WINDOW);
+      this.render();
+    }
+    this.ended = this.atEnd();
+    if (this.ended) this.missed = 0;
+    this.showDown();
+  }
+
+  showDown() {
+    const away = !this.atEnd() || this.high < idsOf(this.chat).length;
+    this.down.classList.toggle("visible", away && idsOf(this.chat).length > 0);
+    this.down.dataset.missed = this.missed || "";
+  }
+
+  render() {
+    const chat = store.chats.get(this.chat);
+    if (!chat) return;
+    this.root.dataset.open = this.chat;
+    const ids = idsOf(this.chat);
+    this.high = Math.min(this.high ?? ids.length, ids.length);
+    this.low = Math.max(0, Math.min(this.low ?? this.high - 2 * WINDOW, this.high));
+    this.renderHead(chat);
+    const sections = this.plan(chat, ids.slice(this.low, this.high).map((id) => messagesOf(this.chat).get(id)));
+    const passing = this.high === ids.length ? this.passing() : [];
+    if (!sections.length && !passing.length && store.loaded.has(this.chat)) passing.push(this.empty(chat));
+    sections.push({ key: "now", sign: "", rows: passing, build: () => make("section", { class: "now" }) });
+    this.arrange(sections);
+    this.renderFoot(chat);
+    this.showDown();
+  }
+
+  // Days with their rows, each {key, sign, build}: the same key and sign keep their element.
+  plan(chat, messages) {
+    const groups = [];
+    for (const message of messages) {
+      const group = groups.at(-1);
+      if (group && message.media_group_id && group[0].media_group_id === message.media_group_id) group.push(message);
+      else groups.push([message]);
+    }
+    const sections = [];
+    groups.forEach((group, index) => {
+      const before = groups[index - 1]?.[0], after = groups[index + 1]?.[0], here = group[0];
+      if (!before || dayKey(before.date) !== dayKey(here.date)) sections.push(this.dayOf(here));
+      sections.at(-1).rows.push(isService(here) ? this.serviceRow(here) : this.groupRow(chat, group, before, after));
+    });
+    return sections;
+  }
+
+  dayOf(message) {
+    const text = day(message.date);
+    const label = () => make("div", { class: "day" }, make("span", { text }));
+    return { key: `day ${dayKey(message.date)}`, sign: text, rows: [], build: () => make("section", {}, label()) };
+  }
+
+  serviceRow(message) {
+    const text = serviceText(message);
+    const data = { message: `${message.chat.id}/${message.message_id}` };
+    const build = () => make("div", { class: "service", data }, make("span", { text }));
+    return { key: `m${message.message_id}`, sign: text, build };
+  }
+
+  groupRow(chat, group, before, after) {
+    const here = group[0];
+    const joins = (other) => other && !isService(other) && chat.type !== "channel"
+      && other.from?.id === here.from?.id && dayKey(other.date) === dayKey(here.date)
+      && Math.abs(other.date - here.date) < TOGETHER;
+    const look = { first: !joins(before), last: !joins(after), chat, on: this.on(this) };
+    const sign = JSON.stringify([group, look.first, look.last, chat.can_post]);
+    return { key: `m${here.message_id}`, sign, build: () => bubble(group, look) };
+  }
+
+  passing() {
+    const here = (one) => one.chat === this.chat;
+    const drafts = alive(store.drafts).filter(here);
+    const typing = alive(store.actions).some(here) && !drafts.length;
+    const row = (draft) => ({ key: `draft ${draft.id}`, sign: JSON.stringify(draft), build: () => this.draft(draft) });
+    const dots = () => make("div", { class: "bubble" }, make("i"), make("i"), make("i"));
+    const build = () => make("div", { class: "message theirs typing" }, dots());
+    return [...drafts.map(row), ...(typing ? [{ key: "typing", sign: "typing", build }] : [])];
+  }
+
+  draft(draft) {
+    const words = draft.text
+      ? shown(draft.text, draft.entities, this.on(this))
+      : [make("span", { class: "thinking", text: say("thinking") })];
+    const bubble = make("div", { class: "bubble" }, make("div", { class: "text", dir: "auto" }, ...words));
+    const halt = { class: "stop", type: "button", onclick: () => act("stop", { draft: draft.id }) };
+    const stop = draft.can_stop ? make("button", halt, icon("stop"), say("stop")) : null;
+    const data = { draft: draft.id };
+    return make("div", { class: "message theirs draft", data }, make("div", { class: "column" }, bubble, stop));
+  }
+
+  empty(chat) {
+    const kind = chat.is_bot ? "emptyChat" : chat.type === "channel" ? "emptyChannel" : "emptyGroup";
+    const begin = { class: "start", type: "button", text: say("start"), onclick: () => this.composer.send("/start") };
+    const build = () => make("div", { class: "empty" }, avatar(chat, "large"),
+      make("h2", { text: say(kind) }), make("p", { text: say(`${kind}Hint`) }),
+      chat.is_bot ? make("button", begin) : null);
+    return { key: "empty", sign: kind, build };
+  }
+
+  // Days hold their messages, so that a day's label stays on top only as long as its messages do.
+  arrange(sections) {
+    this.rows = arrange(this.list, this.list.firstChild, this.rows, sections);
+    for (const { key, rows } of sections) {
+      const section = this.rows.get(key), top = section.element.firstChild;
+      section.inner = arrange(section.element, top?.matches(".day") ? top.nextSibling : top, section.inner, rows);
+    }
+    if (this.mark) this.list.querySelector(`[data-message="${this.mark}"]`)?.classList.add("highlight");
+  }
+
+  renderHead(chat) {
+    const typing = alive(store.actions).some((one) => one.chat === this.chat);
+    const members = counted(chat.members, chat.type === "channel" ? "subscribers" : "members");
+    const known = chat.is_bot ? say("bot") : [chat.username && `@${chat.username}`, members].filter(Boolean).join(" · ");
+    const under = typing ? say("typing") : known;
+    const sign = JSON.stringify([chat, under]);
+    if (this.headSign === sign) return;
+    this.headSign = sign;
+    this.head.replaceChildren(
+      button("back", say("back"), () => this.on(this).back(), "round back"),
+      avatar(chat),
+      make("div", { class: "names" },
+        make("h1", { text: chat.title }), make("p", { class: typing ? "live" : "", text: under })),
+      this.aside ? button("open", say("open"), () => this.on(this).inMain(chat.id)) : "",
+      this.aside ? button("close", say("close"), () => this.on(this).back(), "round shut") : "");
+  }
+
+  renderFoot(chat) {
+    if (this.aside) return;
+    if (!chat.can_post) return this.foot.replaceChildren(make("p", { class: "readonly", text: say("readOnly") }));
+    this.composer ??= composer(this, chat);
+    if (this.foot.firstChild !== this.composer.element) this.foot.replaceChildren(this.composer.element);
+    this.composer.refresh(chat);
+  }
+}

@@ -1,0 +1,88 @@
+// The left side: who we are, the list of chats, and the menu of people, language and colours.
+
+import { isOwn, summary } from "./bubble.js";
+import { avatar, icon, make } from "./dom.js";
+import { alive, lastOf, store } from "./store.js";
+import { chosen, lang, say, shortly } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+
+// The chats, the bot first, then by the newest message. `open` and `beside` are ids of chats that are shown.
+export function renderChats({ open, beside, go }) {
+  const last = (chat) => lastOf(chat.id)?.date ?? 0;
+  const order = [...store.chats.values()].sort((a, b) => Boolean(b.is_bot) - Boolean(a.is_bot) || last(b) - last(a));
+  const held = document.activeElement?.dataset?.chat;
+  $("chats").replaceChildren(...order.map((chat) => chatRow(chat, { open, beside, go })));
+  if (held) $("chats").querySelector(`[data-chat="${held}"]`)?.focus();
+}
+
+function chatRow(chat, { open, beside, go }) {
+  const message = lastOf(chat.id), unread = store.unread.get(chat.id), kind = kindOf(chat);
+  const shown = chat.id === open ? " open" : chat.id === beside ? " beside" : "";
+  const above = make("span", { class: "line" },
+    make("span", { class: "title" }, kind ? icon(kind) : null, make("span", { text: chat.title })),
+    message ? make("time", { text: shortly(message.date) }) : null);
+  const under = make("span", { class: "line" }, words(chat, message),
+    unread ? make("span", { class: "badge", text: String(unread) }) : null);
+  const row = make("button", {
+    class: `chat${shown}`, type: "button", data: { chat: chat.id },
+    "aria-current": chat.id === open ? "true" : null, onclick: () => go({ main: chat.id }),
+  }, avatar(chat), make("span", { class: "lines" }, above, under));
+  return make("div", { role: "listitem" }, row);
+}
+
+function kindOf(chat) {
+  if (chat.type === "channel") return chat.username ? "channel" : "lock";
+  return chat.type === "supergroup" ? "group" : null;
+}
+
+function words(chat, message) {
+  if (alive(store.actions).some((one) => one.chat === chat.id)) {
+    return make("span", { class: "words live", text: say("typing") });
+  }
+  if (!message) {
+    const nothing = chat.is_bot ? "bot" : chat.type === "channel" ? "emptyChannel" : "emptyGroup";
+    return make("span", { class: "words", text: say(nothing) });
+  }
+  const name = isOwn(message) ? say("you") : chat.type === "supergroup" ? message.from?.first_name : null;
+  return make("span", { class: "words", text: `${name ? `${name}: ` : ""}${summary(message)}` });
+}
+
+const named = (person) =>
+  make("span", { class: "names" }, make("b", { text: person.first_name }), make("small", { text: `id ${person.id}` }));
+
+export function renderWho() {
+  const me = store.people.find((one) => one.id === store.user);
+  if (me) $("who").replaceChildren(avatar(me), named(me), icon("down"));
+}
+
+// The menu under our name. `asUser` becomes somebody else, `paint` shows the chosen colours.
+export function openMenu({ asUser, paint }) {
+  const choice = (kind, on, pick, ...content) => make("button", {
+    type: "button", role: "menuitemradio", class: kind, "aria-checked": String(on), onclick: () => (closeMenu(), pick()),
+  }, ...content);
+  const person = (one) => choice("person", one.id === store.user, () => asUser(one.id),
+    avatar(one), named(one), one.id === store.user ? icon("check") : null);
+  const pair = (name, options, now, pick) => {
+    const one = ([value, label]) => choice("pick", value === now, () => pick(value), label);
+    const segments = make("div", { class: "segments" }, ...options.map(one));
+    return make("div", { class: "pair" }, make("span", { text: say(name) }), segments);
+  };
+  const themes = ["Auto", "Light", "Dark"].map((one) => [one.toLowerCase(), say(`theme${one}`)]);
+  $("menu").replaceChildren(...store.people.map(person), make("hr"),
+    pair("language", [["en", "English"], ["ru", "Русский"]], lang, (value) => (chosen.set("lang", value), reload())),
+    pair("theme", themes, chosen.get("theme") ?? "auto", (value) => (chosen.set("theme", value), paint())));
+  $("menu").hidden = false;
+  $("who").setAttribute("aria-expanded", "true");
+  $("menu").querySelector("[aria-checked=true]")?.focus();
+}
+
+export function closeMenu() {
+  $("menu").hidden = true;
+  $("who").setAttribute("aria-expanded", "false");
+}
+
+function reload() {
+  if (location.search) location.search = "";
+  else location.reload();
+}

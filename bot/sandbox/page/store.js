@@ -1,0 +1,121 @@
+// What the page knows of the sandbox, kept fresh by long polling.
+
+export const store = {
+  n: 0, run: null, user: 0, bot: null, online: true,
+  people: [], commands: [], drafts: [], actions: [],
+  chats: new Map(), messages: new Map(), loaded: new Set(), unread: new Map(),
+};
+
+const watchers = new Set();
+export const watch = (watcher) => watchers.add(watcher);
+const tell = (fresh = []) => watchers.forEach((watcher) => watcher(fresh));
+
+let turn = new AbortController();
+
+// Start again as somebody else.
+export function become(user) {
+  Object.assign(store, { n: 0, user, drafts: [], actions: [], commands: [] });
+  for (const kept of [store.chats, store.messages, store.loaded, store.unread]) kept.clear();
+  turn.abort();
+  turn = new AbortController();
+  follow(turn.signal);
+}
+
+async function follow(signal) {
+  while (!signal.aborted) {
+    try {
+      const answer = await fetch(`/sandbox/state?since=${store.n}&user=${store.user}`, { signal });
+      if (!answer.ok) throw new Error(answer.statusText);
+      const news = await answer.json();
+      if (signal.aborted) return;
+      if (store.run && store.run !== news.run) return location.reload();
+      take(news);
+    } catch (error) {
+      if (signal.aborted) return;
+      store.online = false;
+      tell();
+      await new Promise((done) => setTimeout(done, 1200));
+    }
+  }
+}
+
+function take(news) {
+  const first = store.n === 0;
+  Object.assign(store, { n: news.n, run: news.run, bot: news.me.bot, online: true });
+  Object.assign(store, { people: news.people, commands: news.commands });
+  store.drafts = passing(news.drafts);
+  store.actions = passing(news.actions);
+  store.chats.clear();
+  for (const chat of news.chats) store.chats.set(chat.id, chat.type === "private" ? asBot(chat) : chat);
+  const fresh = news.messages.map(keep).filter(Boolean);
+  tell(first ? [] : fresh);
+}
+
+const asBot = (chat) => ({ ...chat, title: store.bot.first_name, username: store.bot.username, is_bot: true });
+
+// Drafts and "typing" end by themselves.
+function passing(list) {
+  for (const one of list) setTimeout(tell, Math.max(0, one.left) * 1000 + 50);
+  return list.map((one) => ({ ...one, ends: Date.now() + one.left * 1000 }));
+}
+export const alive = (list) => list.filter((one) => one.ends > Date.now());
+
+function keep(message) {
+  const chat = message.chat.id;
+  if (!store.messages.has(chat)) store.messages.set(chat, new Map());
+  const kept = store.messages.get(chat);
+  if (message.deleted) {
+    kept.delete(message.message_id);
+    return null;
+  }
+  const isNew = !kept.has(message.message_id) && !message.edit_date;
+  kept.set(message.message_id, message);
+  return isNew ? message : null;
+}
+
+// All posts of a chat; the state itself only brings the last one and what changes.
+export async function load(chat) {
+  if (store.loaded.has(chat)) return;
+  const user = store.user;
+  const answer = await fetch(`/sandbox/messages?chat=${chat}&user=${user}`);
+  if (!answer.ok || user !== store.user) return;
+  (await answer.json()).messages.forEach(keep);
+  store.loaded.add(chat);
+  tell();
+}
+
+export const messagesOf = (chat) => store.messages.get(chat) ?? new Map();
+export const idsOf = (chat) => [...messagesOf(chat).keys()].sort((a, b) => a - b);
+export function lastOf(chat) {
+  const ids = idsOf(chat);
+  return ids.length ? messagesOf(chat).get(ids[ids.length - 1]) : null;
+}
+
+// Do something as the current user; the result, or null with the reason in `failed`.
+export async function act(deed, body, failed) {
+  try {
+    const answer = await fetch(`/sandbox/${deed}`, {
+      method: "POST", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ user: store.user, ...body }),
+    });
+    const told = await answer.json();
+    if (told.ok) return told.result;
+    failed?.(told.description);
+  } catch (error) {
+    failed?.(error.message);
+  }
+  return null;
+}
+
+// The chat and post behind a t.me link: {chat, message}. No chat: a private channel that is not ours to see;
+// no message: the channel itself. null: not a link to anything here.
+export function postBehind(url) {
+  if (!["t.me", "telegram.me"].includes(url.hostname)) return null;
+  const parts = url.pathname.split("/").filter(Boolean);
+  const secret = parts[0] === "c", id = Number(parts.at(-1));
+  const message = parts.length > (secret ? 2 : 1) && Number.isInteger(id) ? id : null;
+  if (secret) return { chat: store.chats.get(Number(`-100${parts[1]}`)) ?? null, message };
+  const name = parts[0]?.toLowerCase();
+  const chat = [...store.chats.values()].find((one) => one.username?.toLowerCase() === name);
+  return chat ? { chat, message } : null;
+}

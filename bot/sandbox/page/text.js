@@ -1,0 +1,97 @@
+// A message's text with its entities, as elements. Offsets are UTF-16 units, like JavaScript's own.
+
+import { followed, make } from "./dom.js";
+import { say } from "./words.js";
+
+const TAGS = { bold: "strong", italic: "em", underline: "u", strikethrough: "s", code: "code", pre: "pre" };
+const LONG_QUOTE = 180; // characters that are shown of a folded quote, about three lines
+
+// Returns nodes. `on` has post(url), link(event, url), command(text).
+export function shown(text, entities, on) {
+  const sorted = [...(entities ?? [])]
+    .filter((e) => e.length > 0 && e.offset >= 0 && e.offset + e.length <= text.length)
+    .sort((a, b) => a.offset - b.offset || b.length - a.length);
+  return between(text, 0, text.length, sorted, on);
+}
+
+function between(text, start, end, entities, on) {
+  const nodes = [];
+  let at = start, queue = entities;
+  while (queue.length) {
+    const [entity, ...rest] = queue;
+    const stop = Math.min(entity.offset + entity.length, end);
+    const inner = [], later = [];
+    for (const other of rest) {
+      const otherEnd = other.offset + other.length;
+      if (other.offset >= stop) later.push(other);
+      else if (otherEnd <= stop) inner.push(other);
+      else {
+        inner.push({ ...other, length: stop - other.offset });
+        later.push({ ...other, offset: stop, length: otherEnd - stop });
+      }
+    }
+    if (entity.offset > at) nodes.push(text.slice(at, entity.offset));
+    const content = between(text, entity.offset, stop, inner, on);
+    nodes.push(wrapped(entity, text.slice(entity.offset, stop), content, on));
+    at = stop;
+    queue = later;
+    if (isBlock(entity) && at < end && text[at] === "\n") at += 1;
+  }
+  if (at < end) nodes.push(text.slice(at, end));
+  return nodes;
+}
+
+const isBlock = (entity) => ["blockquote", "expandable_blockquote", "pre"].includes(entity.type);
+
+function wrapped(entity, piece, content, on) {
+  switch (entity.type) {
+    case "text_link": return link(entity.url, piece, content, on);
+    case "url": return link(piece, piece, content, on);
+    case "mention": return link(`https://t.me/${piece.slice(1)}`, piece, content, on);
+    case "bot_command": return command(piece, content, on);
+    case "spoiler": return spoiler(content);
+    case "blockquote": return make("blockquote", {}, ...content);
+    case "expandable_blockquote": return folded(piece, content);
+    case "hashtag": case "cashtag": case "email": return make("span", { class: "tag" }, ...content);
+    default: return TAGS[entity.type] ? make(TAGS[entity.type], {}, ...content) : make("span", {}, ...content);
+  }
+}
+
+function link(url, piece, content, on) {
+  const address = followed(url);
+  if (!address) return make("span", {}, ...content);
+  const post = on.post(address);
+  const number = post && /^\[?\d{1,3}\]?$/.test(piece.trim());
+  return make("a", {
+    href: address.href, target: "_blank", rel: "noopener noreferrer",
+    class: post ? `citation${number ? " number" : ""}` : undefined,
+    onclick: (event) => on.link(event, address),
+  }, ...content);
+}
+
+const command = (piece, content, on) =>
+  make("button", { class: "command", type: "button", onclick: () => on.command(piece) }, ...content);
+
+function spoiler(content) {
+  const open = () => box.classList.add("open");
+  const box = make("span", { class: "spoiler", role: "button", tabindex: "0", onclick: open }, ...content);
+  box.addEventListener("keydown", (event) => event.key === "Enter" && open());
+  return box;
+}
+
+function folded(piece, content) {
+  const box = make("blockquote", { class: "expandable" }, make("div", { class: "inside" }, ...content));
+  if (piece.length > LONG_QUOTE || piece.split("\n").length > 3) {
+    const toggle = make("button", {
+      class: "unfold", type: "button", text: say("more"), "aria-expanded": "false",
+      onclick() {
+        const open = box.classList.toggle("open");
+        toggle.textContent = say(open ? "less" : "more");
+        toggle.setAttribute("aria-expanded", String(open));
+      },
+    });
+    box.classList.add("long");
+    box.append(toggle);
+  }
+  return box;
+}

@@ -1,0 +1,163 @@
+"""What people do in the sandbox: write, post, edit, forward, press, react. The bot gets the updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from secrets import randbelow, token_urlsafe
+
+from bot.sandbox.checks import formatted
+from bot.sandbox.history import picture
+from bot.sandbox.reach import hears, origin_of
+from bot.sandbox.refused import bad, forbidden
+from bot.sandbox.replies import thread_fields
+from bot.sandbox.rooms import Json, Room, alone
+from bot.sandbox.world import Query, Upload, World
+
+__all__ = ["Deed", "edit", "post", "press", "react", "say", "send_file", "stop_draft"]
+
+_CHANNEL_SERVICE = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
+_BODY = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A message to be written. `origin`: a raw MessageOrigin, a hidden name, or (chat id, message id).
+
+    `album` makes it a photo of that media group with the text as its caption; `extra` are raw
+    Bot API fields on top. Entities make `text` exactly what was meant.
+    """
+
+    text: str = ""
+    reply_to: int | None = None
+    thread: int | None = None
+    origin: Mapping[str, object] | str | tuple[int, int] | None = None
+    album: str | None = None
+    extra: Mapping[str, object] | None = None
+
+
+def say(world: World, user_id: int, chat_id: int, deed: Deed) -> Json:
+    """Somebody writes in a private chat or a group."""
+    room, person = world.room(chat_id), world.people[user_id]
+    if room.kind != "private" and not room.member(user_id).inside:
+        raise forbidden("this person is not a member of the chat")
+    if room.kind == "private":
+        person.started, person.blocked = True, False
+    message = world.add(room, {"from": person.wire()} | _written(world, room, deed))
+    _tell(world, room, "message", message)
+    return message
+
+
+def post(world: World, chat_id: int, deed: Deed) -> Json:
+    """A channel posts; its discussion group, if any, gets the copy that Telegram makes."""
+    room = world.room(chat_id)
+    if room.kind != "channel":
+        raise bad("this is not a channel")
+    message = world.add(room, {"sender_chat": room.wire()} | _written(world, room, deed))
+    _tell(world, room, "channel_post", message)
+    if room.linked is not None:
+        group = world.room(room.linked)
+        head = {"from": _CHANNEL_SERVICE, "sender_chat": room.wire(), "is_automatic_forward": True}
+        body = {name: message[name] for name in _BODY if name in message}
+        _tell(world, group, "message", world.add(group, head | body | {"forward_origin": origin_of(message)}))
+    return message
+
+
+def edit(world: World, chat_id: int, message_id: int, text: str) -> Json:
+    """A person or a channel changes a text or caption. Nothing changed: no update."""
+    room = world.room(chat_id)
+    old = room.messages.get(message_id)
+    if old is None:
+        raise bad("message to edit not found")
+    field = "text" if "text" in old else "caption"
+    marks = "entities" if field == "text" else "caption_entities"
+    shown, entities = formatted(text, None, None, empty=field == "caption")
+    if shown == old.get(field, ""):
+        return old
+    fields: Json = {field: shown, marks: entities, "edit_date": int(world.clock())}
+    message = world.change(room, message_id, **fields)
+    _tell(world, room, "edited_channel_post" if room.kind == "channel" else "edited_message", message)
+    return message
+
+
+def press(world: World, user_id: int, chat_id: int, message_id: int, data: str) -> str:
+    """Press an inline button; the id of the query. Replays and made-up data are possible, as in life."""
+    room = world.room(chat_id)
+    message = room.messages.get(message_id)
+    gone = {"chat": room.wire(), "message_id": message_id, "date": 0}
+    query_id = str(randbelow(10**18))
+    world.queries[query_id] = Query(user_id, room.id)
+    shown = {"id": query_id, "from": world.people[user_id].wire(), "chat_instance": str(abs(room.id) * 31)}
+    world.queue.push("callback_query", shown | {"message": message or gone, "data": data})
+    world.changed()
+    return query_id
+
+
+def react(world: World, user_id: int, chat_id: int, message_id: int, emoji: str | None) -> None:
+    """Put a reaction or take it away."""
+    room = world.room(chat_id)
+    kept = world.reactions.setdefault((room.id, message_id), {})
+    old, new = kept.get(user_id, []), [emoji] if emoji else []
+    kept[user_id] = new
+    world.touch(room, message_id)
+    if room.kind == "private" or room.member(world.bot.id).leads:
+        change = {"chat": room.wire(), "message_id": message_id, "date": int(world.clock())}
+        shown = {
+            name: [{"type": "emoji", "emoji": one} for one in emojis]
+            for name, emojis in (("old_reaction", old), ("new_reaction", new))
+        }
+        world.queue.push("message_reaction", change | shown | {"user": world.people[user_id].wire()})
+
+
+def send_file(world: World, user_id: int, upload: Upload, caption: str = "") -> Json:
+    """Send a file to the bot in private."""
+    world.files[upload.file_id] = upload
+    shown: Json = {"text": None, "document": upload.wire(), "caption": caption}
+    return say(world, user_id, user_id, Deed(extra=shown))
+
+
+def stop_draft(world: World, chat_id: int, draft_id: int) -> None:
+    """Press the stop button of a draft that has one."""
+    for (chat, thread), draft in list(world.drafts.items()):
+        if chat == chat_id and draft.draft_id == draft_id and draft.can_stop:
+            if not draft.keep_on_stop:
+                del world.drafts[chat, thread]
+            told = {"chat": world.room(chat_id).wire(), "draft_id": draft_id}
+            topic = {"message_thread_id": thread} if thread else {}
+            world.queue.push("stopped_message_generation", told | topic)
+            world.changed()
+
+
+def _written(world: World, room: Room, deed: Deed) -> Json:
+    """The fields of a message: text or photo, what it replies to, where it was forwarded from."""
+    extra = dict(deed.extra or {})
+    fields: Json = _forwarded(world, deed) if deed.origin else {}
+    if deed.text or not (fields.keys() | extra.keys()) & set(_BODY):
+        text, entities = formatted(deed.text, None, None, empty=deed.album is not None)
+        names = ("caption", "caption_entities") if deed.album else ("text", "entities")
+        fields |= dict(zip(names, (text, entities), strict=True))
+    if deed.album:
+        fields |= {"photo": picture(token_urlsafe(6)), "media_group_id": deed.album}
+    parent = room.messages.get(deed.reply_to or 0)
+    if deed.reply_to and parent is None:
+        raise bad("message to be replied not found")
+    fields |= {"reply_to_message": alone(parent)} if parent else {}
+    return fields | thread_fields(room, deed.thread, parent) | extra
+
+
+def _forwarded(world: World, deed: Deed) -> Json:
+    if isinstance(deed.origin, tuple):
+        source = world.room(deed.origin[0]).messages.get(deed.origin[1])
+        if source is None:
+            raise bad("message to forward not found")
+        body = {name: source[name] for name in _BODY if name in source} if not deed.text else {}
+        return body | {"forward_origin": origin_of(source)}
+    if isinstance(deed.origin, str):
+        name = {"type": "hidden_user", "sender_user_name": deed.origin}
+        return {"forward_origin": name | {"date": int(world.clock())}}
+    return {"forward_origin": dict(deed.origin or {})}
+
+
+def _tell(world: World, room: Room, kind: str, message: Json) -> None:
+    if hears(world, room, message):
+        world.queue.push(kind, message)

@@ -1,0 +1,186 @@
+"""The server: one loopback port with the Bot API, its files, the page and the page's control."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from bot.sandbox import people
+from bot.sandbox.calls import carry_out, known_method, read_parameters
+from bot.sandbox.control import add_page
+from bot.sandbox.faults import Fault, Faults, too_many
+from bot.sandbox.people import Deed
+from bot.sandbox.refused import Refused, missing
+from bot.sandbox.rooms import Json, Person
+from bot.sandbox.updates import Queue
+from bot.sandbox.world import World
+
+__all__ = ["Sandbox"]
+
+_LARGEST = 60 * 2**20  # bytes of one request; Telegram takes documents of 50 MB
+_EPOCH = 1_500_000_000  # before any clock of ours; keeps update ids small
+_FIRST_BOT = "42:SANDBOX"
+_PROXY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+class Sandbox:
+    """Telegram for one bot, on this machine. `world` is its state, `faults` what shall go wrong."""
+
+    def __init__(
+        self,
+        *,
+        token: str = _FIRST_BOT,
+        clock: Callable[[], float] = time.time,
+        name: str = "Citegram",
+        username: str = "citegram_bot",
+    ) -> None:
+        self.token = token
+        self.url = ""
+        bot = Person(int(token.partition(":")[0]), name, username, lang=None, is_bot=True)
+        # Update ids grow with time: a bot that remembers them must not drop those of the next run.
+        self.world = World(bot, clock, Queue(clock, next_id=max(1, int(clock()) - _EPOCH)))
+        self.faults = Faults(clock)
+        self.transcript: list[Json] = []
+        self._looked: dict[int, int] = {}
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, port: int = 0) -> None:
+        """Listen on 127.0.0.1; port 0 takes a free one. `url` says where."""
+        app = web.Application(client_max_size=_LARGEST)
+        app.router.add_route("*", "/bot{token}/{method}", self._on_call)
+        app.router.add_get("/file/bot{token}/{path:.+}", self._on_file)
+        add_page(app, self.world)
+        # Long polls of a bot that has gone must end with its connection.
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        """Close the port; whoever waits is sent home."""
+        self.world.queue.closed = True
+        self.world.queue.bell.ring()
+        self.world.changed()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def say(
+        self,
+        user_id: int,
+        text: str,
+        *,
+        chat_id: int | None = None,
+        reply_to: int | None = None,
+        thread: int | None = None,
+        forward_of: tuple[int, int] | None = None,
+    ) -> Json:
+        """A person writes (to the bot, or in `chat_id`); the message. `forward_of`: (chat id, message id)."""
+        deed = Deed(text, reply_to, thread, forward_of)
+        return people.say(self.world, user_id, user_id if chat_id is None else chat_id, deed)
+
+    async def post(
+        self,
+        chat_id: int,
+        text: str,
+        *,
+        album: str | None = None,
+        origin: Mapping[str, object] | str | tuple[int, int] | None = None,
+        reply_to: int | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> Json:
+        """A channel posts; the message. `Deed` says what album, origin and extra mean."""
+        return people.post(self.world, chat_id, Deed(text, reply_to, None, origin, album, extra))
+
+    async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
+        """A message of a person or a channel gets another text; the message."""
+        return people.edit(self.world, chat_id, message_id, text)
+
+    async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
+        """Press a button and wait for the bot to answer it: {"id", "answer"}; None: it said nothing."""
+        query_id = people.press(self.world, user_id, chat_id, message_id, data)
+        query = self.world.queries[query_id]
+        await self.until(lambda: query.answer is not None)
+        return {"id": query_id, "answer": query.answer}
+
+    def push(self, update: Json) -> None:
+        """Queue a raw update, valid or not."""
+        self.world.queue.push_raw(update)
+
+    async def replies(self, chat_id: int, count: int = 1, timeout: float = 10) -> list[Json]:  # noqa: ASYNC109
+        """The next `count` messages of the bot in a chat, as they are now, waited for. TimeoutError."""
+        sent = self.world.sent.setdefault(chat_id, [])
+        start = self._looked.get(chat_id, 0)
+        if not await self.until(lambda: len(sent) >= start + count, timeout):
+            raise TimeoutError(f"{len(sent) - start} of {count} messages came within {timeout} s")
+        self._looked[chat_id] = start + count
+        room = self.world.room(chat_id)
+        return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
+
+    async def until(self, true: Callable[[], bool], timeout: float = 10) -> bool:  # noqa: ASYNC109
+        """Wait for something to be true of the world, asked again after each change; the last answer."""
+        return await self.world.bell.until(true, timeout)
+
+    async def _on_call(self, request: web.Request) -> web.StreamResponse:
+        """One call: the fault it meets, the answer, a line in the transcript."""
+        name = request.match_info["method"]
+        line: Json = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
+        line |= {"params": {}, "ok": False, "error": "not answered"}
+        self.transcript.append(line)
+        fault = self.faults.meet(name)
+        try:
+            if fault and (broken := await self._broken(fault, request)) is not None:
+                return broken
+            result = await self._answer(request, name, line)
+        except Refused as exc:
+            line["error"] = exc.description
+            return web.json_response(exc.body(), status=exc.code)
+        line["ok"], line["error"] = True, None
+        if fault and fault.kind == "lost":
+            return _cut(request)
+        return web.json_response({"ok": True, "result": result})
+
+    async def _answer(self, request: web.Request, name: str, line: Json) -> Any:
+        if request.match_info["token"] != self.token:
+            raise Refused(401, "Unauthorized")
+        method = known_method(name)
+        line["method"] = method.__api_method__
+        parameters = await read_parameters(request, self.world)
+        line["params"] = parameters
+        chat = str(parameters.get("chat_id", ""))
+        self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
+        return await carry_out(method, parameters, self.world)
+
+    async def _broken(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
+        """What a fault makes of a call; None where the call goes on."""
+        if fault.kind == "429":
+            raise too_many(fault.retry_after)
+        if fault.kind == "500":
+            raise Refused(500, "Internal Server Error")
+        if fault.kind == "502html":
+            return web.Response(status=502, text=_PROXY_PAGE, content_type="text/html")
+        if fault.kind == "drop":
+            return _cut(request)
+        if fault.kind == "stall":
+            await asyncio.sleep(fault.seconds)
+        return None
+
+    async def _on_file(self, request: web.Request) -> web.StreamResponse:
+        """The content of a file."""
+        path = request.match_info["path"]
+        for upload in self.world.files.values():
+            if upload.path() == path and request.match_info["token"] == self.token:
+                return web.Response(body=upload.data, content_type="application/octet-stream")
+        exc = missing("file not found")
+        return web.json_response(exc.body(), status=exc.code)
+
+
+def _cut(request: web.Request) -> web.StreamResponse:
+    """Close the line without a word."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

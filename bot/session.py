@@ -1,0 +1,159 @@
+"""The wire to Telegram: updates are kept before they are confirmed, sends are tried again, tokens stay hidden.
+
+aiogram confirms a batch with the next getUpdates. So the raw batch is committed before aiogram sees it; when
+that fails, nothing is returned, aiogram backs off with the same offset and nothing is confirmed (DESIGN 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import traceback
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from aiogram import Bot
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramEntityTooLarge,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+from aiogram.methods import GetUpdates, Response, SendChatAction, SendMessageDraft, TelegramMethod
+from aiogram.methods.base import TelegramType
+from aiogram.types import Update
+from aiogram.types.update import UpdateTypeLookupError
+from pydantic import ValidationError
+
+from rag_core.doors.archive import Archive, updates
+
+__all__ = ["Inbox", "Retries", "Session", "TokenFilter"]
+
+# Bot tokens as @BotFather writes them: https://core.telegram.org/bots/features#authentication
+_TOKEN = re.compile(r"\d+:[\w-]{30,}")
+# Have a back-off of their own, or show for seconds only.
+_ONCE = {method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft)}
+# A wait that Telegram asks for is kept up to here; whoever asked has left by then.
+_LONGEST_WAIT_S = 120
+
+log = logging.getLogger(__name__)
+
+
+class _RawUpdates(GetUpdates):
+    """getUpdates as seen before validation: one odd update must not spoil the batch."""
+
+    __returning__: ClassVar[Any] = list[dict[str, Any]]
+
+
+class Session(AiohttpSession):
+    """aiogram's session, with updates left raw for `Inbox`, which must be among its middlewares."""
+
+    def check_response(
+        self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
+    ) -> Response[TelegramType]:
+        """Check the response; the result of getUpdates stays a list of plain objects."""
+        if isinstance(method, GetUpdates):
+            raw: Any = _RawUpdates.model_construct(**dict(method))
+            return super().check_response(bot, raw, status_code, content)
+        return super().check_response(bot, method, status_code, content)
+
+    async def close(self) -> None:
+        """Close the connections. aiogram then sleeps for their TLS; aiohttp waits for it itself since 3.12."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class Inbox(BaseRequestMiddleware):
+    """Commits the raw batch of every getUpdates, then hands on each update that aiogram understands."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Keep the batch, then validate. Raises ArchiveUnavailable where it cannot be kept."""
+        result: Any = await make_request(bot, method)
+        if not isinstance(method, GetUpdates) or not result:
+            return result  # type: ignore[no-any-return]
+        await updates.keep_batch(self.archive, bot.id, result)
+        parsed: Any = [await self._parsed(bot, raw) for raw in result]
+        return parsed  # type: ignore[no-any-return]
+
+    async def _parsed(self, bot: Bot, raw: Mapping[str, Any]) -> Update:
+        try:
+            update = Update.model_validate(raw, context={"bot": bot})
+            _ = update.event_type
+        except (ValidationError, UpdateTypeLookupError) as exc:
+            # Only where and what: the values are somebody's message.
+            error = _places(exc) if isinstance(exc, ValidationError) else f"unknown kind {sorted(raw)}"
+            log.warning("update %s goes to quarantine: %s", raw["update_id"], error)
+            await updates.quarantine(self.archive, bot.id, raw["update_id"], error)
+            return Update.model_validate({"update_id": raw["update_id"]}, context={"bot": bot})
+        return update
+
+
+def _places(exc: ValidationError) -> str:
+    errors = exc.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['type']}" for error in errors[:5])
+
+
+class Retries(BaseRequestMiddleware):
+    """Tries a call again when Telegram says wait, is down, or cannot be reached.
+
+    getUpdates has aiogram's own back-off; what shows only for seconds (drafts, "typing") is not worth a wait.
+    """
+
+    def __init__(self, tries: int = 6, pause: float = 0.5) -> None:
+        self.tries = tries
+        self.pause = pause
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Make the request, at most `tries` times; the pause between doubles."""
+        if method.__api_method__ in _ONCE:
+            return await make_request(bot, method)
+        for attempt in range(1, self.tries):
+            try:
+                return await make_request(bot, method)
+            except (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError) as exc:
+                wait = _wait(exc, self.pause * 2 ** (attempt - 1))
+                if wait is None:
+                    raise
+                log.warning("%s: %s; again in %.1f s", method.__api_method__, type(exc).__name__, wait)
+            await asyncio.sleep(wait)
+        return await make_request(bot, method)
+
+
+def _wait(exc: Exception, pause: float) -> float | None:
+    """Seconds until the next try; None where another try cannot help or would say it twice."""
+    if isinstance(exc, TelegramRetryAfter):
+        return exc.retry_after if exc.retry_after <= _LONGEST_WAIT_S else None
+    if isinstance(exc, ClientDecodeError):
+        # A proxy's HTML page is text; an answer that merely surprises aiogram is not: that call went through.
+        return pause if isinstance(exc.data, str) else None
+    return None if isinstance(exc, TelegramEntityTooLarge) else pause
+
+
+class TokenFilter(logging.Filter):
+    """For every log handler: hides bot tokens, which Telegram's addresses contain, in texts and tracebacks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite the record without tokens; always True."""
+        record.msg, record.args = _TOKEN.sub("<token>", record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        if record.exc_text:
+            record.exc_text = _TOKEN.sub("<token>", record.exc_text)
+        return True

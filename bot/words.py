@@ -1,0 +1,88 @@
+"""Every sentence a reader sees, looked up in `locales/*.ftl` (Project Fluent), and how dates are said.
+
+Source: https://projectfluent.org/fluent/guide/
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import datetime, tzinfo
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aiogram.utils.formatting import Text
+from fluent.runtime import FluentBundle, FluentResource
+
+from rag_core.analysis import language_of
+
+__all__ = ["LANGUAGES", "Words", "interface_language", "question_language", "words_for"]
+
+LANGUAGES = ("en", "ru")
+
+_LOCALES = Path(__file__).parent / "locales"
+# Private-use marks stand where formatted pieces go; no sentence of ours contains them.
+_SLOT = re.compile("\ue000(\\d+)\ue001")
+
+log = logging.getLogger(__name__)
+
+
+class Words:
+    """The sentences of one language: `words("id", count=2)` is plain text, `words.rich(...)` formatted."""
+
+    def __init__(self, lang: str) -> None:
+        self.lang = lang
+        # Isolation marks around values would be counted and copied with the text.
+        self._bundle = FluentBundle([lang], use_isolating=False)
+        self._bundle.add_resource(FluentResource((_LOCALES / f"{lang}.ftl").read_text("utf-8")))
+
+    def __call__(self, sentence: str, **values: str | int) -> str:
+        """The sentence with its values. An unknown id is a bug: KeyError."""
+        return self._format(sentence, values)
+
+    def rich(self, sentence: str, **values: str | int | Text) -> Text:
+        """The sentence as formatted text: values that are `Text` keep their formatting."""
+        pieces = [value for value in values.values() if isinstance(value, Text)]
+        slots = {id(piece): f"\ue000{place}\ue001" for place, piece in enumerate(pieces)}
+        flat = {n: slots[id(v)] if isinstance(v, Text) else _unmarked(v) for n, v in values.items()}
+        parts = _SLOT.split(self._format(sentence, flat))
+        # split() alternates plain text and the number of a piece.
+        return Text(*(pieces[int(part)] if odd % 2 else part for odd, part in enumerate(parts) if part))
+
+    def date(self, moment: datetime, zone: tzinfo) -> str:
+        """The day in the reader's time zone, such as "12 марта 2024"."""
+        local = moment.astimezone(zone)
+        # The year as text: numbers are written with digit groups (2,024).
+        return self("date", day=str(local.day), month=local.month, year=str(local.year))
+
+    def _format(self, sentence: str, values: dict[str, Any]) -> str:
+        pattern = self._bundle.get_message(sentence).value
+        assert pattern is not None, sentence
+        text, errors = self._bundle.format_pattern(pattern, values)
+        if errors:  # the sentence is still readable, with the name of what is missing
+            log.error("%s in %s: %s", sentence, self.lang, errors)
+        return str(text)
+
+
+def _unmarked(value: str | int) -> str | int:
+    # A channel's title may hold anything, also our marks.
+    return value.replace("\ue000", "").replace("\ue001", "") if isinstance(value, str) else value
+
+
+@cache
+def words_for(lang: str) -> Words:
+    """The sentences of `lang`, read once."""
+    return Words(lang if lang in LANGUAGES else "en")
+
+
+def interface_language(code: str | None, otherwise: str) -> str:
+    """The language of menus and hints, by `User.language_code`, which may be absent or like ru-RU."""
+    if not code:
+        return otherwise
+    return "ru" if code.lower().startswith("ru") else "en"
+
+
+def question_language(text: str, otherwise: str) -> str:
+    """The language a question is written in, by its letters; `otherwise` where it has none."""
+    return language_of(text) if any(map(str.isalpha, text)) else otherwise

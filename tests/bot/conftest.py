@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.app import run_bot
+from bot.sandbox import Sandbox
+from bot.settings import Settings
+from ingest.index import Indexer
+from rag_core import RagSettings, open_rag
+from rag_core.doors.archive import channels, posts
+from rag_core.types import Channel, Post, PostKey, Visibility
+
+ADMIN, RITA, OTTO = 501, 500, 502
+GROUP = -1009
+HARBOUR, KILN, CREW, SAFE = -1001000001, -1001000002, -1001000003, -1001000004
+
+CHANNELS = [
+    Channel(HARBOUR, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC),
+    Channel(KILN, "Печь и глина", "pech_i_glina", visibility=Visibility.PUBLIC),
+    Channel(CREW, "Crew only", visibility=Visibility.MEMBERS),
+    Channel(SAFE, "The safe"),
+]
+TEXTS = {
+    HARBOUR: [
+        "The ferry to Owl Island leaves at 7:30 every morning from pier four.",
+        "Fresh mackerel is sold on the quay on Fridays.",
+        "The lighthouse museum shows old brass lamps until October.",
+        "Please keep dogs on a leash near the bird cliffs.",
+    ],
+    KILN: [
+        "Запись на осенний курс керамики открывается пятого сентября.",
+        "Обжиг проходит по четвергам, забирайте изделия после шести вечера.",
+        "Новая глазурь цвета морской волны уже на полке.",
+        "Мастерская закрыта в дни городского марафона.",
+    ],
+    CREW: ["The boathouse padlock opens with the digits 4417.", "Paddles hang behind the blue door."],
+    SAFE: ["The treasurer hid the silver trophy under the staircase.", "Ledger pages are counted twice."],
+}
+
+
+def written(chat_id: int, texts: list[str]) -> list[Post]:
+    start = datetime(2024, 3, 12, 9, tzinfo=UTC)
+    return [Post(PostKey(chat_id, 10 + n), start + timedelta(days=n), text) for n, text in enumerate(texts)]
+
+
+async def fill(folder: Path) -> None:
+    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        for channel in CHANNELS:
+            await channels.put(rag.archive, channel)
+            await posts.keep(rag.archive, written(channel.chat_id, TEXTS[channel.chat_id]), source="test")
+        indexer = Indexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    asyncio.run(fill(folder))
+    return folder
+
+
+@pytest.fixture
+def home(filled: Path, tmp_path: Path) -> Path:
+    """A data folder of its own, with four channels in the archive and the index."""
+    return shutil.copytree(filled, tmp_path / "data")
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox()
+    world = sandbox.world
+    world.add_person(RITA, "Rita", lang="ru")
+    world.add_person(OTTO, "Otto", lang="en")
+    world.add_person(ADMIN, "Ada", lang="en")
+    world.add_group(GROUP, "Neighbours", members=[OTTO, RITA, ADMIN], forum=True)
+    for channel in CHANNELS:
+        world.add_channel(channel.chat_id, channel.title, channel.username, members=[ADMIN])
+    await sandbox.start()
+    yield sandbox
+    await sandbox.stop()
+
+
+Live = Callable[..., AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture
+def live(sandbox: Sandbox, home: Path) -> Live:
+    """Runs the real bot on the sandbox; it ends as it does on SIGTERM."""
+
+    @asynccontextmanager
+    async def run(admins: tuple[int, ...] = (ADMIN,), **bot: Any) -> AsyncIterator[None]:
+        given = {"token": sandbox.token, "api": sandbox.url, "admins": admins, **bot}
+        settings = Settings.model_validate({"bot": given, "data": {"dir": home}})
+        stop, ready = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
+        told = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        try:
+            if not running.done():
+                yield
+        finally:
+            stop.set()
+            await running
+
+    return run

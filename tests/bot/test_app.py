@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.app import run_bot
+from bot.owner import owned
+from bot.sandbox import Sandbox
+from bot.settings import Settings
+from rag_core.doors.archive import Archive, questions, updates
+from rag_core.errors import ArchiveUnavailable, SettingsWrong
+
+OTTO, RITA, ADMIN, HARBOUR = 502, 500, 501, -1001000001
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+def waiting(sandbox: Sandbox) -> list[dict[str, Any]]:
+    return [raw for _, raw in sandbox.world.queue.kept.values()]
+
+
+def sent(sandbox: Sandbox, chat: int) -> int:
+    return len(sandbox.world.sent.get(chat, ()))
+
+
+async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_answers(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    await sandbox.say(OTTO, FERRY)
+    sandbox.push({"brand_new_kind": {}})
+    sandbox.push({"message": {"message_id": "words"}})
+    await sandbox.say(RITA, "Когда открывается запись на курс керамики?")
+    async with live():
+        (english,), (russian,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
+        await sandbox.say(OTTO, "/help")
+        await sandbox.replies(OTTO)
+    assert "7:30" in english["text"]
+    assert "пятого сентября" in russian["text"]
+    archive = await Archive.open(home)
+    assert (await updates.counts(archive))["poison"] == 2
+    await archive.close()
+
+
+async def test_what_could_not_be_kept_is_delivered_again_and_answered(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, failed = updates.keep_batch, 0
+
+    async def fails_twice(*args: Any) -> None:
+        nonlocal failed
+        failed += 1
+        if failed <= 2:
+            raise ArchiveUnavailable("The disk is full.")
+        await keep(*args)
+
+    monkeypatch.setattr(updates, "keep_batch", fails_twice)
+    monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.01))
+    await sandbox.say(OTTO, FERRY)
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert failed >= 3
+
+
+async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, live: Any) -> None:
+    await sandbox.say(OTTO, FERRY)
+    await sandbox.say(OTTO, "/start")
+    batch = waiting(sandbox)
+    async with live():
+        await sandbox.replies(OTTO, 2)
+    for raw in batch:  # as after a crash before the batch was confirmed
+        sandbox.push(raw)
+    await sandbox.say(OTTO, "/help")
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+        assert reply["text"].startswith("Write a question")
+    assert sent(sandbox, OTTO) == 3
+
+
+async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+    asked = await sandbox.say(OTTO, FERRY)
+    sandbox.world.queue.kept.clear()  # delivered and confirmed; then the process died while answering
+    archive = await Archive.open(home)
+    row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": asked["message_id"], "thread": None}
+    row |= {"user_id": OTTO, "text": FERRY, "lang": "en", "private": True}
+    await questions.queue(archive, **row, asked_at=datetime.now(UTC))
+    assert await questions.take(archive)
+    await archive.close()
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert reply["reply_to_message"]["message_id"] == asked["message_id"]
+
+
+async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await sandbox.say(OTTO, FERRY)
+    await sandbox.say(RITA, "/help")
+    archive = await Archive.open(home)
+    await updates.keep_batch(archive, 42, waiting(sandbox))
+    await archive.close()
+    sandbox.world.queue.kept.clear()  # confirmed, and then the process died before its handlers began
+    async with live():
+        (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
+    assert "7:30" in answer["text"]
+    assert help_text["text"].startswith("Напишите вопрос")
+
+
+async def test_stopping_lets_a_running_question_finish(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot import turns
+
+    asking, real = asyncio.Event(), turns.answer
+
+    async def slowly(*args: Any) -> Any:
+        asking.set()
+        await asyncio.sleep(0.3)
+        return await real(*args)
+
+    monkeypatch.setattr(turns, "answer", slowly)
+    await sandbox.say(OTTO, FERRY)
+    async with live():
+        await asking.wait()
+    (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+
+
+async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot import turns
+
+    asking = asyncio.Event()
+
+    async def forever(*_: Any) -> Any:
+        asking.set()
+        await asyncio.Event().wait()
+
+    await sandbox.say(OTTO, FERRY)
+    with monkeypatch.context() as stuck:
+        stuck.setattr(turns, "answer", forever)
+        stuck.setattr(turns.Turns.stop, "__defaults__", (0.1,))
+        async with live():
+            await asking.wait()
+    assert sent(sandbox, OTTO) == 0
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+
+
+async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+        async with asyncio.timeout(5):
+            while True:
+                await sandbox.say(OTTO, "When does the regatta of wooden sailboats begin?")
+                (reply,) = await sandbox.replies(OTTO)
+                if "Saturday at noon" in reply["text"]:
+                    break
+
+
+async def test_the_folder_has_one_owner(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        with pytest.raises(ArchiveUnavailable, match=f"process {os.getpid()}.*stop it first"), owned(home):
+            pass
+    with owned(home):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("", "BOT__TOKEN is empty"), ("nonsense", "is not a token"), ("43:WRONG", "does not know this token")],
+)
+async def test_a_wrong_token_is_one_sentence(sandbox: Sandbox, home: Path, token: str, said: str) -> None:
+    settings = Settings.model_validate({"bot": {"token": token, "api": sandbox.url}, "data": {"dir": home}})
+    with pytest.raises(SettingsWrong, match=said):
+        await run_bot(settings)
+
+
+async def test_a_wrong_proxy_is_one_sentence_without_its_password(sandbox: Sandbox, home: Path) -> None:
+    given = {"token": sandbox.token, "api": sandbox.url, "proxy": "gopher://me:hidden@127.0.0.1:9"}
+    with pytest.raises(SettingsWrong, match="BOT__PROXY cannot be used") as caught:
+        await run_bot(Settings.model_validate({"bot": given, "data": {"dir": home}}))
+    assert "hidden" not in caught.value.reason
+
+
+async def test_a_webhook_of_an_earlier_life_is_removed_and_its_updates_are_answered(
+    sandbox: Sandbox, live: Any
+) -> None:
+    await sandbox.say(OTTO, FERRY)
+    sandbox.world.queue.hook("https://example.org/old")
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+
+
+async def test_a_bot_that_cannot_reach_telegram_waits_and_can_be_stopped(home: Path, caplog: Any) -> None:
+    given = {"token": "42:SANDBOX", "api": "http://127.0.0.1:9"}
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_bot(Settings.model_validate({"bot": given, "data": {"dir": home}}), stop=stop))
+    await asyncio.sleep(0.3)
+    assert not running.done()
+    stop.set()
+    await asyncio.wait_for(running, 5)
+
+
+async def test_a_signal_ends_the_process_cleanly(sandbox: Sandbox, home: Path) -> None:
+    code = (
+        "import asyncio, json, sys; from bot.app import run_bot; from bot.settings import Settings;"
+        "asyncio.run(run_bot(Settings.model_validate(json.loads(sys.argv[1]))))"
+    )
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": str(home)}}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, json.dumps(given), cwd=Path(__file__).parents[2]
+    )
+    await sandbox.say(OTTO, FERRY)
+    (reply,) = await sandbox.replies(OTTO, timeout=30)
+    assert "7:30" in reply["text"]
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 10) == 0

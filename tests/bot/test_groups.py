@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.groups import find
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import make_topic
+from rag_core.doors.archive import Archive, channels
+from rag_core.types import Channel
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR, SAFE = -1001000001, -1001000004
+FERRY = "when does the ferry to Owl Island leave?"
+ASK = f"/ask@citegram_bot {FERRY}"
+
+
+async def told(sandbox: Sandbox, who: int, text: str, **more: Any) -> str:
+    await sandbox.say(who, text, chat_id=GROUP, **more)
+    (reply,) = await sandbox.replies(GROUP)
+    return str(reply["text"])
+
+
+async def bind(home: Path, *chats: int) -> None:
+    archive = await Archive.open(home)
+    for chat in chats:
+        await channels.bind(archive, GROUP, chat)
+    await archive.close()
+
+
+async def test_an_admin_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        assert (await told(sandbox, OTTO, ASK)).startswith("No channel is bound to this group yet")
+        bound = await told(sandbox, ADMIN, "/bind@citegram_bot @Harbour_News")
+        assert bound == "Bound: everyone in this group can now ask about Harbour News."
+        assert "7:30" in await told(sandbox, OTTO, ASK)
+        assert "This group asks 1 channel:\n• Harbour News\n" in await told(sandbox, ADMIN, "/bind@citegram_bot")
+        assert (await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")).startswith("Unbound")
+        assert (await told(sandbox, OTTO, ASK)).startswith("No channel is bound to this group yet")
+
+
+async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, SAFE)
+    async with live():
+        assert "7:30" not in await told(sandbox, ADMIN, ASK)
+        assert "staircase" in await told(sandbox, OTTO, "/ask@citegram_bot where is the silver trophy hidden?")
+
+
+@pytest.mark.parametrize("command", ["/bind@citegram_bot @harbour_news", "/unbind@citegram_bot @harbour_news"])
+async def test_nobody_else_binds(sandbox: Sandbox, live: Any, command: str) -> None:
+    async with live():
+        assert (await told(sandbox, OTTO, command)).startswith("Only the bot's admins can do this")
+        assert (await told(sandbox, OTTO, ASK)).startswith("No channel is bound")
+
+
+async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any, home: Path) -> None:
+    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
+    masked |= {"text": "/bind@citegram_bot @harbour_news", "sender_chat": masked["chat"]}
+    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 18}]
+    async with live():
+        sandbox.push({"message": masked})
+        (reply,) = await sandbox.replies(GROUP)
+    assert reply["text"].startswith("Only the bot's admins can do this")
+
+
+async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
+    archive = await Archive.open(home)
+    await channels.set_state(archive, SAFE, "pending")
+    await archive.close()
+    async with live():
+        unknown = await told(sandbox, ADMIN, "/bind@citegram_bot @nowhere")
+        pending = await told(sandbox, ADMIN, "/bind@citegram_bot The safe")
+        none = await told(sandbox, ADMIN, "/bind@citegram_bot")
+        await sandbox.say(ADMIN, "/bind")
+        (private,) = await sandbox.replies(ADMIN)
+    assert unknown.startswith("I do not know the channel @nowhere.")
+    assert pending.startswith("The channel The safe waits for approval")
+    assert none == "This group asks no channel yet.\nWrite the channel after the command: /bind @channel"
+    assert private["text"].startswith("This works in a group")
+
+
+async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    sandbox.world.reads_groups = True  # privacy mode off: the bot gets every message
+    async with live():
+        by_command = await told(sandbox, OTTO, ASK)
+        by_mention = await told(sandbox, OTTO, f"@Citegram_Bot, {FERRY}")
+        bare = await told(sandbox, OTTO, f"/ask {FERRY}")
+        last = sandbox.world.sent[GROUP][-1]
+        by_reply = await told(sandbox, RITA, "и когда уходит паром? the ferry to Owl Island", reply_to=last)
+        for text in (FERRY, "see citegram_bot", "mail citegram_bot@example.org", "@citegram_bots hello", "/weather"):
+            await sandbox.say(OTTO, text, chat_id=GROUP)
+        assert "7:30" in await told(sandbox, OTTO, ASK)
+    assert "7:30" in by_command
+    assert by_command == by_mention == bare
+    assert "7:30" in by_reply
+    assert len(sandbox.world.sent[GROUP]) == 5
+
+
+async def test_a_mention_alone_is_asked_for_its_question(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        assert (await told(sandbox, OTTO, "@citegram_bot")).startswith("Write the question after the command")
+
+
+async def test_an_answer_stays_in_its_topic(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    topic = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    async with live():
+        await sandbox.say(OTTO, ASK, chat_id=GROUP, thread=topic)
+        (reply,) = await sandbox.replies(GROUP)
+    assert reply["message_thread_id"] == topic
+    actions = [call for call in sandbox.transcript if call["method"] == "sendChatAction"]
+    assert {call["params"]["message_thread_id"] for call in actions} == {str(topic)}
+
+
+async def test_messages_of_a_topic_that_the_bot_opened_are_not_replies_to_it(sandbox: Sandbox, live: Any) -> None:
+    topic = make_topic(sandbox.world, GROUP, ADMIN, "Ours")
+    opening = sandbox.world.room(GROUP).messages[topic]
+    opening["from"] = sandbox.world.bot.wire()
+    sandbox.world.reads_groups = True
+    async with live():
+        await sandbox.say(OTTO, "chatting", chat_id=GROUP, thread=topic, reply_to=topic)
+        await told(sandbox, OTTO, ASK)
+    assert len(sandbox.world.sent[GROUP]) == 1
+
+
+async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: Sandbox, live: Any, home: Path) -> None:
+    old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
+    archive = await Archive.open(home)
+    await channels.bind(archive, old, HARBOUR)
+    async with live():
+        sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
+        while await channels.bound(archive, old):
+            await told(sandbox, OTTO, ASK)
+        assert "7:30" in await told(sandbox, OTTO, ASK)
+    await archive.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("@Harbour_News", 1),
+        ("https://t.me/harbour_news", 1),
+        ("t.me/harbour_news/", 1),
+        ("-1001", 1),
+        ("1", 1),
+        ("harbour news", 1),
+        ("twin", None),
+        ("@twin", None),
+        ("99999999999999999999999", None),
+        ("", None),
+    ],
+)
+def test_a_channel_is_found_by_what_people_call_it(said: str, found: int | None) -> None:
+    known = {
+        c.chat_id: c
+        for c in (Channel(-1001, "Harbour News", "harbour_news"), Channel(-1002, "Twin"), Channel(-1003, "Twin"))
+    }
+    channel = find(said, known)
+    assert (channel.chat_id if channel else None) == (-1001 if found else None)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.indexing import Indexing
+from rag_core.doors.archive import Archive
+from rag_core.errors import IndexUnavailable
+
+
+class Stumbling:
+    """An indexer that fails as often as it is told, and then counts."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.rounds = 0
+        self.worked = asyncio.Event()
+
+    async def catch_up(self) -> int:
+        if self.errors:
+            raise self.errors.pop()
+        self.rounds += 1
+        self.worked.set()
+        return 0
+
+    async def save(self) -> None:
+        raise IndexUnavailable("The disk is full.")
+
+
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(tmp_path)
+    yield archive
+    await archive.close()
+
+
+async def run(indexing: Indexing, until: Any) -> None:
+    task = asyncio.create_task(indexing.run())
+    try:
+        await asyncio.wait_for(until, 5)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_failure_is_logged_and_tried_again(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
+    indexer: Any = Stumbling(ZeroDivisionError("a bug"), IndexUnavailable("The index is damaged."))
+    await run(Indexing(archive, indexer, every=0.01), indexer.worked.wait())
+    assert "The index is damaged." in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_post_does_not_wait_for_the_next_round(archive: Archive) -> None:
+    indexer: Any = Stumbling()
+    indexing = Indexing(archive, indexer, every=3600)
+
+    async def woken() -> None:
+        await indexer.worked.wait()
+        indexer.worked.clear()
+        indexing.wake()
+        await indexer.worked.wait()
+
+    await run(indexing, woken())
+    assert indexer.rounds == 2
+
+
+async def test_an_index_that_cannot_be_saved_is_said_and_ends_nothing(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    indexer: Any = Stumbling()
+    await Indexing(archive, indexer).save()
+    assert "The disk is full." in caplog.text

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bot.pages import pages
+from bot.questions import LONGEST
+from bot.sandbox import Sandbox
+from bot.sandbox.people import Upload, send_file
+
+RITA, OTTO, ADMIN = 500, 502, 501
+FERRY = "When does the ferry to Owl Island leave?"
+COURSE = "Когда открывается запись на курс керамики?"
+
+
+def opened(message: dict[str, Any]) -> list[str]:
+    return [entity["url"] for entity in message.get("entities", ()) if entity["type"] == "text_link"]
+
+
+async def test_a_question_is_answered_with_links_that_open_the_post(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        asked = await sandbox.say(OTTO, FERRY)
+        (reply,) = await sandbox.replies(OTTO)
+    assert "leaves at 7:30 every morning from pier four. [1]" in reply["text"]
+    assert "Harbour News · 12 March 2024" in reply["text"]
+    assert reply["text"].endswith("Word for word from the posts, no model")
+    assert opened(reply) == ["https://t.me/harbour_news/10"] * 2
+    assert reply["reply_to_message"]["message_id"] == asked["message_id"]
+    assert reply["link_preview_options"] == {"is_disabled": True}
+
+
+async def test_a_russian_question_is_answered_in_russian(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.say(OTTO, f"/ask {COURSE}")  # Otto's Telegram speaks English
+        (reply,) = await sandbox.replies(OTTO)
+    assert "Запись на осенний курс керамики открывается пятого сентября. [1]" in reply["text"]
+    assert "Источник\n1. Печь и глина · 12 марта 2024" in reply["text"]
+    assert opened(reply) == ["https://t.me/pech_i_glina/10"] * 2
+
+
+@pytest.mark.parametrize(
+    ("reader", "question", "said"),
+    [
+        (OTTO, "Who won the chess tournament in Buenos Aires?", "This is not in the channels I read for you."),
+        (RITA, "Кто выиграл шахматный турнир в Аргентине?", "В каналах, которые вам открыты, этого нет."),
+    ],
+)
+async def test_what_the_posts_do_not_say_is_not_said(
+    sandbox: Sandbox, live: Any, reader: int, question: str, said: str
+) -> None:
+    async with live():
+        await sandbox.say(reader, question)
+        (reply,) = await sandbox.replies(reader)
+    assert reply["text"].startswith(said)
+
+
+async def test_typing_is_shown_while_the_answer_is_made(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+    calls = [call["method"] for call in sandbox.transcript]
+    assert "sendChatAction" in calls
+    assert calls.index("sendChatAction") < calls.index("sendMessage")
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "said"),
+    [
+        (OTTO, "/ask", "Write the question after the command, for example: /ask when does registration open?"),
+        (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask когда открывается запись?"),
+        (OTTO, "why " * 300, f"A question may have 1,000 characters, and this one has {len('why ' * 300) - 1:,}."),
+        (RITA, "почему " * 200, "В вопросе может быть не больше 1\xa0000 знаков, а в этом 1\xa0399."),
+        (OTTO, "/frobnicate now", "I do not know this command. /help"),
+        (RITA, "/frobnicate", "Такой команды я не знаю. Все, что знаю: /help"),
+    ],
+)
+async def test_what_cannot_be_asked_gets_one_sentence(
+    sandbox: Sandbox, live: Any, reader: int, text: str, said: str
+) -> None:
+    async with live():
+        await sandbox.say(reader, text)
+        (reply,) = await sandbox.replies(reader)
+    assert reply["text"].startswith(said)
+
+
+async def test_the_longest_question_is_taken(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.say(OTTO, FERRY.ljust(LONGEST, "?"))
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+
+
+async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        send_file(sandbox.world, OTTO, Upload("f1", "pier.pdf", "application/pdf", b"x"))
+        send_file(sandbox.world, OTTO, Upload("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
+        bare, asked = await sandbox.replies(OTTO, 2)
+    assert {"I read only text so far: write your question in words."} < {bare["text"], asked["text"]}
+    assert "7:30" in bare["text"] + asked["text"]
+
+
+async def test_an_answer_longer_than_a_message_comes_in_several(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.turns.pages", partial(pages, limit=60))
+    async with live():
+        asked = await sandbox.say(OTTO, FERRY)
+        first, second, *_ = await sandbox.replies(OTTO, 3)
+    assert first["reply_to_message"]["message_id"] == asked["message_id"]
+    assert "reply_to_message" not in second
+    assert "7:30" in first["text"]

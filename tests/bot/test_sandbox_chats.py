@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from aiogram import Bot
+from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
+from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
+
+from bot.sandbox import Sandbox
+from bot.sandbox.client import local_bot
+from bot.sandbox.membership import make_topic, set_member
+from bot.sandbox.people import react
+from rag_core.types import Entity, Media, Origin, Post, PostKey
+
+READER, ADMIN = 500, 501
+CHANNEL, GROUP, FORUM, OUTSIDE = -1001, -1002, -1003, -1004
+KINDS = ["message", "edited_message", "channel_post", "edited_channel_post"]
+MEMBERS = ["my_chat_member", "chat_member", "message_reaction"]
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox()
+    world = sandbox.world
+    world.add_person(READER, "Rita")
+    world.add_person(ADMIN, "Ada")
+    world.add_channel(CHANNEL, "Harbour News", "harbour", members=[ADMIN])
+    world.add_channel(OUTSIDE, "Elsewhere", members=[ADMIN], bot=False)
+    world.add_group(GROUP, "Neighbours", members=[ADMIN, READER])
+    world.add_group(FORUM, "Forum", members=[ADMIN, READER], forum=True, bot="administrator")
+    world.queue.allow(KINDS + MEMBERS)
+    await sandbox.start()
+    yield sandbox
+    await sandbox.stop()
+
+
+@pytest.fixture
+async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
+    async with local_bot(sandbox.url, sandbox.token) as bot:
+        yield bot
+
+
+async def heard(bot: Bot) -> list[Update]:
+    updates = await bot.get_updates()
+    if updates:
+        await bot.get_updates(offset=updates[-1].update_id + 1)
+    return updates
+
+
+async def texts(bot: Bot) -> list[str | None]:
+    return [update.message.text for update in await heard(bot) if update.message]
+
+
+async def test_a_channels_posts_and_edits_arrive(sandbox: Sandbox, bot: Bot) -> None:
+    post = await sandbox.post(CHANNEL, "Ferry at 9:00")
+    await sandbox.edit(CHANNEL, post["message_id"], "Ferry at 9:30")
+    await sandbox.edit(CHANNEL, post["message_id"], "Ferry at 9:30")
+    new, edited = await heard(bot)
+    assert new.channel_post is not None and new.channel_post.text == "Ferry at 9:00"
+    assert new.channel_post.from_user is None and new.channel_post.sender_chat is not None
+    assert edited.edited_channel_post is not None and edited.edited_channel_post.text == "Ferry at 9:30"
+    assert edited.edited_channel_post.edit_date is not None
+
+
+async def test_a_channel_without_the_bot_is_silent_and_closed(sandbox: Sandbox, bot: Bot) -> None:
+    await sandbox.post(OUTSIDE, "secret")
+    assert await heard(bot) == []
+    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
+        await bot.get_chat(OUTSIDE)
+    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
+        await bot.send_message(OUTSIDE, "x")
+
+
+async def test_an_album_is_several_posts_of_one_group(sandbox: Sandbox, bot: Bot) -> None:
+    for caption in ("The new pier", "", ""):
+        await sandbox.post(CHANNEL, caption, album="a1")
+    posts = [update.channel_post for update in await heard(bot)]
+    assert [p.media_group_id for p in posts if p] == ["a1"] * 3
+    assert [p.caption for p in posts if p] == ["The new pier", None, None]
+    assert all(p and p.photo and p.text is None for p in posts)
+
+
+async def test_forwards_say_where_they_come_from(sandbox: Sandbox, bot: Bot) -> None:
+    source = await sandbox.post(CHANNEL, "Original")
+    copy = await sandbox.post(CHANNEL, "", origin=(CHANNEL, source["message_id"]))
+    await sandbox.post(CHANNEL, "Heard", origin="Old Sailor")
+    _, known, hidden = [update.channel_post for update in await heard(bot)]
+    assert copy["text"] == "Original"
+    assert known is not None and isinstance(known.forward_origin, MessageOriginChannel)
+    assert known.forward_origin.message_id == source["message_id"]
+    assert hidden is not None and isinstance(hidden.forward_origin, MessageOriginHiddenUser)
+
+
+async def test_raw_fields_and_replies_reach_the_bot(sandbox: Sandbox, bot: Bot) -> None:
+    first = await sandbox.post(CHANNEL, "Question of the day")
+    poll = {"id": "1", "question": "Sail?", "options": [], "total_voter_count": 0, "is_closed": False}
+    poll |= {"is_anonymous": True, "type": "regular", "allows_multiple_answers": False}
+    poll |= {"allows_revoting": False, "members_only": False}
+    await sandbox.post(CHANNEL, "", extra={"poll": poll}, reply_to=first["message_id"])
+    post = (await heard(bot))[-1].channel_post
+    assert post is not None and post.poll is not None and post.poll.question == "Sail?"
+    assert post.reply_to_message is not None and post.reply_to_message.text == "Question of the day"
+
+
+async def test_the_discussion_group_gets_its_copy_of_a_post(sandbox: Sandbox, bot: Bot) -> None:
+    sandbox.world.room(CHANNEL).linked = FORUM
+    await sandbox.post(CHANNEL, "News")
+    post, copy = await heard(bot)
+    assert post.channel_post is not None and copy.message is not None
+    assert copy.message.is_automatic_forward and copy.message.sender_chat is not None
+
+
+async def test_history_is_shown_without_updates(sandbox: Sandbox, bot: Bot) -> None:
+    when = datetime(2024, 3, 12, 9, 30, tzinfo=UTC)
+    posts: list[Post | dict[str, object]] = [
+        {"id": 7, "date": 1710000000, "text": "Plain", "forward": "Old Sailor"},
+        Post(PostKey(CHANNEL, 9), when, "Ferry", entities=(Entity("bold", 0, 5),), reply_to=7, edited=when),
+        Post(PostKey(CHANNEL, 8), when, "Map", media=Media("document", "map.pdf"), origin=Origin("Port", -1009, 3)),
+    ]
+    assert sandbox.world.add_history(CHANNEL, posts) == 3
+    assert await heard(bot) == []
+    kept = sandbox.world.room(CHANNEL).messages
+    assert list(kept) == [7, 8, 9]
+    assert kept[9]["reply_to_message"]["text"] == "Plain" and kept[9]["entities"][0]["type"] == "bold"
+    assert kept[8]["document"]["file_name"] == "map.pdf" and kept[8]["forward_origin"]["message_id"] == 3
+    assert (await sandbox.post(CHANNEL, "next"))["message_id"] == 10
+    assert (await bot.forward_message(CHANNEL, CHANNEL, 8)).caption == "Map"
+
+
+async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(sandbox: Sandbox, bot: Bot) -> None:
+    async def say(text: str, reply_to: int | None = None) -> None:
+        await sandbox.say(READER, text, chat_id=GROUP, reply_to=reply_to)
+
+    for text in (
+        "gossip",
+        "/ask when",
+        "/ask@citegram_bot when",
+        "/ask@other_bot when",
+        "hi @other",
+        "hi @citegram_bot",
+    ):
+        await say(text)
+    assert await texts(bot) == ["/ask@citegram_bot when", "hi @citegram_bot"]
+    sent = await bot.send_message(GROUP, "at nine")
+    await say("thanks", sent.message_id)
+    await say("/ask again")
+    assert await texts(bot) == ["thanks", "/ask again"]
+
+
+async def test_a_bot_that_leads_or_reads_all_hears_everything(sandbox: Sandbox, bot: Bot) -> None:
+    assert (await bot.get_me()).can_read_all_group_messages is False
+    sandbox.world.reads_groups = True
+    await sandbox.say(READER, "gossip", chat_id=GROUP)
+    sandbox.world.reads_groups = False
+    set_member(sandbox.world, GROUP, 42, "administrator", by=ADMIN)
+    await sandbox.say(READER, "more gossip", chat_id=GROUP)
+    assert await texts(bot) == ["gossip", "more gossip"]
+
+
+async def test_topics_are_kept_apart(sandbox: Sandbox, bot: Bot) -> None:
+    thread = make_topic(sandbox.world, FORUM, ADMIN, "Timetables")
+    asked = await sandbox.say(READER, "when?", chat_id=FORUM, thread=thread)
+    created, message = [update.message for update in await heard(bot)]
+    assert created is not None and created.forum_topic_created is not None
+    assert message is not None and message.is_topic_message and message.message_thread_id == thread
+    answer = await bot.send_message(FORUM, "at nine", message_thread_id=thread)
+    assert answer.message_thread_id == thread
+    inherited = await bot.send_message(FORUM, "!", reply_parameters=ReplyParameters(message_id=asked["message_id"]))
+    assert inherited.message_thread_id == thread
+    for chat, wrong in ((FORUM, 999), (GROUP, thread)):
+        with pytest.raises(TelegramBadRequest, match="message thread not found"):
+            await bot.send_message(chat, "x", message_thread_id=wrong)
+
+
+async def test_members_come_and_go(sandbox: Sandbox, bot: Bot) -> None:
+    set_member(sandbox.world, CHANNEL, READER, "member")
+    set_member(sandbox.world, CHANNEL, READER, "kicked", by=ADMIN)
+    set_member(sandbox.world, OUTSIDE, 42, "administrator", by=ADMIN)
+    joined, thrown, added = await heard(bot)
+    assert joined.chat_member is not None and joined.chat_member.new_chat_member.status == "member"
+    assert thrown.chat_member is not None and thrown.chat_member.from_user.id == ADMIN
+    assert added.my_chat_member is not None and added.my_chat_member.old_chat_member.status == "left"
+    assert (await bot.get_chat_member(CHANNEL, READER)).status == "kicked"
+    leaders = await bot.get_chat_administrators(CHANNEL)
+    assert {(m.user.id, m.status) for m in leaders} == {(ADMIN, "creator"), (42, "administrator")}
+    with pytest.raises(TelegramBadRequest, match="user not found"):
+        await bot.get_chat_member(CHANNEL, 999)
+    set_member(sandbox.world, GROUP, READER, "restricted", is_member=False)
+    assert (await bot.get_chat_member(GROUP, READER)).status == "restricted"
+
+
+async def test_chats_are_known_by_username_too(bot: Bot) -> None:
+    chat = await bot.get_chat("@Harbour")
+    assert (chat.id, chat.title) == (CHANNEL, "Harbour News")
+    with pytest.raises(TelegramBadRequest, match="chat not found"):
+        await bot.get_chat("@nobody")
+
+
+async def test_reactions_of_people_are_told_to_a_leading_bot(sandbox: Sandbox, bot: Bot) -> None:
+    post = await sandbox.post(CHANNEL, "News")
+    react(sandbox.world, READER, CHANNEL, post["message_id"], "🔥")
+    change = (await heard(bot))[-1].message_reaction
+    assert change is not None and change.new_reaction[0].model_dump()["emoji"] == "🔥"

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiogram import Bot
+from aiogram.exceptions import TelegramBadRequest
+from aiogram.types import (
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    Message,
+    MessageEntity,
+    ReplyParameters,
+)
+from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, TextLink
+
+from bot.sandbox import Sandbox
+from bot.sandbox.client import local_bot
+
+READER, CHANNEL = 500, -1001
+BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why", callback_data="w:1")]])
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [1_800_000_000.0]
+
+
+@pytest.fixture
+async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox(clock=lambda: now[0])
+    sandbox.world.add_person(READER, "Rita")
+    sandbox.world.add_channel(CHANNEL, "Harbour News", "harbour")
+    await sandbox.start()
+    await sandbox.say(READER, "hi")
+    yield sandbox
+    await sandbox.stop()
+
+
+@pytest.fixture
+async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
+    async with local_bot(sandbox.url, sandbox.token) as bot:
+        yield bot
+
+
+def mark(offset: int, length: int, kind: str = "bold", url: str | None = None) -> MessageEntity:
+    return MessageEntity(type=kind, offset=offset, length=length, url=url)
+
+
+async def test_aiograms_own_formatting_survives(bot: Bot) -> None:
+    link = TextLink("[1]", url="https://t.me/harbour/7")
+    content = Text("🚢 ", Bold("Ferries"), " run again ", link, "\n", ExpandableBlockQuote("quote"))
+    sent = await bot.send_message(READER, **content.as_kwargs())
+    text, entities = content.render()
+    assert sent.text == text
+    assert [e.model_dump(exclude_none=True) for e in sent.entities or ()] == [
+        e.model_dump(exclude_none=True) for e in entities
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entity", "complaint"),
+    [
+        (mark(0, 9), "is not within 0 to 6"),
+        (mark(-1, 2), "is not within"),
+        (mark(0, 0), "is not within"),
+        (mark(5, 1), "cuts a surrogate pair"),
+        (mark(0, 4, "blink"), "unsupported type 'blink'"),
+        (mark(0, 4, "text_link", "javascript:alert(1)"), "not an http, https or tg link"),
+        (mark(0, 4, "text_link"), "not an http, https or tg link"),
+    ],
+)
+async def test_broken_entities_are_refused(bot: Bot, entity: MessageEntity, complaint: str) -> None:
+    with pytest.raises(TelegramBadRequest, match=f"can't parse entities: .*{complaint}"):
+        await bot.send_message(READER, "text🚢", entities=[entity])
+
+
+async def test_a_text_may_have_4096_code_points_however_wide(bot: Bot) -> None:
+    sent = await bot.send_message(READER, "🚢" * 4096 + " \n")
+    assert sent.text == "🚢" * 4096
+    with pytest.raises(TelegramBadRequest, match="message is too long"):
+        await bot.send_message(READER, "a" * 4097)
+    with pytest.raises(TelegramBadRequest, match="message is too long"):
+        await bot.edit_message_text("a" * 4097, chat_id=READER, message_id=sent.message_id)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\r\n"])
+async def test_a_text_of_nothing_is_refused(bot: Bot, text: str) -> None:
+    with pytest.raises(TelegramBadRequest, match="message text is empty"):
+        await bot.send_message(READER, text)
+
+
+async def test_text_is_trimmed_and_entities_follow(bot: Bot) -> None:
+    sent = await bot.send_message(READER, "\n a\r\nbold text  \n", entities=[mark(5, 9)])
+    assert sent.text == "a\nbold text"
+    assert [(e.offset, e.length) for e in sent.entities or ()] == [(2, 9)]
+
+
+async def test_html_becomes_entities(bot: Bot) -> None:
+    markup = '🚢<b>a &lt; <i>b</i></b> <a href="https://t.me/x/1">[1]</a><blockquote expandable>q</blockquote>'
+    sent = await bot.send_message(READER, markup, parse_mode="HTML")
+    assert sent.text == "🚢a < b [1]q"
+    assert [(e.type, e.offset, e.length) for e in sent.entities or ()] == [
+        ("bold", 2, 5),
+        ("italic", 6, 1),
+        ("text_link", 8, 3),
+        ("expandable_blockquote", 11, 1),
+    ]
+    for broken in ("<b>open", "<b>x</i>", "a < b", "<video>x</video>", "x</b>"):
+        with pytest.raises(TelegramBadRequest, match="can't parse entities"):
+            await bot.send_message(READER, broken, parse_mode="HTML")
+
+
+async def test_markdown_v2_becomes_entities(bot: Bot) -> None:
+    markup = "*b _i_* __u__ `c*d` [l](https://t.me/x/1)\n>quote\n>more||\nend\\."
+    sent = await bot.send_message(READER, markup, parse_mode="MarkdownV2")
+    assert sent.text == "b i u c*d l\nquote\nmore\nend."
+    kinds = {(e.type, sent.text[e.offset : e.offset + e.length].strip()) for e in sent.entities or ()}
+    assert {("bold", "b i"), ("italic", "i"), ("underline", "u"), ("code", "c*d")} <= kinds
+    assert {("text_link", "l"), ("expandable_blockquote", "quote\nmore")} <= kinds
+    for broken in ("end.", "*open", "[x]", "(x)"):
+        with pytest.raises(TelegramBadRequest, match="can't parse entities"):
+            await bot.send_message(READER, broken, parse_mode="MarkdownV2")
+
+
+async def test_an_edit_returns_the_message_and_must_change_something(sandbox: Sandbox, bot: Bot) -> None:
+    sent = await bot.send_message(READER, "thinking", reply_markup=BUTTON)
+    with pytest.raises(TelegramBadRequest, match="message is not modified: specified new message content"):
+        await sent.edit_text("thinking", reply_markup=BUTTON)
+    edited = await sent.edit_text("answer")
+    assert isinstance(edited, Message)
+    assert (edited.text, edited.reply_markup) == ("answer", None)
+    assert edited.edit_date is not None
+    again = await sent.edit_reply_markup(reply_markup=BUTTON)
+    assert isinstance(again, Message) and again.reply_markup is not None
+    assert [m["text"] for m in await sandbox.replies(READER)] == ["answer"]
+
+
+async def test_only_own_messages_can_be_edited(bot: Bot) -> None:
+    with pytest.raises(TelegramBadRequest, match="message can't be edited"):
+        await bot.edit_message_text("x", chat_id=READER, message_id=1)
+    with pytest.raises(TelegramBadRequest, match="message to edit not found"):
+        await bot.edit_message_text("x", chat_id=READER, message_id=77)
+
+
+async def test_a_deleted_message_is_gone(bot: Bot, now: list[float]) -> None:
+    sent = await bot.send_message(READER, "oops")
+    await bot.delete_message(READER, sent.message_id)
+    with pytest.raises(TelegramBadRequest, match="message to delete not found"):
+        await bot.delete_message(READER, sent.message_id)
+    old = await bot.send_message(READER, "old")
+    now[0] += 48 * 3600 + 1
+    with pytest.raises(TelegramBadRequest, match="message can't be deleted"):
+        await bot.delete_message(READER, old.message_id)
+
+
+async def test_a_quote_must_be_in_the_message_with_its_styles(sandbox: Sandbox, bot: Bot) -> None:
+    said = await bot.send_message(READER, "🚢 ferries run, ferries stop", entities=[mark(3, 7)])
+    source = said.message_id
+
+    async def reply(quote: str, **more: object) -> Message:
+        wanted = ReplyParameters.model_validate({"message_id": source, "quote": quote} | more)
+        return await bot.send_message(READER, "re", reply_parameters=wanted)
+
+    plain = await reply("ferries", quote_position=17)
+    assert plain.quote is not None and plain.quote.position == 16
+    styled = await reply("ferries run", quote_entities=[mark(0, 7)])
+    assert styled.quote is not None and styled.quote.position == 3
+    for quote in ("Ferries", "ferries run", "ferries  stop"):
+        with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
+            await reply(quote)
+
+
+async def test_a_reply_needs_its_message(sandbox: Sandbox, bot: Bot) -> None:
+    with pytest.raises(TelegramBadRequest, match="message to be replied not found"):
+        await bot.send_message(READER, "re", reply_parameters=ReplyParameters(message_id=77))
+    lenient = ReplyParameters(message_id=77, allow_sending_without_reply=True)
+    assert (await bot.send_message(READER, "re", reply_parameters=lenient)).reply_to_message is None
+    post = await sandbox.post(CHANNEL, "the source")
+    across = ReplyParameters(message_id=post["message_id"], chat_id=CHANNEL, quote="source")
+    sent = await bot.send_message(READER, "re", reply_parameters=across)
+    assert sent.external_reply is not None and sent.quote is not None
+    assert sent.external_reply.message_id == post["message_id"]
+
+
+async def test_a_message_is_forwarded_with_its_origin_and_copied_without(sandbox: Sandbox, bot: Bot) -> None:
+    post = await sandbox.post(CHANNEL, "the source")
+    forwarded = await bot.forward_message(READER, CHANNEL, post["message_id"])
+    assert forwarded.forward_origin is not None and forwarded.forward_origin.type == "channel"
+    copied = await bot.copy_message(READER, CHANNEL, post["message_id"])
+    assert "forward_origin" not in sandbox.world.room(READER).messages[copied.message_id]
+    with pytest.raises(TelegramBadRequest, match="message to copy not found"):
+        await bot.copy_message(READER, CHANNEL, 999)
+    with pytest.raises(TelegramBadRequest, match="message to forward not found"):
+        await bot.forward_message(READER, CHANNEL, 999)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from aiogram.types import BotCommand, Message
+from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
+
+from bot.sandbox import Sandbox
+from bot.sandbox.client import local_bot
+
+if TYPE_CHECKING:
+    import playwright.async_api as playwright_api
+else:
+    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+
+READER, ADMIN, CHANNEL, SECRET = 500, 501, -1001111, -1002222
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
+FLAGS += ["--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox()
+    world = sandbox.world
+    world.add_person(ADMIN, "Ada")
+    world.add_person(READER, "Rita", lang="ru")
+    world.add_channel(CHANNEL, "Harbour News", "harbour", members=[ADMIN])
+    world.add_channel(SECRET, "Bridge", members=[ADMIN])
+    posts = [{"id": n, "date": 1_700_000_000 + n * 9000, "text": f"Post number {n}"} for n in range(1, 401)]
+    world.add_history(CHANNEL, posts)
+    world.add_history(SECRET, posts[:3])
+    await sandbox.start()
+    yield sandbox
+    await sandbox.stop()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[playwright_api.Browser]:
+    async with playwright_api.async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+async def answered(sandbox: Sandbox) -> Message:
+    """A question of the reader, answered with two citations and something nasty."""
+    await sandbox.say(READER, "when?")
+    open_, closed = "https://t.me/harbour/7", "https://t.me/c/2222/1"
+    marks = Text("At <img src=x onerror=alert(1)> nine ", TextLink("[1]", url=open_), TextLink("[2]", url=closed))
+    content = Text(marks, "\n", ExpandableBlockQuote("line\n" * 9))
+    async with local_bot(sandbox.url, sandbox.token) as bot:
+        await bot.set_my_commands([BotCommand(command="ask", description="Ask a question")])
+        return await bot.send_message(READER, **content.as_kwargs())
+
+
+async def test_a_citation_opens_its_post_beside_the_answer(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+    answer = await answered(sandbox)
+    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    await page.goto(f"{sandbox.url}/?user={READER}")
+    bubble = page.locator(f'[data-message="{READER}/{answer.message_id}"]')
+    assert "<img src=x onerror=alert(1)>" in await bubble.inner_text()
+    assert await bubble.locator("img").count() == 0
+
+    await bubble.locator("a.citation").first.click()
+    target = page.locator(f'#source [data-message="{CHANNEL}/7"]')
+    await playwright_api.expect(target).to_have_class("message theirs first last highlight")
+    await playwright_api.expect(target).to_be_in_viewport()
+    assert page.url.endswith(f"#{READER}/{CHANNEL}/7")
+    await playwright_api.expect(bubble).to_be_in_viewport()
+
+    await bubble.locator("a.citation").nth(1).click()
+    await playwright_api.expect(page.locator(".toast")).to_contain_text("private")
+    assert await page.locator(f'[data-chat="{SECRET}"]').count() == 0
+
+    await page.locator("#composer").fill("/")
+    await playwright_api.expect(page.locator(".option")).to_have_text("/askAsk a question")
+    await page.locator("#composer").fill("and <b>then</b>?")
+    await page.click("#send")
+    await playwright_api.expect(page.locator(".message.own").last).to_contain_text("and <b>then</b>?")
+    assert sandbox.world.room(READER).messages[3]["text"] == "and <b>then</b>?"
+    assert wrong == []
+
+
+async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+    page = await browser.new_page(locale="ru-RU", viewport={"width": 1300, "height": 800})
+    await page.goto(f"{sandbox.url}/?user={ADMIN}")
+    await page.click(f'[data-chat="{CHANNEL}"]')
+    await page.fill("#composer", "Паром в девять")
+    await page.press("#composer", "Enter")
+    post = page.locator(f'#main [data-message="{CHANNEL}/401"]')
+    await playwright_api.expect(post).to_contain_text("Паром в девять")
+    await page.press("#composer", "ArrowUp")
+    await page.fill("#composer", "Паром в десять")
+    await page.click("#send")
+    await playwright_api.expect(post).to_contain_text("изменено")
+    kinds = [next(k for k in update if k != "update_id") for _, update in sandbox.world.queue.kept.values()]
+    assert kinds == ["channel_post", "edited_channel_post"]
+
+    await page.click("#who")
+    await page.click("text=Rita")
+    await page.click(f'[data-chat="{CHANNEL}"]')
+    await playwright_api.expect(page.locator(".readonly")).to_be_visible()
+
+
+async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+    answer = await answered(sandbox)
+    page = await browser.new_page(locale="en-GB", viewport={"width": 390, "height": 760})
+    await page.goto(f"{sandbox.url}/?user={READER}")
+    await page.click(f'[data-chat="{READER}"]')
+    await page.click(f'[data-message="{READER}/{answer.message_id}"] a.citation >> nth=0')
+    await playwright_api.expect(page.locator(f'[data-message="{CHANNEL}/7"].highlight')).to_be_in_viewport()
+    await playwright_api.expect(page.locator("#main")).to_be_hidden()
+    await page.click("#source .back")
+    await playwright_api.expect(page.locator("#main")).to_be_visible()
+    await page.click("#main .back")
+    await playwright_api.expect(page.locator("#chats")).to_be_visible()
+
+
+async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(sandbox: Sandbox) -> None:
+    async with aiohttp.ClientSession(sandbox.url) as http:
+        assert (await http.get("/", headers={"Host": "evil.example"})).status == 403
+        assert (await http.get(f"/sandbox/messages?chat={SECRET}&user={READER}")).status == 403
+        post = {"user": READER, "chat": CHANNEL, "text": "spam"}
+        assert (await http.post("/sandbox/post", json=post)).status == 403
+        assert (await http.post("/sandbox/post", data=post)).status == 404
+        assert (await http.get("/page/..%2fserver.py")).status == 404
+        state = await (await http.get(f"/sandbox/state?since=0&user={READER}")).json()
+    assert [chat["id"] for chat in state["chats"]] == [READER, CHANNEL]
+    assert [message["message_id"] for message in state["messages"]] == [400]

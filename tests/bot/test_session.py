@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiogram import Bot
+from aiogram.client.telegram import TelegramAPIServer
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramBadRequest,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+
+from bot.sandbox import Sandbox
+from bot.session import Inbox, Retries, Session, TokenFilter
+from rag_core.doors.archive import Archive, updates
+from rag_core.errors import ArchiveUnavailable
+
+OTTO, HARBOUR = 502, -1001000001
+TOKEN = "123456789:AAExampleExampleExampleExampleExample0"
+
+
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(tmp_path)
+    yield archive
+    await archive.close()
+
+
+@pytest.fixture
+async def bot(sandbox: Sandbox, archive: Archive) -> AsyncIterator[Bot]:
+    session = Session(api=TelegramAPIServer.from_base(sandbox.url))
+    session.middleware(Retries(tries=3, pause=0.01))
+    session.middleware(Inbox(archive))
+    async with Bot(sandbox.token, session).context() as bot:
+        sandbox.world.people[OTTO].started = True
+        yield bot
+
+
+async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(
+    sandbox: Sandbox, bot: Bot, archive: Archive
+) -> None:
+    await sandbox.say(OTTO, "first")
+    sandbox.push({"brand_new_kind": {"of": "update"}})
+    post = await sandbox.post(HARBOUR, "a post")
+    sandbox.push({"channel_post": post | {"forward_origin": {"type": "from_the_future", "date": 1}}})
+    sandbox.push({"message": {"message_id": "words", "text": "private words"}})
+    await sandbox.say(OTTO, "last")
+    batch = await bot.get_updates()
+    assert [update.message.text if update.message else None for update in batch] == ["first", *[None] * 4, "last"]
+    assert [u.update_id for u in batch] == list(range(batch[0].update_id, batch[0].update_id + 6))
+    assert await updates.counts(archive) == {"pending": 3, "poison": 3, "done": 0}
+    errors = [row["error"] for row in await archive.rows("SELECT error FROM updates WHERE state = 'poison'")]
+    assert "brand_new_kind" in errors[0]
+    assert "forward_origin" in errors[1]
+    assert not any("private words" in error for error in errors)
+
+
+async def test_a_batch_that_cannot_be_kept_is_not_confirmed(
+    sandbox: Sandbox, bot: Bot, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.say(OTTO, "do not lose me")
+
+    async def disk_full(*_: object) -> None:
+        raise ArchiveUnavailable("The disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(updates, "keep_batch", disk_full)
+        with pytest.raises(ArchiveUnavailable):
+            await bot.get_updates()
+    (again,) = await bot.get_updates()
+    assert again.message and again.message.text == "do not lose me"
+    assert (await updates.counts(archive))["pending"] == 1
+
+
+async def test_a_repeated_batch_is_kept_once(sandbox: Sandbox, bot: Bot, archive: Archive) -> None:
+    await sandbox.say(OTTO, "twice")
+    await bot.get_updates()
+    await bot.get_updates()
+    assert (await updates.counts(archive))["pending"] == 1
+
+
+@pytest.mark.parametrize("kind", ["500", "502html", "drop"])
+async def test_a_message_gets_through_when_telegram_stumbles(sandbox: Sandbox, bot: Bot, kind: Any) -> None:
+    sandbox.faults.fail_next("sendMessage", kind, times=2)
+    await bot.send_message(OTTO, "hello")
+    assert [m["text"] for m in await sandbox.replies(OTTO)] == ["hello"]
+    assert len(sandbox.world.sent[OTTO]) == 1
+
+
+async def test_a_wait_that_telegram_asks_for_is_kept(sandbox: Sandbox, bot: Bot) -> None:
+    sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
+    await bot.send_message(OTTO, "hello")
+    first, second = (call["at"] for call in sandbox.transcript if call["method"] == "sendMessage")
+    assert second - first >= 1
+
+
+async def test_a_wait_of_minutes_is_not_kept(sandbox: Sandbox, bot: Bot) -> None:
+    sandbox.faults.fail_next("sendMessage", "429", retry_after=3600)
+    with pytest.raises(TelegramRetryAfter):
+        await bot.send_message(OTTO, "hello")
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("500", TelegramServerError), ("502html", ClientDecodeError), ("drop", TelegramNetworkError)]
+)
+async def test_patience_has_an_end(sandbox: Sandbox, bot: Bot, kind: Any, error: type[Exception]) -> None:
+    sandbox.faults.fail_next("sendMessage", kind, times=10)
+    with pytest.raises(error):
+        await bot.send_message(OTTO, "hello")
+    assert len(sandbox.transcript) == 3
+
+
+async def test_what_is_refused_is_not_repeated(sandbox: Sandbox, bot: Bot) -> None:
+    with pytest.raises(TelegramBadRequest):
+        await bot.send_message(OTTO, "x" * 5000)
+    assert len(sandbox.transcript) == 1
+
+
+async def test_typing_is_not_worth_a_second_try(sandbox: Sandbox, bot: Bot) -> None:
+    sandbox.faults.fail_next("sendChatAction", "429", retry_after=1)
+    with pytest.raises(TelegramRetryAfter):
+        await bot.send_chat_action(OTTO, "typing")
+    assert len(sandbox.transcript) == 1
+
+
+def logged(caplog: pytest.LogCaptureFixture, *message: object, error: Exception | None = None) -> str:
+    record = logging.LogRecord("x", logging.ERROR, __file__, 1, str(message[0]), message[1:], None)
+    if error:
+        record.exc_info = (type(error), error, error.__traceback__)
+    assert TokenFilter().filter(record)
+    return logging.Formatter().format(record)
+
+
+def test_tokens_do_not_reach_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    assert logged(caplog, "GET /bot%s/getMe", TOKEN) == "GET /bot<token>/getMe"
+    try:
+        raise sqlite3.Error(f"404, url='https://api.telegram.org/file/bot{TOKEN}/x'")
+    except sqlite3.Error as exc:
+        said = logged(caplog, "failed", error=exc)
+    assert TOKEN not in said
+    assert "/file/bot<token>/x" in said

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from bot.settings import Settings, read_settings
+from rag_core.errors import SettingsWrong
+from rag_core.settings import RagSettings
+
+EXAMPLE = Path(__file__).parents[2] / ".env.example"
+SECTIONS = {name: field.annotation for name, field in Settings.model_fields.items()}
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.partition("__")[0].lower() in SECTIONS:
+            monkeypatch.delenv(name)
+
+
+def lines_of_the_example() -> dict[str, str]:
+    found = re.findall(r"^# ([A-Z]+__[A-Z_]+)=(.*)$", EXAMPLE.read_text("utf-8"), re.MULTILINE)
+    return dict(found)
+
+
+def test_the_example_names_every_setting_and_nothing_else() -> None:
+    ours = {f"{name}__{field}".upper() for name, kind in SECTIONS.items() for field in kind.model_fields}  # type: ignore[union-attr]
+    assert set(lines_of_the_example()) == ours
+
+
+def test_the_example_shows_the_defaults_and_loads(tmp_path: Path) -> None:
+    used = tmp_path / ".env"
+    used.write_text("\n".join(f"{name}={value}" for name, value in lines_of_the_example().items()), "utf-8")
+    assert read_settings(used) == Settings()
+    assert read_settings(EXAMPLE) == Settings()
+
+
+def test_every_section_of_the_core_can_be_set() -> None:
+    assert set(RagSettings.model_fields) <= set(SECTIONS)
+    assert Settings().rag() == RagSettings()
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("BOT__ADMINS=1\nBUDGETS__SEARCH=7\nUNRELATED=x\n", "utf-8")
+    monkeypatch.setenv("BOT__ADMINS", "2, 3")
+    settings = read_settings(tmp_path / ".env", data_dir=Path("elsewhere"))
+    assert settings.bot.admins == (2, 3)
+    assert settings.rag().budgets.search == 7
+    assert settings.rag().data.dir == Path("elsewhere")
+
+
+def test_one_admin_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOT__ADMINS", "42")
+    assert read_settings(None).bot.admins == (42,)
+
+
+def test_a_time_zone_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOT__TIMEZONE", "Europe/Moscow")
+    assert read_settings(None).bot.zone == ZoneInfo("Europe/Moscow")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BOT__TOKN", "1:secret"),
+        ("BOT__ADMINS", "@me"),
+        ("BOT__TIMEZONE", "Moscow/Europe"),
+        ("BOT__TIMEZONE", "../../etc/passwd"),
+        ("BOT__LANGUAGE", "de"),
+        ("BOT__API", "api.telegram.org"),
+        ("BUDGETS__SEARCH", "-1"),
+        ("DATA__DIRECTORY", "x"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_that_names_it(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsWrong) as caught:
+        read_settings(None)
+    assert name in caught.value.reason
+    assert "\n" not in caught.value.reason
+    assert "secret" not in caught.value.reason
+
+
+def test_a_token_is_not_shown() -> None:
+    settings = Settings.model_validate({"bot": {"token": "12:hidden", "proxy": "socks5://u:hidden@h:1"}})
+    assert "hidden" not in repr(settings)
+
+
+def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsWrong, match="settings cannot be read"):
+        read_settings(tmp_path / ".env")

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import turns
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import block
+from rag_core.doors.archive import Archive, questions
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
+from rag_core.types import Question
+
+RITA, OTTO, ADMIN = 500, 502, 501
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+async def rows(home: Path) -> list[dict[str, Any]]:
+    archive = await Archive.open(home)
+    found = [dict(row) for row in await archive.rows("SELECT * FROM questions ORDER BY id")]
+    await archive.close()
+    return found
+
+
+def raising(error: Exception) -> Any:
+    async def answer(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("error", "russian", "english"),
+    [
+        (IndexUnavailable("index /srv/x is damaged"), "Поиск сейчас не работает", "The search does not work right now"),
+        (ArchiveUnavailable("/srv/x is locked"), "Архив постов сейчас не читается", "The archive of posts cannot be"),
+        (StageTimeout("search took too long: /srv/x"), "Это заняло слишком много", "This took too long"),
+        (ZeroDivisionError("/srv/x"), "У меня что-то сломалось", "Something went wrong on my side"),
+    ],
+)
+async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
+    sandbox: Sandbox,
+    live: Any,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    russian: str,
+    english: str,
+) -> None:
+    monkeypatch.setattr(turns, "answer", raising(error))
+    async with live():
+        await sandbox.say(RITA, "Когда уходит паром?")
+        await sandbox.say(OTTO, FERRY)
+        (to_rita,), (to_otto,) = await sandbox.replies(RITA), await sandbox.replies(OTTO)
+    assert to_rita["text"].startswith(russian)
+    assert to_otto["text"].startswith(english)
+    assert "/srv/x" not in to_rita["text"] + to_otto["text"]
+    assert [row["state"] for row in await rows(home)] == ["failed", "failed"]
+
+
+async def test_an_admin_is_told_the_reason_in_private(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "answer", raising(IndexUnavailable("The index is damaged: run citegram reindex.")))
+    async with live():
+        await sandbox.say(ADMIN, FERRY)
+        (reply,) = await sandbox.replies(ADMIN)
+    assert reply["text"].endswith("For the admin: The index is damaged: run citegram reindex.")
+
+
+async def test_a_bug_is_logged_with_its_traceback(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(turns, "answer", raising(ZeroDivisionError("a bug")))
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+    assert "Traceback" in caplog.text
+    assert FERRY not in caplog.text
+
+
+async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: list[int] = []
+    most: list[int] = []
+    otto, real = asyncio.Event(), turns.answer
+
+    async def answer(question: Question, rag: Any) -> Any:
+        running.append(question.viewer.user_id)
+        most.append(running.count(RITA))
+        if question.viewer.user_id == OTTO:
+            otto.set()
+        else:
+            await asyncio.wait_for(otto.wait(), 5)
+        try:
+            return await real(question, rag)
+        finally:
+            running.remove(question.viewer.user_id)
+
+    monkeypatch.setattr(turns, "answer", answer)
+    async with live():
+        for _ in range(3):
+            await sandbox.say(RITA, FERRY)
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+        await sandbox.replies(RITA, 3)
+    assert max(most) == 1
+
+
+async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+    (row,) = await rows(home)
+    assert row["state"] == "answered"
+    kept = json.loads(row["answer"])
+    chat_id, message_id, start, end = kept["sentences"][0]["citations"][0]
+    assert (chat_id, message_id) == (-1001000001, 10)
+    assert end - start == len(kept["sentences"][0]["text"])
+    assert "t.me" not in row["answer"]
+
+
+async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await sandbox.say(RITA, FERRY)
+    block(sandbox.world, RITA)
+    await sandbox.say(OTTO, FERRY)
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert {row["user_id"]: row["state"] for row in await rows(home)} == {RITA: "failed", OTTO: "answered"}
+
+
+async def test_an_answer_gets_through_a_storm(sandbox: Sandbox, live: Any) -> None:
+    sandbox.faults.fail_next("sendMessage", "502html")
+    sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+
+
+async def test_an_answer_survives_a_deleted_question(sandbox: Sandbox, live: Any) -> None:
+    asked = await sandbox.say(OTTO, FERRY)
+    sandbox.world.remove(sandbox.world.room(OTTO), asked["message_id"])
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert "reply_to_message" not in reply
+
+
+async def test_a_question_that_takes_the_process_down_again_and_again_is_given_up(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    sandbox.world.people[OTTO].started = True
+    archive = await Archive.open(home)
+    row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": 1, "thread": None, "user_id": OTTO}
+    row |= {"text": FERRY, "lang": "en", "private": True, "asked_at": datetime(2024, 1, 1, tzinfo=UTC)}
+    await questions.queue(archive, **row)  # type: ignore[arg-type]
+    for _ in range(10):
+        assert await questions.take(archive)
+        await questions.requeue_running(archive)
+    await archive.close()
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert reply["text"].startswith("Something went wrong on my side")
+    assert [row["state"] for row in await rows(home)] == ["failed"]
+
+
+async def test_a_handler_that_fails_says_so_in_the_readers_language(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "queue", raising(ArchiveUnavailable("/srv/x is locked")))
+    async with live():
+        await sandbox.say(RITA, FERRY)
+        (reply,) = await sandbox.replies(RITA)
+    assert reply["text"] == "Архив постов сейчас не читается или не пишется. Пожалуйста, попробуйте позже."

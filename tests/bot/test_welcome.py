@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiogram.types import MessageEntity
+
+from bot.sandbox import Sandbox
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+
+
+async def told(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
+    await sandbox.say(who, text)
+    (reply,) = await sandbox.replies(who)
+    return reply
+
+
+def code(message: dict[str, Any]) -> list[str]:
+    entities = [MessageEntity.model_validate(e) for e in message.get("entities", ())]
+    return [e.extract_from(message["text"]) for e in entities if e.type == "code"]
+
+
+async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        english, russian = await told(sandbox, OTTO, "/start"), await told(sandbox, RITA, "/START")
+    assert "I read 2 channels for you:\n• Harbour News\n• Печь и глина\n" in english["text"]
+    assert "Just write your question" in english["text"]
+    assert "Для вас я читаю 2 канала:\n• Harbour News\n• Печь и глина\n" in russian["text"]
+    assert "BOT__ADMINS" not in english["text"] + russian["text"]
+    urls = [e["url"] for e in english["entities"] if e["type"] == "text_link"]
+    assert urls == ["https://t.me/harbour_news", "https://t.me/pech_i_glina"]
+
+
+async def test_start_tells_an_admin_of_every_channel(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        reply = await told(sandbox, ADMIN, "/start")
+    assert "I read 4 channels for you" in reply["text"]
+    assert "The safe" in reply["text"]
+
+
+@pytest.mark.parametrize(("who", "said"), [(RITA, "Ваш номер: 500."), (OTTO, "Your id is 502.")])
+async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
+    async with live(admins=()):
+        reply = await told(sandbox, who, "/start")
+    assert said in reply["text"]
+    assert code(reply) == [str(who), f"BOT__ADMINS={who}"]
+
+
+async def test_start_with_nothing_to_read_says_what_to_do(sandbox: Sandbox, live: Any, home: Path) -> None:
+    shutil.rmtree(home)
+    async with live():
+        reader, admin = await told(sandbox, RITA, "/start"), await told(sandbox, ADMIN, "/start")
+    assert "Вам пока не открыт ни один канал: попросите администратора" in reader["text"]
+    assert "There are no channels yet: import an export" in admin["text"]
+
+
+async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        reader, admin = await told(sandbox, RITA, "/help"), await told(sandbox, ADMIN, "/help")
+    assert reader["text"].startswith("Напишите вопрос")
+    assert "/channels" not in reader["text"]
+    assert "/channels — channels, and who may read them" in admin["text"]
+
+
+async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        sandbox.world.rooms[GROUP].bot_spoke = True  # then bare commands reach the bot as well
+        for text in ("/help", "/start", "/help@citegram_bot", "/start@citegram_bot"):
+            await sandbox.say(OTTO, text, chat_id=GROUP)
+        replies = {reply["text"] for reply in await sandbox.replies(GROUP, 2)}
+    assert len(sandbox.world.sent[GROUP]) == 2
+    assert any(text.startswith("/ask question — I answer from the channels bound to this group.") for text in replies)
+    assert any(text.startswith("No channel is bound to this group yet") for text in replies)
+
+
+async def test_the_menu_is_there_in_both_languages(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        sandbox.world.people[ADMIN].started = True
+        assert await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) == 6)
+    calls = [call["params"] for call in sandbox.transcript if call["method"] == "setMyCommands"]
+    menus = {
+        (json.loads(call["scope"])["type"], call.get("language_code", "")): json.loads(call["commands"])
+        for call in calls
+    }
+    assert [c["command"] for c in menus["all_group_chats", ""]] == ["ask", "help"]
+    assert menus["all_private_chats", "ru"][0] == {"command": "ask", "description": "Задать вопрос"}
+    assert "channels" in {c["command"] for c in menus["chat", ""]}

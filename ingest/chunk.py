@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from math import ceil
 
-from ingest.clean import readable
 from rag_core.header import header
+from rag_core.readable import readable
 from rag_core.types import Channel, Passage, Post
 
 __all__ = ["passages"]

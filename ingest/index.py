@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ingest.chunk import passages
-from ingest.clean import readable
 from rag_core.analysis import terms
 from rag_core.doors.archive import Archive, channels, posts
 from rag_core.doors.archive.posts import Change
 from rag_core.doors.lexical import Entry, Lexical, Place
+from rag_core.rag import index_folder
 from rag_core.types import Channel, PostKey
 
 __all__ = ["Indexer"]
@@ -43,9 +43,8 @@ class Indexer:
                 known = await channels.known(self._archive)
                 replying = [c.key for c in batch if c.post and c.post.reply_to]
                 parents = await posts.parents(self._archive, replying)
-                await asyncio.to_thread(self._take, batch, known, parents)
+                await _to_its_end(self._take, batch, known, parents)
                 done += len(batch)
-                self._unsaved += len(batch)
                 if progress:
                     progress(done)
             if save and self._unsaved >= _SAVE_AFTER:
@@ -59,13 +58,13 @@ class Indexer:
                 await self._save()
 
     async def _save(self) -> None:
-        await asyncio.to_thread(self._lexical.save, self._archive.folder / "lexical")
+        await _to_its_end(self._lexical.save, index_folder(self._archive), self._archive.identity)
         self._unsaved = 0
 
     def _take(self, batch: Sequence[Change], known: dict[int, Channel], parents: dict[PostKey, str]) -> None:
         self._lexical.remove(change.key for change in batch)
         entries = [
-            Entry(Place(p.key, p.part, p.start, p.end), p.date, terms(readable(f"{p.header}\n{p.text}")))
+            Entry(Place(p.key, p.part, p.start, p.end), p.date, terms(f"{p.header}\n{p.text}"))
             for change in batch
             if change.post is not None
             for p in passages(change.post, _channel(change, known), parents.get(change.key))
@@ -73,6 +72,16 @@ class Indexer:
         self._lexical.add(entries)
         # last: after a crash before this line the batch is taken in again, and removed first
         self._lexical.watermark = batch[-1].seq
+        self._unsaved += len(batch)
+
+
+async def _to_its_end(work: Callable[..., None], *given: object) -> None:
+    """Work in a thread. A thread goes on when its task is cancelled: nobody may touch the index before it ends."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *given))
+    try:
+        await asyncio.shield(running)
+    finally:
+        await asyncio.wait({running})
 
 
 def _channel(change: Change, known: dict[int, Channel]) -> Channel:

@@ -1,6 +1,6 @@
 """Text to terms: the one analysis that posts and questions share (Russian and English).
 
-Lower case, ё as е, accents of Latin letters off, stop words out, Snowball stem by the token's own script.
+Dressed letters plain, lower case, ё as е, accents off, stop words out, Snowball stem by the token's own script.
 Changing anything here changes every index: raise `ANALYSIS_VERSION`.
 """
 
@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import lru_cache
 
 from py_rust_stemmers import SnowballStemmer
 
-__all__ = ["ANALYSIS_VERSION", "STOP_WORDS", "Term", "language_of", "stem", "terms", "terms_with_spans", "words"]
+from rag_core.readable import readable
 
-ANALYSIS_VERSION = 1
+__all__ = ["ANALYSIS_VERSION", "STOP_WORDS", "language_of", "stem", "terms"]
+
+ANALYSIS_VERSION = 2
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
+_MARKS = re.compile("[\u0300-\u036f]")  # what composing leaves: the stress mark of "за́мок" is no part of the word
 _RUSSIAN, _ENGLISH = SnowballStemmer("russian"), SnowballStemmer("english")
 
 # Function words and question words: they say how a thing is asked, not what is asked about.
@@ -41,9 +43,8 @@ how i if in into is it its itself just me more most my no nor not now of off on 
 over own s same she should so some such t than that the their them then there these they this those through
 to too under until up very was we were what when where which while who whom whose why will with would you your
 """
-STOP_WORDS = frozenset((_STOP_RU + _STOP_EN).split())
-
-Term = tuple[str, int, int]  # stem, start, end (code points of the text it came from)
+_RUSSIAN_STOPS, _ENGLISH_STOPS = frozenset(_STOP_RU.split()), frozenset(_STOP_EN.split())
+STOP_WORDS = _RUSSIAN_STOPS | _ENGLISH_STOPS
 
 
 def _fold(word: str) -> str:
@@ -51,7 +52,7 @@ def _fold(word: str) -> str:
     word = word.replace("ё", "е")
     if word.isascii() or _CYRILLIC.search(word):
         return word
-    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
 
 @lru_cache(maxsize=200_000)
@@ -67,26 +68,22 @@ def stem(word: str) -> str:
 
 def terms(text: str) -> list[str]:
     """The terms of a text, in order, with repetitions."""
+    if not text.isascii():
+        text = _MARKS.sub("", unicodedata.normalize("NFC", readable(text).lower()))
     return [s for word in _WORD.findall(text.lower()) if (s := stem(word))]
 
 
-def terms_with_spans(text: str) -> list[Term]:
-    """The terms of a text and where each stands."""
-    # lower() may change the length of a text (İ), so that each word is lowered by itself
-    return [(s, m.start(), m.end()) for m in _WORD.finditer(text) if (s := stem(m[0].lower()))]
-
-
-def words(text: str) -> Iterator[re.Match[str]]:
-    """Every word of a text, stop words too."""
-    return _WORD.finditer(text)
-
-
 def language_of(text: str) -> str:
-    """ "ru" where a third of the letters is Cyrillic, otherwise "en": the language to answer in.
+    """ "ru" or "en", by the function words, else by the letters: a third of them Cyrillic is Russian.
 
-    A Russian question about the Golden Gate Quartet has more Latin letters than Cyrillic ones; an English
-    question has hardly ever a Cyrillic word.
+    A Russian question about the Golden Gate Quartet has more Latin letters than Cyrillic ones, an English
+    one about Кирпичики more Cyrillic ones; how it is asked tells.
     """
-    letters = [c for c in text.lower() if c.isalpha()]
-    cyrillic = sum("а" <= c <= "я" or c == "ё" for c in letters)
+    low = text.lower().replace("ё", "е")
+    found = _WORD.findall(low)
+    russian, english = (sum(word in stops for word in found) for stops in (_RUSSIAN_STOPS, _ENGLISH_STOPS))
+    if russian != english:
+        return "ru" if russian > english else "en"
+    letters = [c for c in low if c.isalpha()]
+    cyrillic = sum("а" <= c <= "я" for c in letters)
     return "ru" if letters and cyrillic * 3 >= len(letters) else "en"

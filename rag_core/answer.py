@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rag_core.cite import cite
+from rag_core.cite import cite, standing
 from rag_core.doors.archive import channels
 from rag_core.rag import Rag
 from rag_core.recipes.direct import direct
 from rag_core.stage import Run
-from rag_core.types import Answer, Draft, Evidence, Passage, Question
+from rag_core.types import Answer, Question
 
 __all__ = ["answer"]
 
@@ -20,6 +20,8 @@ async def answer(question: Question, rag: Rag) -> Answer:
     try:
         draft, evidence = await direct(question, rag, run)
         sentences = await run.require("cite", cite(draft, question.viewer, rag))
+        near = [] if sentences else [source.passage for source in evidence.sources[:MOST_NEAREST]]
+        nearest = await run.require("nearest", standing(near, question.viewer, rag)) if near else ()
         known = await channels.known(rag.archive)
         return Answer(
             sentences=sentences,
@@ -27,15 +29,9 @@ async def answer(question: Question, rag: Rag) -> Answer:
             recipe=run.recipe,
             shortfalls=tuple(run.shortfalls),
             trace_id=run.trace_id,
-            nearest=_nearest(draft, evidence),
+            nearest=nearest,
             channels={chat: channel for chat, channel in known.items() if chat in question.viewer.channels},
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
         )
     finally:
         rag.traced(run)
-
-
-def _nearest(draft: Draft, evidence: Evidence) -> tuple[Passage, ...]:
-    if draft.sentences:
-        return ()
-    return tuple(source.passage for source in evidence.sources[:MOST_NEAREST])

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from rag_core.analysis import terms
 from rag_core.asked import Asked
-from rag_core.doors.lexical import Place
+from rag_core.doors.lexical import Filter, Place
 from rag_core.extract import best_pieces, quoted
 from rag_core.phrases import FRAMED, first_said, found_posts, last_said
 from rag_core.rag import Rag
 from rag_core.search import fetch, matching
+from rag_core.sentences import LONGEST
 from rag_core.types import Draft, Evidence, Kind, Plan, Question, Sentence, Source
 from rag_core.wants import names_in
 
@@ -31,7 +32,8 @@ def subject(question: Question, plan: Plan, rag: Rag) -> list[str]:
     named = names_in(question.text)
     topic = terms(plan.topic)
     chosen = in_quotes or [term for term in topic if term in named] or topic
-    return [term for term in dict.fromkeys(chosen) if rag.lexical.known(term)]
+    seen = Filter(question.viewer.channels)
+    return [term for term in dict.fromkeys(chosen) if rag.lexical.known(term, seen)]
 
 
 async def chronicle(question: Question, plan: Plan, rag: Rag) -> Draft | None:
@@ -57,8 +59,14 @@ async def _counted(question: Question, places: Sequence[Place], words: list[str]
     if not shown or len({place.key for place in (places[0], places[-1])}) > len(ends):
         return None
     dates = [passage.date for passage in ends.values()]
-    count = found_posts(len(places), min(dates), max(dates), question.lang)
-    return Draft((Sentence(count, tuple(s.citations[0] for s in shown)),), 1.0)
+    count = found_posts(len(places), _as_asked(question.text, words), (min(dates), max(dates)), question.lang)
+    return Draft((Sentence(count, tuple(s.citations[0] for s in shown)),), 1.0) if len(count) <= LONGEST else None
+
+
+def _as_asked(text: str, words: list[str]) -> list[str]:
+    """The terms as the question writes them."""
+    written = {term: found for found in reversed(re.findall(r"[^\W_]+", text)) for term in terms(found)}
+    return [written.get(term, term) for term in words]
 
 
 async def _quotes(question: Question, places: Sequence[Place], words: list[str], rag: Rag) -> list[Sentence]:

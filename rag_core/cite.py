@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rag_core.doors.archive import posts
 from rag_core.rag import Rag
-from rag_core.types import Citation, Draft, Post, PostKey, Sentence, Viewer
+from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Viewer
 
-__all__ = ["cite"]
+__all__ = ["cite", "standing"]
 
 
 async def cite(draft: Draft, viewer: Viewer, rag: Rag) -> tuple[Sentence, ...]:
@@ -22,6 +24,18 @@ async def cite(draft: Draft, viewer: Viewer, rag: Rag) -> tuple[Sentence, ...]:
         if standing:
             kept.append(Sentence(sentence.text, standing, sentence.support))
     return tuple(kept)
+
+
+async def standing(passages: Sequence[Passage], viewer: Viewer, rag: Rag) -> tuple[Passage, ...]:
+    """The passages that are still as they were found. Raises ArchiveUnavailable."""
+    stored = await posts.get(rag.archive, [passage.key for passage in passages])
+    return tuple(
+        passage
+        for passage in passages
+        if passage.key.chat_id in viewer.channels
+        and (post := stored.get(passage.key))
+        and post.text[passage.start : passage.end] == passage.text
+    )
 
 
 def _stands(citation: Citation, stored: dict[PostKey, Post], viewer: Viewer) -> bool:

@@ -12,12 +12,13 @@ __all__ = ["compose", "fingerprint"]
 
 MOST_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
-_ASIDE = re.compile(r"https?://\S+|(?<!\w)@\w+|\bt\.me/\S+|[\W_]+")
+_ASIDE = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 def fingerprint(text: str) -> str:
     """What makes two texts the same: their words, links and mentions and punctuation aside."""
-    return _ASIDE.sub(" ", text.lower().replace("ё", "е")).strip()
+    return _BETWEEN.sub(" ", _ASIDE.sub(" ", text.lower().replace("ё", "е"))).strip()
 
 
 def compose(hits: Sequence[Hit], most: int = MOST_SOURCES) -> Evidence:

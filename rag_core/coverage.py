@@ -9,11 +9,11 @@ that the result must pass is calibrated (`citegram eval calibrate`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rag_core.analysis import terms
-from rag_core.asked import Asked, Weigh, kinship
+from rag_core.asked import Asked, kinship
+from rag_core.doors.lexical import Filter, Lexical
 from rag_core.extract import Candidate
 from rag_core.wants import names_in
 
@@ -29,7 +29,8 @@ class Coverage:
     names: share of the question's names that stand in the post, 0..1; 0.5 where it has none
     count: share of the question's terms that stand in the post, kindred words in part, 0..1
     length: logarithm of the number of the question's terms; chance meets a share of few terms more easily
-    known: share of the question's weight that any post meets; what others say and this post does not speaks against it
+    known: share of the question's weight that any post the asker may read meets; what others say and this
+        post does not speaks against it
     """
 
     strength: float = 0.0
@@ -54,19 +55,20 @@ class Coverage:
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-def coverage(asked: Asked, best: Candidate | None, weigh: Weigh, known: Callable[[str], bool]) -> Coverage:
-    """Measure a question against the post that the best piece stands in."""
+def coverage(asked: Asked, best: Candidate | None, lexical: Lexical, only: Filter) -> Coverage:
+    """Measure a question against the post that the best piece stands in; `only` is what the asker may read."""
     if best is None or not asked.share:
         return Coverage()
     passage = best.source.passage
-    there = frozenset(terms(f"{passage.header}\n{passage.text}"))
+    words = terms(f"{passage.header}\n{passage.text}")
+    there = frozenset(words)
     near = {term: 1.0 if term in there else kinship(term, there) for term in asked.share}
     names = names_in(asked.text) & asked.share.keys()
     return Coverage(
-        strength=best.source.score / sum(map(weigh, asked.share)),
+        strength=lexical.score(asked.order, words) / sum(map(lexical.weight, asked.share)),
         kin=asked.kin(there),
         names=sum(near[name] for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),
         length=math.log(len(asked.share)),
-        known=sum(share for term, share in asked.share.items() if known(term)),
+        known=sum(share for term, share in asked.share.items() if lexical.known(term, only)),
     )

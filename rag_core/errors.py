@@ -5,7 +5,10 @@ RagError                     what a reader or an admin is told; `reason` is the 
 ├── ArchiveUnavailable       SQLite cannot be read or written
 │   └── ArchiveTooNew        written by a later version of Citegram
 ├── IndexUnavailable         a search leg cannot answer: never shown as "nothing found"
+│   └── VectorsUnavailable   the vector index or the Qdrant server
 ├── ImportRefused            a file that cannot be imported, or may not be
+├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (a ValueError too)
+├── ModelUnavailable         a model is not here, cannot be loaded, or is not what it should be
 └── SettingsWrong            a setting that cannot be used
 
 Anything else is a bug: it flies, is logged with its traceback, and the reader gets the general sentence.
@@ -21,9 +24,12 @@ __all__ = [
     "ArchiveUnavailable",
     "ImportRefused",
     "IndexUnavailable",
+    "ModelUnavailable",
     "RagError",
     "SettingsWrong",
     "StageTimeout",
+    "VectorRefused",
+    "VectorsUnavailable",
     "raised_as",
 ]
 
@@ -52,8 +58,20 @@ class IndexUnavailable(RagError):
     """A search leg cannot answer."""
 
 
+class VectorsUnavailable(IndexUnavailable):
+    """The vector index cannot be opened, read or written, or was built with another model."""
+
+
 class ImportRefused(RagError):
     """The file cannot be imported, or may not be."""
+
+
+class VectorRefused(RagError, ValueError):
+    """A vector is missing, not finite, zero or of the wrong length; nothing was written."""
+
+
+class ModelUnavailable(RagError):
+    """A model is not here, cannot be loaded, or is not what it should be."""
 
 
 class SettingsWrong(RagError):

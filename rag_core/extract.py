@@ -52,15 +52,15 @@ class Candidate:
         return self.source.number == other.source.number and self.start < other.end and other.start < self.end
 
 
-def _spans(text: str, found: list[Span]) -> list[tuple[Span, int, int]]:
-    """Pieces to consider: (span, first sentence, last sentence)."""
+def _spans(text: str, found: list[Span], longest: int) -> list[tuple[Span, int, int]]:
+    """Pieces to consider, none longer than `longest`: (span, first sentence, last sentence)."""
     result: list[tuple[Span, int, int]] = []
     for i, (start, end) in enumerate(found):
-        if end - start > LONGEST:
-            result += [(window, i, i) for window in pieces(text, (start, end))]
+        if end - start > longest:
+            result += [(window, i, i) for window in pieces(text, (start, end), longest)]
             continue
         for j in range(i, min(i + _MOST_JOINED, len(found))):
-            if found[j][1] - start > LONGEST:
+            if found[j][1] - start > longest:
                 break
             result.append(((start, found[j][1]), i, j))
     return result
@@ -71,7 +71,7 @@ def _says_something(text: str) -> bool:
     return bool(_LETTERS.search(_MARKS.sub(" ", text)))
 
 
-def _candidates(asked: Asked, source: Source, standing: float) -> list[Candidate]:
+def _candidates(asked: Asked, source: Source, standing: float, longest: int) -> list[Candidate]:
     """Every piece of a source with its score; `standing` is what its source is worth."""
     text = source.passage.text
     found = [(a, b) for a, b in sentences(text) if _says_something(text[a:b])]
@@ -79,7 +79,7 @@ def _candidates(asked: Asked, source: Source, standing: float) -> list[Candidate
     title = frozenset(terms(source.passage.header))
     pairs = set(pairwise(asked.order))
     result = []
-    for (start, end), i, j in _spans(text, found):
+    for (start, end), i, j in _spans(text, found, longest):
         order = terms(text[start:end])
         here = frozenset(order)
         near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
@@ -101,9 +101,9 @@ def _candidates(asked: Asked, source: Source, standing: float) -> list[Candidate
 
 
 def _standing(source: Source, evidence: Evidence) -> float:
-    """What a source is worth by its own score, its place, and the later posts of its channel beside it."""
+    """What a source is worth by its own score, by being the best (several can be), and by later posts beside it."""
     top = max(other.score for other in evidence.sources)
-    worth = _RANK * (source.score / top if top > 0 else 1.0) + _BEST * (source.number == 1)
+    worth = _RANK * (source.score / top if top > 0 else 1.0) + _BEST * (source.score >= top)
     chat, date = source.passage.key.chat_id, source.passage.date
     siblings = [s.passage.date for s in evidence.sources if s.passage.key.chat_id == chat and s is not source]
     return worth - _SUPERSEDED * sum(later > date for later in siblings) / max(1, len(siblings))
@@ -114,8 +114,8 @@ def best_pieces(asked: Asked, evidence: Evidence, most: int, margin: float, long
 
     A further piece is shown only when its score is within `margin` of the first; `longest` is in characters.
     """
-    found = (c for source in evidence.sources for c in _candidates(asked, source, _standing(source, evidence)))
-    ranked = sorted((c for c in found if c.end - c.start <= longest), key=lambda c: -c.score)
+    found = (c for s in evidence.sources for c in _candidates(asked, s, _standing(s, evidence), longest))
+    ranked = sorted(found, key=lambda c: -c.score)
     if not ranked:
         return []
     chosen, room = ranked[:1], _MOST_SHOWN - (ranked[0].end - ranked[0].start)

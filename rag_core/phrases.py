@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from babel import Locale
@@ -24,12 +25,14 @@ def day(moment: datetime, lang: str) -> str:
 
 def first_said(moment: datetime, lang: str) -> str:
     """What stands before the quote of the first post."""
-    return f"Впервые — {day(moment, lang)}:" if lang == "ru" else f"First on {day(moment, lang)}:"
+    said = "Впервые в постах —" if lang == "ru" else "First in the posts on"
+    return f"{said} {day(moment, lang)}:"
 
 
 def last_said(moment: datetime, lang: str) -> str:
     """What stands before the quote of the latest post."""
-    return f"В последний раз — {day(moment, lang)}:" if lang == "ru" else f"Last on {day(moment, lang)}:"
+    said = "В последний раз в постах —" if lang == "ru" else "Last in the posts on"
+    return f"{said} {day(moment, lang)}:"
 
 
 def posted_on(moment: datetime, lang: str) -> str:
@@ -37,11 +40,13 @@ def posted_on(moment: datetime, lang: str) -> str:
     return f"Пост от {day(moment, lang)}:" if lang == "ru" else f"Posted on {day(moment, lang)}:"
 
 
-def found_posts(number: int, first: datetime, last: datetime, lang: str) -> str:
-    """How many posts there are, and between which days."""
+def found_posts(number: int, words: Sequence[str], ends: tuple[datetime, datetime], lang: str) -> str:
+    """How many posts hold these words, and between which days: what was counted is said with the count."""
     form = _POSTS[lang][Locale.parse(lang).plural_form(number)]
-    if first.date() == last.date():
-        said = f"{number} {form}, {'' if lang == 'ru' else 'on '}{day(first, lang)}"
+    first, last = (day(moment, lang) for moment in ends)
+    if lang == "ru":
+        counted = ("со словом " if len(words) == 1 else "со словами ") + ", ".join(f"«{word}»" for word in words)
     else:
-        said = f"{number} {form}: {day(first, lang)} — {day(last, lang)}"
+        counted = ("with the word " if len(words) == 1 else "with the words ") + ", ".join(f"“{w}”" for w in words)
+    said = f"{number} {form} {counted}: {first if first == last else f'{first} — {last}'}"
     return said.removesuffix(".") + "."

@@ -15,29 +15,48 @@ from rag_core.when import period
 __all__ = ["plan_by_rules"]
 
 # Talk about posts: what it is about comes after. The first that fits decides.
-_POSTS = r"(?:пост\w*|сообщени\w+|запис\w+|публикаци\w+|новост\w+|posts?|messages?|updates?|news)"
-_SAID = (
-    r"(?:упомина\w+|упомяну\w+|упоминани\w+|писал\w*|написал\w*|сообщал\w*|сообщил\w*|говорил\w*|рассказ\w+|публиковал\w*|"
-    r"опубликовал\w*|постил\w*|mention\w*|post(?:ed)?|wr(?:ite|ote|itten)|sa(?:y|id)|talk(?:ed)?|report(?:ed)?|publish(?:ed)?|announced?)"
+_POSTS = (
+    r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)(?:е|я|й|ю|и|ем|ей|ям|ями|ях)|"
+    r"(?:запис|новост)(?:ь|и|ей|ью|ям|ями|ях)|posts?|messages?|updates?|news)"
 )
-_SHOWED = r"(?:появил\w+|появлял\w+|заговорил\w*|зашла речь|turn(?:ed)? up|appear(?:ed)?|c[ao]me up)"
+_MENTION = r"(?:упоминани\w+|mentions?)"
+_SAID = (
+    r"(?:упомина[елю]\w*|упомяну\w+|(?:на|о)?писал\w*|написано|сооб?ща[елю]\w*|сообщил\w*|(?:за)?говорил\w*|говорится|"
+    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|(?:за)?постил[аи]?|"
+    r"mention(?:s|ed)?|posted|wrote|written|said|talked|reported|published|announced|"
+    r"(?:post|write|say|talk|report)(?: (?:any|some)thing)? (?:about|of|on|that))"
+)
+_SHOWED = r"(?:появ(?:ил|лял)\w+|зашла речь|turn(?:s|ed)? up|appear(?:s|ed)?|c[ao]mes? up)"
+_SEEN = rf"(?:{_SAID}|{_SHOWED})"
+_FIRST = r"(?:впервые|(?:в )?первый раз)"
+_LAST = r"(?:в )?последний раз"
+_RU_WHEN = r"^(?=.*\b(?:когда|какого числа|в каком (?:посте|сообщении))\b)"
+_EN_WHEN = r"^(?=.*\b(?:when|(?:what|which) (?:day|date|post|message))\b)"
+_ABOUT = r"(?=.*\b(?:о|об|обо|про|с упоминанием|about|of|contain\w*|{})\b)".format(rf"{_SAID}|{_MENTION}")
 _PATTERNS: tuple[tuple[Kind, str], ...] = (
-    (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?{_SAID}"),
-    (Kind.HOW_MANY, rf"^(?:в скольких|сколько|how many)\s+{_POSTS}\b"),
-    (Kind.FIRST, rf"(?:впервые|в первый раз|first|earliest)\b.*?\b(?:{_SAID}|{_SHOWED})"),
-    (Kind.FIRST, rf"\b(?:{_SAID}|{_SHOWED}).*?(?:впервые|в первый раз|for the first time)"),
-    (Kind.FIRST, rf"^(?:перв\w+|first|earliest)\s+(?:{_POSTS}|упоминани\w+|mention)\b"),
-    (Kind.LAST, rf"(?:в последний раз|last time|most recently|last)\b.*?\b{_SAID}"),
-    (Kind.LAST, rf"{_SAID}.*?(?:в последний раз|for the last time|last)\b"),
-    (Kind.LAST, rf"^(?:последн\w+|latest|last|newest)\s+(?:{_POSTS}|упоминани\w+|mention)\b"),
-    (Kind.WHEN, rf"^(?:когда|какого числа|when)\b.*?\b{_SAID}"),
+    (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_SAID}\b"),
+    (Kind.HOW_MANY, rf"^в скольких {_POSTS}\b"),
+    # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
+    (Kind.HOW_MANY, rf"^(?:сколько|how many) (?:(?:было|есть|вышло) )?{_POSTS}\b{_ABOUT}"),
+    (Kind.FIRST, rf"{_RU_WHEN}.*?\b(?:{_FIRST}\b.*?\b{_SEEN}|{_SEEN}\b.*?\b{_FIRST})\b"),
+    # beside the verb: "the first computer appeared" is about a computer
+    (Kind.FIRST, rf"{_EN_WHEN}.*?\b(?:first(?: be| been)? {_SEEN}|first time\b.*?\b{_SEEN})\b"),
+    (Kind.FIRST, rf"{_EN_WHEN}.*?\b{_SEEN}\b.*? for the first time\b"),
+    (Kind.FIRST, rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION}|{_POSTS}{_ABOUT})\b"),
+    (Kind.LAST, rf"{_RU_WHEN}.*?\b(?:{_LAST}\b.*?\b{_SEEN}|{_SEEN}\b.*?\b{_LAST})\b"),
+    (Kind.LAST, rf"{_EN_WHEN}.*?\b(?:(?:last|most recently)(?: be| been)? {_SEEN}|last time\b.*?\b{_SEEN})\b"),
+    (Kind.LAST, rf"{_EN_WHEN}.*?\b{_SEEN}\b.*? (?:last|most recently)\W*$"),
+    (Kind.LAST, rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION}|{_POSTS}{_ABOUT})\b"),
+    (Kind.WHEN, rf"^(?:когда|какого числа)\b.*?\b{_SAID}\b"),
+    (Kind.WHEN, rf"^when (?:did|do|does|was|were|has|have|had)\b.*?\b{_SAID}\b"),
 )
 _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 # Words that ask about posts and say nothing of the topic.
 _FRAME = re.compile(
-    rf"\b(?:{_SAID}|{_SHOWED}|{_POSTS}|впервые|первый|первое|первая|последний|последнее|последняя|раз|сколько|скольких|когда|часто|"
-    r"был\w*|канал\w*|first|last|latest|newest|earliest|time|times|how|many|often|did|when|was|were|is|it|the|channels?|"
-    r"this|that|here|there)\b"
+    rf"\b(?:{_SAID}|{_SHOWED}|{_POSTS}|{_MENTION}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
+    r"скольких|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
+    r"most recently|times?|how|many|often|did|when|was|were|is|it|the|post|write|say|talk|report|appear|channels?|"
+    r"this|that|here|there|words?|contain(?:s|ing)?)\b"
 )
 
 
@@ -46,16 +65,13 @@ def plan_by_rules(question: Question) -> Plan:
     text = " ".join(question.text.split())
     asked = text.lower().replace("ё", "е")
     kind = next((kind for kind, pattern in _KINDS if pattern.search(asked)), Kind.FACT)
+    queries = (text,) if terms(text) else ()
+    if kind is Kind.FACT:
+        return Plan(queries, topic=asked)
     found = period(text, question.asked_at)
-    topic = asked
-    if kind is not Kind.FACT:
-        rest = asked if found is None else asked.replace(found.words.lower().replace("ё", "е"), " ")
-        topic = " ".join(_FRAME.sub(" ", rest).split())
-    bounded = found is not None and kind is not Kind.FACT
-    return Plan(
-        queries=(text,) if terms(text) else (),
-        kind=kind if terms(topic) or kind is Kind.FACT else Kind.FACT,
-        topic=topic,
-        since=found.since if found and bounded else None,
-        until=found.until if found and bounded else None,
-    )
+    rest = asked.replace(found.words, " ") if found else asked
+    topic = " ".join(_FRAME.sub(" ", rest).split())
+    if not terms(topic):
+        return Plan(queries, topic=asked)
+    since, until = (found.since, found.until) if found else (None, None)
+    return Plan(queries, kind, topic, since=since, until=until)

@@ -7,14 +7,15 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rag_core.calibration import Calibration
-from rag_core.doors.archive import Archive
+from rag_core.doors.archive import Archive, posts
 from rag_core.doors.lexical import Lexical
 from rag_core.settings import RagSettings
 from rag_core.stage import Run
 
-__all__ = ["Rag", "open_rag"]
+__all__ = ["Rag", "index_folder", "load_lexical", "open_rag"]
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +39,30 @@ class Rag:
 async def open_rag(settings: RagSettings) -> AsyncIterator[Rag]:
     """Open the archive and load the saved index; what came since is added by `ingest.index`.
 
-    Raises ArchiveUnavailable. A missing or damaged index is no error: it begins empty, at watermark 0.
+    Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it begins
+    empty, at watermark 0.
     """
     archive = await Archive.open(settings.data.dir)
     try:
-        lexical = await asyncio.to_thread(Lexical.load, settings.data.dir / "lexical")
-        if lexical is None:
-            log.info("no saved index: it is built from the archive")
-        yield Rag(settings, archive, lexical or Lexical(), Calibration.load(settings))
+        lexical = await load_lexical(archive)
+        yield Rag(settings, archive, lexical, Calibration.load(settings))
     finally:
         await archive.close()
+
+
+async def load_lexical(archive: Archive) -> Lexical:
+    """The saved index of this archive, or an empty one. To be called before anything is written to the archive.
+
+    An index that knows of changes the archive has not had was made of a later state, and the archive was
+    put back from a backup: the numbers it lacks will be given out again, to other posts.
+    """
+    lexical = await asyncio.to_thread(Lexical.load, index_folder(archive), archive.identity)
+    if lexical is not None and lexical.watermark <= await posts.last_seq(archive):
+        return lexical
+    log.info("no saved index of this archive: it is built anew")
+    return Lexical()
+
+
+def index_folder(archive: Archive) -> Path:
+    """Where the lexical leg is kept."""
+    return archive.folder / "lexical"

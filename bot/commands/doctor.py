@@ -64,8 +64,9 @@ async def _archive(rag: Rag) -> AsyncIterator[Finding]:
         count = await posts.count(rag.archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
         yield Finding(None, f"{channel.title}: {count} posts, {channel.state}, {channel.visibility.value}{closed}")
-    late = f"{behind} changes behind (taken in at the next start)" if behind > 0 else "up to date"
-    yield Finding(behind >= 0, f"archive: {total} posts; lexical index: {len(rag.lexical)} passages, {late}")
+    late = f"{behind} changes behind (taken in at the next start)" if behind else "up to date"
+    held = f"archive: {total} posts; lexical index: {len(rag.lexical)} passages, {late}"
+    yield Finding(None if behind else True, held)
     inbox = await updates.counts(rag.archive)
     yield Finding(inbox["poison"] == 0, f"inbox: {inbox['pending']} waiting, {inbox['poison']} in quarantine")
     yield Finding(None, "no model: answers are word for word from the posts")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bot.evaluation.datasets import read_dataset
-from bot.evaluation.index import indexed
-from bot.evaluation.runs import Fitted, ask_all, fit, measured, search_all
-from bot.evaluation.scoring import Judged
+from bot.evaluation.index import Indexed, indexed
+from bot.evaluation.runs import Fitted, ask_all, by_language, fit, search_all
+from bot.evaluation.scoring import Metrics, answer_metrics, retrieval_metrics
 from bot.settings import Settings
-from rag_core.errors import SettingsWrong
+from rag_core.calibration import Calibration
+from rag_core.errors import ImportRefused, SettingsWrong, raised_as
 
 __all__ = ["declare", "run"]
+
+Measured = tuple[dict[str, Metrics], int]  # figures by language, and of how many questions they are
 
 
 def declare(commands: Any) -> None:
@@ -29,44 +33,73 @@ def declare(commands: Any) -> None:
         "--distractors", type=Path, nargs="+", default=[], metavar="FILE", help="posts added to the corpus"
     )
     parser.add_argument("--legs", choices=("lexical",), default="lexical", help="which search legs (only lexical yet)")
-    parser.add_argument("--limit", type=int, help="only the first so many questions")
+    parser.add_argument("--limit", type=_count, help="only the first so many questions")
     parser.add_argument(
-        "--target", type=float, default=0.07, help="calibrate: share of answerable questions that may be refused"
+        "--target", type=_share, default=0.07, help="calibrate: share of answerable questions that may be refused"
     )
     parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write the figures to a file")
     parser.set_defaults(run=run)
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of questions, such as 50")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (share := float(text)) < 1:
+            return share
+    raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
+
+
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure and print. Returns the exit code."""
-    if not 0 < args.target < 1:
-        raise SettingsWrong("--target is a share between 0 and 1, such as 0.05.")
     dataset = read_dataset(args.folder, args.distractors, args.limit)
+    if args.what == "calibrate" and not any(query.answerable for query in dataset.queries):
+        raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
+    measure = {"retrieval": _retrieval, "answers": _answers, "calibrate": _calibrate}[args.what]
     async with indexed(dataset, settings.rag()) as data:
-        if args.what == "calibrate":
-            data.rag = replace(data.rag, calibration=replace(data.rag.calibration, bar=0.0))
-        rows = await (search_all(data) if args.what == "retrieval" else ask_all(data))
-        bar = data.rag.calibration.bar
-    metrics = measured(rows)
-    if args.what == "calibrate":
-        fitted = fit([row for row in rows if isinstance(row, Judged)], args.target, dataset.name)
-        file = fitted.calibration.save(settings.rag())
-        metrics = {
-            "all": {"bar": fitted.calibration.bar, "abstained": fitted.abstained[0], "refused": fitted.refused[0]}
-        }
-        _tell(fitted, file)
-        bar = fitted.calibration.bar
-    else:
-        _print(metrics)
+        metrics, rows = await measure(data, args, settings)
     if args.json_out:
+        bar = Calibration.load(settings.rag()).bar
         about = {"legs": args.legs, "recipe": "direct", "model": None, "limit": args.limit, "bar": bar,
                  "distractors": [file.name for file in args.distractors]}  # fmt: skip
-        result = {"command": args.what, "data": dataset.name, "settings": about, "metrics": metrics, "rows": len(rows)}
-        args.json_out.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")
+        _write(args.json_out, {"command": args.what, "data": dataset.name, "settings": about, "metrics": metrics,
+                               "rows": rows})  # fmt: skip
     return 0
 
 
-def _print(metrics: dict[str, dict[str, float | None]]) -> None:
+async def _retrieval(data: Indexed, args: argparse.Namespace, settings: Settings) -> Measured:
+    ranked = await search_all(data)
+    metrics = by_language(ranked, retrieval_metrics)
+    _print(metrics)
+    return metrics, len(ranked)
+
+
+async def _answers(data: Indexed, args: argparse.Namespace, settings: Settings) -> Measured:
+    given = await ask_all(data)
+    metrics = by_language(given, answer_metrics)
+    _print(metrics)
+    return metrics, len(given)
+
+
+async def _calibrate(data: Indexed, args: argparse.Namespace, settings: Settings) -> Measured:
+    data.rag = replace(data.rag, calibration=replace(data.rag.calibration, bar=0.0))
+    given = await ask_all(data)
+    fitted = fit(given, args.target, data.dataset.name)
+    _tell(fitted, fitted.calibration.save(settings.rag()))
+    figures = {"bar": fitted.calibration.bar, "abstained": fitted.abstained[0], "refused": fitted.refused[0]}
+    return {"all": dict(figures)}, len(given)
+
+
+def _write(file: Path, result: dict[str, Any]) -> None:
+    with raised_as(SettingsWrong, OSError, say="The figures cannot be written ({}): name another file with --json."):
+        file.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _print(metrics: dict[str, Metrics]) -> None:
     names = list(metrics["all"])
     print(f"{'':24}" + "".join(f"{lang:>10}" for lang in metrics))
     for name in names:

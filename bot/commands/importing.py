@@ -14,7 +14,7 @@ from bot.commands.indexed import caught_up
 from bot.settings import Settings
 from ingest.desktop_export import ImportOptions, ImportReport, import_export
 from rag_core.doors.archive import Archive
-from rag_core.doors.lexical import Lexical
+from rag_core.rag import load_lexical
 from rag_core.types import Visibility
 
 __all__ = ["declare", "run"]
@@ -39,6 +39,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone)
     archive = await Archive.open(settings.data.dir)
     try:
+        lexical = await load_lexical(archive)
         with tqdm(desc="import", unit="B", unit_scale=True, delay=1, leave=False) as bar:
 
             def moved(done: int, total: int) -> None:
@@ -46,7 +47,6 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
                 bar.update(done - bar.n)
 
             report = await import_export(archive, args.path, options, moved)
-        lexical = Lexical.load(settings.data.dir / "lexical") or Lexical()
         await caught_up(settings, archive, lexical)
     finally:
         await archive.close()

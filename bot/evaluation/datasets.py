@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -78,17 +79,38 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             for line in lines:
                 if line.strip():
-                    yield json.loads(line)
-    except (OSError, ValueError, UnicodeError) as exc:
+                    yield _row(json.loads(line))
+    except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error) as exc:
         raise ImportRefused(f"{file} cannot be read as JSON Lines ({exc}): check the path and the format.") from exc
+
+
+def _row(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"a row is a {type(value).__name__}, not an object")
+    return value
+
+
+def _text(row: dict[str, Any]) -> str:
+    if not isinstance(text := row["text"], str):
+        raise TypeError("text is no string")
+    return text
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _documents(file: Path) -> Iterator[Document]:
     for row in _rows(file):
         try:
-            date = datetime.fromisoformat(row["date"]) if row.get("date") else _UNDATED
+            date = _moment(row["date"]) if row.get("date") else _UNDATED
             source = str(row.get("title") or row.get("channel") or "")
-            yield Document(str(row["id"]), str(row["text"]), source, date)
+            yield Document(str(row["id"]), _text(row), source, date)
         except (KeyError, TypeError, ValueError) as exc:
             raise ImportRefused(f"A row of {file} lacks what a document needs: id and text ({exc}).") from exc
 
@@ -99,9 +121,9 @@ def _queries(file: Path) -> Iterator[Query]:
             answerable = bool(row.get("answerable", True))
             asked = row.get("asked_at")
             yield Query(
-                str(row["id"]), str(row["text"]), row.get("lang") or language_of(row["text"]),
-                frozenset(row.get("relevant", ())), tuple(row.get("answers", ())), answerable,
-                str(row.get("group") or row["id"]), datetime.fromisoformat(asked) if asked else None,
+                str(row["id"]), text := _text(row), row.get("lang") or language_of(text),
+                frozenset(_strings(row.get("relevant"))), _strings(row.get("answers")), answerable,
+                str(row.get("group") or row["id"]), _moment(asked) if asked else None,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as exc:
             raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc

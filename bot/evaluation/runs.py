@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from bot.evaluation.datasets import Query
 from bot.evaluation.index import Indexed
-from bot.evaluation.scoring import Judged, Ranked, answer_metrics, judged, retrieval_metrics
+from bot.evaluation.scoring import Judged, Metrics, Ranked, judged
 from rag_core.answer import answer
 from rag_core.calibration import Calibration
 from rag_core.plan import plan_by_rules
@@ -23,8 +23,6 @@ from rag_core.types import Question
 __all__ = ["Fitted", "ask_all", "by_language", "fit", "search_all"]
 
 R = TypeVar("R", Judged, Ranked)
-Metrics = dict[str, float | None]
-
 _FOLDS = 5
 
 
@@ -60,13 +58,6 @@ def by_language(rows: Sequence[R], metrics: Callable[[Sequence[R]], Metrics]) ->
     """The same figures for all questions and for those of each language."""
     langs = sorted({row.lang for row in rows})
     return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}
-
-
-def measured(rows: Sequence[Judged] | Sequence[Ranked]) -> dict[str, Metrics]:
-    """`by_language` with the figures that fit the rows."""
-    if rows and isinstance(rows[0], Ranked):
-        return by_language([r for r in rows if isinstance(r, Ranked)], retrieval_metrics)
-    return by_language([r for r in rows if isinstance(r, Judged)], answer_metrics)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from resource import RUSAGE_SELF, getrusage
 
 import numpy as np
 from babel.dates import format_date
@@ -14,7 +15,9 @@ from babel.dates import format_date
 from bot.evaluation.datasets import Query
 from rag_core.types import Answer
 
-__all__ = ["Judged", "Ranked", "answer_metrics", "holds_answer", "judged", "retrieval_metrics"]
+__all__ = ["Judged", "Metrics", "Ranked", "answer_metrics", "holds_answer", "judged", "retrieval_metrics"]
+
+Metrics = dict[str, float | None]  # the names of DESIGN 8; None where nothing was there to measure
 
 _LONGEST_SENTENCE, _LONGEST_ANSWER = 300, 600  # characters: longer is no answer but a text to search in
 _GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
@@ -87,8 +90,8 @@ def _percentile(values: Sequence[float], share: int) -> float | None:
     return round(float(np.percentile(values, share)), 2) if values else None
 
 
-def answer_metrics(rows: Sequence[Judged]) -> dict[str, float | None]:
-    """The figures of DESIGN 8; None where nothing was there to measure."""
+def answer_metrics(rows: Sequence[Judged]) -> Metrics:
+    """What became of the questions. No model yet: no calls and tokens; no tools and caches: no rates."""
     can, cannot = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     shown = [r for r in can if not r.refused]
     return {
@@ -102,7 +105,12 @@ def answer_metrics(rows: Sequence[Judged]) -> dict[str, float | None]:
         "citation_coverage": _mean([c for r in rows for c in r.covered_sentences]),
         "latency_ms_p50": _percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _percentile([r.took_ms for r in rows], 95),
+        "calls": 0.0,
+        "tokens": 0.0,
         "answer_length": _mean([r.length for r in shown]),
+        "tool_timeout_rate": None,
+        "cache_hit_rate": None,
+        "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
 
 
@@ -116,7 +124,7 @@ class Ranked:
     took_ms: float
 
 
-def retrieval_metrics(rows: Sequence[Ranked]) -> dict[str, float | None]:
+def retrieval_metrics(rows: Sequence[Ranked]) -> Metrics:
     """recall@k: the share of the relevant documents within the first k; all_relevant@20: all of them are."""
 
     def within(row: Ranked, k: int) -> float:

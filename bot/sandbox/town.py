@@ -16,8 +16,8 @@ from bot.sandbox.server import Sandbox
 from bot.settings import BotSettings, Settings
 from ingest.desktop_export import ImportOptions, import_export
 from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.lexical import Lexical
 from rag_core.errors import SettingsWrong
+from rag_core.rag import load_lexical
 from rag_core.types import Channel, Post, Visibility
 
 __all__ = ["ADMIN", "GROUP", "READER", "furnished", "running"]
@@ -39,8 +39,8 @@ async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbo
     sandbox = Sandbox(token=_TOKEN)
     archive = await Archive.open(settings.data.dir)
     try:
+        lexical = await load_lexical(archive)
         found = await _imported(archive)
-        lexical = Lexical.load(settings.data.dir / "lexical") or Lexical()
         await caught_up(settings, archive, lexical)
         await _settle(sandbox, archive, found)
     finally:
@@ -104,6 +104,8 @@ async def running(settings: Settings) -> AsyncIterator[None]:
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     try:
+        if task.done():
+            await task  # it did not begin: its reason
         yield
     finally:
         stop.set()

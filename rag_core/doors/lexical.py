@@ -1,7 +1,8 @@
 """The lexical leg: passages in a BM25 index, filtered by channel and date inside the query.
 
 The index is derived: it holds terms and places, no texts, and can be rebuilt from the archive. It is
-saved beside the archive with the watermark (the archive's sequence number) up to which it is complete.
+saved beside the archive with the archive's identity and the watermark (the archive's sequence number)
+up to which it is complete.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import secrets
 import shutil
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.analysis import ANALYSIS_VERSION
-from rag_core.doors.postings import Allowed, Bools, Ints, PostingsBM25
+from rag_core.doors.postings import Allowed, Bools, PostingsBM25
+from rag_core.doors.segments import Docs
 from rag_core.errors import IndexUnavailable, raised_as
 from rag_core.types import PostKey
 
@@ -35,7 +38,7 @@ __all__ = ["Entry", "Filter", "Lexical", "Place"]
 # over rank-bm25's 1.5 and 0.75.
 K1, B = 0.9, 0.4
 _COMPACT_SHARE = 0.1  # of deleted passages
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Place(NamedTuple):
@@ -76,9 +79,10 @@ class _State:
     postings: PostingsBM25
     columns: dict[str, NDArray[Any]]
 
-    def place(self, doc: int, chats: list[int]) -> Place:
-        row = {name: int(self.columns[name][doc]) for name in ("chat", "message", "part", "start", "end")}
-        return Place(PostKey(chats[row["chat"]], row["message"]), row["part"], row["start"], row["end"])
+    def places(self, docs: Docs, chats: list[int]) -> list[Place]:
+        of, *rest = (self.columns[name].take(docs).tolist() for name in ("chat", "message", "part", "start", "end"))
+        message, *span = rest
+        return list(map(Place, map(PostKey, map(chats.__getitem__, of), message), *span))
 
 
 class Lexical:
@@ -150,13 +154,13 @@ class Lexical:
         until = 2**62 if only.until is None else math.ceil(only.until.timestamp())
         bounded = only.since is not None or only.until is not None
 
-        def allowed(docs: Ints) -> Bools:
-            of = columns["chat"][docs]
+        def allowed(docs: Docs) -> Bools:
+            of = columns["chat"].take(docs)
             # a channel that came after the question began is not among those the asker may read
             seen: Bools = np.zeros(len(docs), np.bool_)
             seen[of < len(chats)] = chats[of[of < len(chats)]]
             if bounded:
-                date = columns["date"][docs]
+                date = columns["date"].take(docs)
                 seen &= (date >= since) & (date < until)
             return seen
 
@@ -165,15 +169,15 @@ class Lexical:
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
         """The n best passages that hold a term, best first, with their BM25 scores."""
         now = self._now
-        best = now.postings.top(terms, n, self._allowed(only, now.columns))
-        return [(now.place(doc, self.chats), score) for doc, score in best]
+        docs, scores = now.postings.best(terms, n, self._allowed(only, now.columns))
+        return list(zip(now.places(docs, self.chats), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: Filter) -> list[Place]:
         """Every passage that holds all the terms, oldest first: for counts and first mentions."""
         now = self._now
         docs = now.postings.matching(terms, self._allowed(only, now.columns))
         order = np.lexsort((now.columns["message"][docs], now.columns["date"][docs]))
-        return [now.place(int(doc), self.chats) for doc in docs[order]]
+        return now.places(docs[order], self.chats)
 
     def weight(self, term: str) -> float:
         """How telling a term is: a smoothed idf, above 0 for every term, greatest for one never seen."""
@@ -181,12 +185,26 @@ class Lexical:
         size, df = postings.corpus_size, postings.frequency(term)
         return math.log1p((max(size - df, 0) + 0.5) / (df + 0.5))
 
-    def known(self, term: str) -> bool:
-        """Whether any passage holds the term."""
-        return self._now.postings.frequency(term) > 0
+    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
+        """The BM25 score of any one passage, with `weight` in place of Okapi's idf.
 
-    def save(self, folder: Path) -> None:
-        """Write the index so that either the old or the new one is there, whole, whatever happens."""
+        In a large index it is the score of `search`; in one of a few passages that one is zero or negative,
+        because a term of one passage in two tells Okapi nothing.
+        """
+        postings, times = self._now.postings, Counter(passage)
+        norm = postings.k1 * (1 - postings.b + postings.b * len(passage) / (postings.avgdl or 1))
+        return sum(self.weight(t) * times[t] * (postings.k1 + 1) / (times[t] + norm) for t in query if t in times)
+
+    def known(self, term: str, only: Filter) -> bool:
+        """Whether a passage that may be found holds the term."""
+        now = self._now
+        return now.postings.holds(term, self._allowed(only, now.columns))
+
+    def save(self, folder: Path, archive: str = "") -> None:
+        """Write the index so that either the old or the new one is there, whole, whatever happens.
+
+        `archive` is the identity of the archive it was made of. Raises IndexUnavailable.
+        """
         self.compact(force=True)
         fresh = folder / f"{self.watermark}-{secrets.token_hex(4)}"
         with raised_as(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
@@ -198,7 +216,7 @@ class Lexical:
                 file.flush()
                 os.fsync(file.fileno())
             (fresh / "vocabulary.txt").write_text("\n".join(postings.vocabulary), encoding="utf-8")
-            about = {"format": _FORMAT, "analysis": ANALYSIS_VERSION, "chats": self.chats,
+            about = {"format": _FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive, "chats": self.chats,
                      "watermark": self.watermark, "folder": fresh.name}  # fmt: skip
             staged = folder / "current.tmp"
             staged.write_text(json.dumps(about), encoding="utf-8")
@@ -208,12 +226,12 @@ class Lexical:
                     shutil.rmtree(old)
 
     @classmethod
-    def load(cls, folder: Path) -> Lexical | None:
-        """Read a saved index. None where there is none, or one of another version, or a damaged one."""
+    def load(cls, folder: Path, archive: str = "") -> Lexical | None:
+        """Read a saved index. None where there is none, or it is damaged, of another version or another archive."""
         index = cls()
         try:
             about = json.loads((folder / "current.json").read_text(encoding="utf-8"))
-            if (about["format"], about["analysis"]) != (_FORMAT, ANALYSIS_VERSION):
+            if (about["format"], about["analysis"], about["archive"]) != (_FORMAT, ANALYSIS_VERSION, archive):
                 return None
             home = folder / about["folder"]
             # opened by ourselves: numpy leaves a file open that is no archive

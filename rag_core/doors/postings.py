@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -21,48 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-__all__ = ["PostingsBM25", "Segment"]
+from rag_core.doors.best import Floats, cleared, strongest
+from rag_core.doors.segments import Docs, Ints, Segment, joined, merged, standing
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
+__all__ = ["Allowed", "Bools", "PostingsBM25"]
+
 Bools = NDArray[np.bool_]
-Allowed = Callable[[Ints], Bools]  # document numbers -> which of them may be shown
+Allowed = Callable[[Docs], Bools]  # document numbers -> which of them may be shown
 
+_NOTHING = np.zeros(0, np.uint16)
 _MERGE_RATIO = 4  # a segment joins its left neighbour when that is less than so many times larger
 _BATCH_TOKENS = 2_000_000  # tokens gathered before a segment is made: 16 MB of working memory
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Postings of some documents: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each."""
-
-    terms: Ints
-    indptr: NDArray[np.int64]
-    docs: Ints
-    tfs: NDArray[np.uint16]
-
-    def find(self, term: int) -> slice:
-        """Where the postings of a term lie; empty when it has none."""
-        at = int(np.searchsorted(self.terms, np.int32(term)))  # of the same type, or the whole array is converted
-        if at == len(self.terms) or self.terms[at] != term:
-            return slice(0, 0)
-        return slice(int(self.indptr[at]), int(self.indptr[at + 1]))
-
-    @classmethod
-    def of(cls, terms: Ints, docs: Ints, tfs: NDArray[np.uint16]) -> Segment:
-        """From one row per (term, document), sorted by term."""
-        starts = np.flatnonzero(np.r_[True, terms[1:] != terms[:-1]]) if len(terms) else np.zeros(0, np.int64)
-        return cls(terms[starts].copy(), np.r_[starts, len(terms)].astype(np.int64), docs, tfs)
-
-    def rows(self) -> tuple[Ints, Ints, NDArray[np.uint16]]:
-        """One row per (term, document), sorted by term."""
-        return np.repeat(self.terms, np.diff(self.indptr)), self.docs, self.tfs
-
-
-def _merged(segments: Sequence[Segment]) -> Segment:
-    term, docs, tfs = (np.concatenate(column) for column in zip(*(s.rows() for s in segments), strict=True))
-    order = np.argsort(term, kind="stable")  # a merge of sorted runs; documents stay in order within a term
-    return Segment.of(term[order], docs[order], tfs[order])
 
 
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
@@ -119,7 +88,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self.frequencies[segment.terms] += np.diff(segment.indptr).astype(np.uint32)
         segments = [*self.segments, segment] if len(rows) else list(self.segments)
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
-            segments[-2:] = [_merged(segments[-2:])]
+            segments[-2:] = [merged(segments[-2:])]
         self.segments = tuple(segments)
         self._total += int(lengths.sum())
         self._size += len(documents)  # last: readers see a document when everything about it is in place
@@ -151,7 +120,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         alive = self.alive[: self._size]
         renumbered = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
         if self.segments:
-            terms, docs, tfs = _merged(self.segments).rows()
+            terms, docs, tfs = merged(self.segments).rows()
             docs = renumbered[docs]
             keep = docs >= 0
             segment = Segment.of(terms[keep], docs[keep], tfs[keep])
@@ -178,62 +147,79 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self._floor = (size, self.epsilon * mean)
         return self._floor[1]
 
-    def _score(self, query: Sequence[str]) -> tuple[Floats, list[Ints]]:
+    def _rows(self, query: Sequence[str]) -> tuple[Docs, Floats, list[slice]]:
+        """Documents and what a term is worth to them, term after term, rarest first; and where each term's are."""
         size, segments, lengths, avgdl = self._size, self.segments, self.lengths, self.avgdl
-        scores, touched = np.zeros(size), list[Ints]()
-        for word in query:
-            if not (df := self.frequency(word)):
-                continue
-            idf, term = self._idf(df, size), self.vocabulary[word]
-            for segment in segments:
-                span = segment.find(term)
-                docs, tf = segment.docs[span], segment.tfs[span].astype(np.float64)
-                if not len(docs) or docs[-1] >= size:  # a document that came after we began
-                    docs, tf = docs[docs < size], tf[: np.count_nonzero(docs < size)]
-                norm = self.k1 * (1 - self.b + self.b * lengths[docs] / avgdl)
-                scores[docs] += idf * (tf * (self.k1 + 1) / (tf + norm))
-                touched.append(docs)
-        return scores, touched
+        found = []
+        for word, times in Counter(query).items():
+            df, pieces = self.frequency(word), standing(segments, self.vocabulary.get(word, -1), size)
+            if pieces:
+                found.append((df, times * self._idf(df, size) * (self.k1 + 1), pieces))
+        found.sort(key=lambda part: part[0])
+        # one pass over all terms together: numpy's calls cost more than their work where terms are rare
+        docs = joined([piece for _, _, pieces in found for piece in pieces])
+        worth = np.concatenate([_NOTHING, *(tfs for _, _, pieces in found for _, tfs in pieces)], dtype=np.float64)
+        norm = lengths.take(docs) * (self.k1 * self.b / (avgdl or 1))
+        norm += self.k1 * (1 - self.b)
+        norm += worth
+        worth /= norm
+        spans, first = [], 0
+        for _, weight, pieces in found:
+            last = first + sum(len(holding) for holding, _ in pieces)
+            worth[first:last] *= weight
+            spans.append(slice(first, last))
+            first = last
+        return docs, worth, spans
 
     def get_scores(self, query: Sequence[str]) -> Floats:
         """The score of every document, as the parent's method of this name."""
-        return self._score(query)[0]
+        (docs, worth, spans), scores = self._rows(query), np.zeros(self._size)
+        for span in spans:
+            scores[docs[span]] += worth[span]
+        return scores
 
     def get_batch_scores(self, query: Sequence[str], doc_ids: Sequence[int]) -> list[float]:
         """The scores of some documents, as the parent's method of this name."""
         return [float(score) for score in self.get_scores(query)[list(doc_ids)]]
 
     def top(self, query: Sequence[str], n: int = 50, allowed: Allowed | None = None) -> list[tuple[int, float]]:
-        """The n best living documents that hold a query term, best first, as (number, score).
+        """The n best living documents that hold a query term, best first, as (number, score)."""
+        docs, scores = self.best(query, n, allowed)
+        return list(zip(docs.tolist(), scores.tolist(), strict=True))
+
+    def best(self, query: Sequence[str], n: int, allowed: Allowed | None = None) -> tuple[Docs, Floats]:
+        """As `top`, in two arrays.
 
         A score may be zero or negative in a small corpus, so that holding a term decides, not the score.
         """
-        scores, touched = self._score(query)
-        if not touched:
-            return []
-        found = np.concatenate(touched)
-        found = found[self.alive[found]]
-        if allowed is not None:
-            found = found[allowed(found)]
-        # A document stands here once per term it holds, so that this many rows hold the n best. Everything
-        # as good as the last of them stays: equal scores are cut by document number, not by chance.
-        if len(found) > (most := n * len(touched)):
-            reached = scores[found]
-            found = found[reached >= np.partition(reached, len(found) - most)[len(found) - most]]
-        found = np.unique(found)
-        order = found[np.lexsort((found, -scores[found]))][:n]
-        return [(int(doc), float(scores[doc])) for doc in order]
+        docs, worth, spans = self._rows(query)
+        scores = cleared(self._size)
+        try:
+            for span in spans:
+                scores[docs[span]] += worth[span]
+            found = strongest(docs, scores, n, lambda some: self._shown(some, allowed))
+            return found, scores[found]
+        finally:
+            scores[docs] = 0.0
 
-    def matching(self, words: Sequence[str], allowed: Allowed | None = None) -> Ints:
+    def _shown(self, docs: Docs, allowed: Allowed | None) -> Docs:
+        docs = docs[self.alive.take(docs)]
+        return docs if allowed is None else docs[allowed(docs)]
+
+    def matching(self, words: Sequence[str], allowed: Allowed | None = None) -> Docs:
         """Numbers of the living documents that hold every one of the terms, ascending."""
-        found: Ints | None = None
-        for word in words:
-            term = self.vocabulary.get(word, -1)
-            parts = [s.docs[s.find(term)] for s in self.segments]
-            docs = np.concatenate(parts) if parts else np.zeros(0, np.int32)
-            found = docs if found is None else np.intersect1d(found, docs)
-        found = np.zeros(0, np.int32) if found is None else np.sort(found[self.alive[found]])
-        return found if allowed is None else found[allowed(found)]
+        numbers = [self.vocabulary.get(word, -1) for word in words]
+        lists = sorted((joined(standing(self.segments, number, self._size)) for number in numbers), key=len)
+        found = lists[0] if lists else np.zeros(0, np.intp)
+        for docs in lists[1:]:
+            found = found[np.searchsorted(docs, found, "right") > np.searchsorted(docs, found)]
+        return self._shown(found, allowed)
+
+    def holds(self, word: str, allowed: Allowed | None = None) -> bool:
+        """Whether a living document holds the term."""
+        docs = joined(standing(self.segments, self.vocabulary.get(word, -1), self._size))
+        # a common word is among the first already
+        return any(len(self._shown(some, allowed)) for some in (docs[:1000], docs[1000:]))
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """The arrays of a compacted index, for `numpy.savez` (call `compact` first)."""

@@ -8,6 +8,8 @@ from rag_core.asked import Asked
 from rag_core.chronicle import chronicle
 from rag_core.compose import compose
 from rag_core.coverage import coverage
+from rag_core.doors.archive import posts
+from rag_core.doors.lexical import Filter
 from rag_core.extract import best_pieces, quoted
 from rag_core.phrases import FRAMED, posted_on
 from rag_core.plan import plan_by_rules
@@ -15,7 +17,7 @@ from rag_core.rag import Rag
 from rag_core.search import search
 from rag_core.sentences import LONGEST
 from rag_core.stage import Run
-from rag_core.types import Draft, Evidence, Kind, Plan, Question, Sentence
+from rag_core.types import Draft, Evidence, Kind, Plan, Question, Sentence, Shortfall
 
 __all__ = ["direct"]
 
@@ -29,6 +31,7 @@ async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidenc
     plan = plan_by_rules(question)
     told = await run.require("chronicle", chronicle(question, plan, rag))
     if told is not None:
+        await _say_what_is_missing(rag, run)
         return told, Evidence()
     # Search has no stand-in: an index that is down is said, it is not "nothing found".
     evidence = compose(await run.require("search", search(plan, question.viewer, rag)))
@@ -36,7 +39,15 @@ async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidenc
     async with run.stage("write"):
         draft = extracted(question, plan, evidence, rag)
         run.note(covered=round(draft.covered, 3), sentences=len(draft.sentences))
+    if not draft.sentences:
+        await _say_what_is_missing(rag, run)
     return draft, evidence
+
+
+async def _say_what_is_missing(rag: Rag, run: Run) -> None:
+    """An index that is behind (a first start, a rebuild) may not have what was asked for: that is said."""
+    if behind := await posts.last_seq(rag.archive) - rag.lexical.watermark:
+        run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
 
 
 def extracted(question: Question, plan: Plan, evidence: Evidence, rag: Rag) -> Draft:
@@ -46,7 +57,7 @@ def extracted(question: Question, plan: Plan, evidence: Evidence, rag: Rag) -> D
     most, longest = (1, FRAMED) if dated else (rag.settings.answer.sentences, LONGEST)
     pieces = best_pieces(asked, evidence, most, _MARGIN, longest)
     best = pieces[0] if pieces else None
-    covered = coverage(asked, best, rag.lexical.weight, rag.lexical.known).likely
+    covered = coverage(asked, best, rag.lexical, Filter(question.viewer.channels)).likely
     if covered < rag.calibration.bar:
         return Draft((), covered)
     shown = (quoted(piece) for piece in pieces)

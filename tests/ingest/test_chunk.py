@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.chunk import passages
-from ingest.clean import readable
+from rag_core.readable import readable
 from rag_core.types import Channel, Media, Origin, Passage, Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)

@@ -58,10 +58,14 @@ def _said_plainly(file: Path) -> Iterator[None]:
 
 
 class Archive:
-    """An open archive. `folder` holds the database file and whatever belongs beside it."""
+    """An open archive. `folder` holds the database file and whatever belongs beside it.
 
-    def __init__(self, folder: Path, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+    `identity` is the same for as long as the archive lives and for its copies; no other archive has it.
+    """
+
+    def __init__(self, folder: Path, identity: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
         self.folder = folder
+        self.identity = identity
         self._writer = writer
         self._reader = reader
         self._turn = asyncio.Lock()
@@ -79,11 +83,12 @@ class Archive:
             writer = await _connected(file, patience, *_WRITER)
             try:
                 await _migrated(writer, file)
+                ((identity,),) = await writer.execute_fetchall("SELECT value FROM identity")
                 reader = await _connected(file, patience, "query_only=ON")
             except BaseException:
                 await writer.close()
                 raise
-        return cls(folder, writer, reader)
+        return cls(folder, identity, writer, reader)
 
     async def close(self) -> None:
         """Close both connections, after the transaction that runs now."""

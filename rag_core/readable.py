@@ -1,4 +1,4 @@
-"""Texts made readable for indexing, one code point for one code point, so that offsets stay right."""
+"""Texts made readable for analysis, one code point for one code point, so that offsets stay right."""
 
 from __future__ import annotations
 

@@ -1,0 +1,379 @@
+"""The `citegram` command as a person meets it: what it prints, where, and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bot.__main__ import main
+from bot.commands import doctor
+from bot.owner import owned
+from bot.sandbox import Sandbox
+from bot.settings import Settings
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """The only line of the output."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+
+Cite = Callable[..., Said]
+
+
+@pytest.fixture
+def export(root: Path, tmp_path: Path) -> Path:
+    """A folder with the result.json of a small channel of the samples."""
+    folder = tmp_path / "export"
+    shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", folder)
+    return folder
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without .env, and no settings in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("BOT__TOKEN", "BOT__ADMINS", "BOT__API", "BOT__PROXY", "DATA__DIR", "ANSWER__COVERAGE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def citegram(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cite]:
+    """Run the command with data in ./data; progress bars are no output."""
+
+    def run(*words: object) -> Said:
+        capsys.readouterr()
+        try:
+            code = main(["--data", "data", *map(str, words)])
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return run  # type: ignore[return-value]
+
+
+def one_sentence(said: Said) -> bool:
+    line = said.err.strip()
+    return said.code == 1 and said.out == "" and "\n" not in line and "Traceback" not in line and line.endswith(".")
+
+
+# import
+
+
+def test_importing_twice_adds_nothing(citegram: Cite, export: Path) -> None:
+    first = citegram("import", export, "--json", "--username", "@owl_hill").json()
+    assert first == {"new": 84, "edited": 0, "unchanged": 0, "skipped": 4, "deleted": 0}
+    again = citegram("import", export / "result.json", "--json")
+    assert (again.code, again.json()) == (0, first | {"new": 0, "unchanged": 84})
+
+
+def test_importing_says_what_it_did(citegram: Cite, export: Path) -> None:
+    said = citegram("import", export)
+    assert said.code == 0
+    assert said.out.startswith("Owl Hill Observers 🔭: 84 new, 0 edited, 0 unchanged, 4 skipped, 0 deleted.")
+    assert "--username" in said.out
+
+
+@pytest.mark.parametrize(
+    "raw", [None, b"", b"PK\x03\x04", b"{", b"[1, 2]", b'{"name": "x"}', b"\xff\xfe\x00", b"[" * 20_000]
+)
+def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cite, export: Path, raw: bytes | None) -> None:
+    citegram("import", export)
+    wrong = export.parent / "wrong.json"
+    if raw is not None:
+        wrong.write_bytes(raw)
+    assert one_sentence(citegram("import", wrong))
+    assert "84 posts" in citegram("doctor").out
+
+
+# wrong use, wrong settings, wrong folders
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["ask"],
+        ["ask", "one", "two"],
+        ["import"],
+        ["import", "x", "--visibility", "everybody"],
+        ["eval", "everything", "."],
+        ["eval", "answers"],
+        ["eval", "answers", ".", "--limit", "0"],
+        ["eval", "answers", ".", "--limit", "many"],
+        ["eval", "calibrate", ".", "--target", "7"],
+        ["eval", "calibrate", ".", "--target", "nan"],
+        ["demo", "--port", "door"],
+    ],
+)
+def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cite, words: list[str]) -> None:
+    said = citegram(*words)
+    assert said.code == 2
+    assert said.err.startswith("usage: citegram")
+    assert "Traceback" not in said.err
+
+
+def test_the_version_is_said(citegram: Cite) -> None:
+    said = citegram("--version")
+    assert said.code == 0
+    assert said.out.startswith("citegram ")
+
+
+def test_a_setting_that_cannot_be_used_is_one_sentence(citegram: Cite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSWER__COVERAGE", "much")
+    assert one_sentence(citegram("doctor"))
+
+
+@pytest.mark.parametrize("command", [("ask", "ferry"), ("doctor",), ("demo", "--once", "x"), ("run",)])
+def test_a_folder_that_cannot_be_used_is_one_sentence(citegram: Cite, nowhere: Path, command: tuple[str, ...]) -> None:
+    (nowhere / "data").write_text("a file")
+    assert one_sentence(citegram(*command))
+
+
+def test_a_damaged_archive_is_one_sentence(citegram: Cite, nowhere: Path) -> None:
+    (nowhere / "data").mkdir()
+    (nowhere / "data" / "citegram.db").write_bytes(b"no database" * 100)
+    said = citegram("ask", "ferry")
+    assert one_sentence(said)
+    assert "damaged" in said.err
+
+
+def test_the_bot_without_a_token_says_what_to_do(citegram: Cite) -> None:
+    said = citegram("run")
+    assert said.code == 1
+    assert "BOT__TOKEN is empty" in said.err.splitlines()[-1]
+
+
+def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Path, root: Path) -> None:
+    words = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "import", str(nowhere / "none.json")]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    said = f"There is no file {nowhere}/none.json. Give the result.json of an export, or its folder.\n"
+    assert done.stderr == said
+
+
+# ask
+
+
+@pytest.fixture
+def asked(citegram: Cite, export: Path) -> Cite:
+    """The command with a channel imported."""
+    citegram("import", export, "--username", "owl_hill")
+    return citegram
+
+
+def test_an_answer_is_printed_with_its_sources(asked: Cite) -> None:
+    said = asked("ask", "What is the earliest mention of Ilse Brandt?")
+    assert said.code == 0
+    first, _, source = said.out.replace("\u202f", " ").strip().splitlines()
+    assert first.startswith("First in the posts on November 20, 2025: ")
+    assert first.endswith(" [1]")
+    assert source.startswith("[1] https://t.me/owl_hill/84  Owl Hill Observers 🔭, 20 November 2025")
+
+
+def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cite) -> None:
+    said = asked("ask", "What does the telescope museum of Zanzibar show?")
+    assert said.code == 0
+    assert said.out.startswith("This is not in the channels")
+    assert "https://t.me/owl_hill/" in said.out
+
+
+def test_an_answer_as_json_is_one_object(asked: Cite) -> None:
+    given = asked("ask", "How many posts mention Tawny?", "--json").json()
+    assert set(given) == {"refused", "sentences", "nearest", "confidence", "recipe", "model", "without", "trace_id"}
+    assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "direct", None, [])
+    (sentence,) = given["sentences"]
+    assert set(sentence) == {"text", "support", "citations"}
+    assert set(sentence["citations"][0]) == {"link", "quote", "date"}
+    refused = asked("ask", "", "--json").json()
+    assert (refused["refused"], refused["sentences"]) == (True, [])
+
+
+def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cite, export: Path) -> None:
+    messages = json.loads((export / "result.json").read_text(encoding="utf-8"))["messages"]
+    texts = ["".join(e["text"] for e in m.get("text_entities", ())) for m in messages if m["type"] == "message"]
+    expected = sum("Tawny" in text or "tawny" in text for text in texts)
+    (sentence,) = asked("ask", "How many posts mention Tawny?", "--json").json()["sentences"]
+    assert sentence["text"].startswith(f"{expected} posts with the word “Tawny”")
+
+
+def test_a_trace_has_stages_timings_and_counts(asked: Cite) -> None:
+    *_, search, write, cite, nearest = asked(
+        "ask", "What does the telescope museum of Zanzibar show?", "--trace"
+    ).out.splitlines()
+    assert [line.split()[0] for line in (search, write, cite, nearest)] == ["search", "write", "cite", "nearest"]
+    assert "sources=" in search
+    assert " ms " in cite
+    traced = asked("ask", "What does the telescope museum of Zanzibar show?", "--trace", "--json").json()["trace"]
+    assert [span["stage"] for span in traced] == ["chronicle", "search", "write", "cite", "nearest"]
+
+
+def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
+    said = citegram("ask", "When does the ferry leave?")
+    assert one_sentence(said)
+    assert "citegram import" in said.err
+
+
+def test_beside_the_bot_it_asks_and_imports_and_leaves_the_index_on_disk_alone(asked: Cite, root: Path) -> None:
+    index = Path("data/lexical/current.json")
+    before = index.read_text()
+    members = root / "bot" / "sandbox" / "channels" / "owl-hill-members"
+    with owned(Path("data")):
+        assert asked("import", members, "--json").json()["new"] == 49
+        given = asked("ask", "How many posts mention Tawny?", "--json").json()
+        assert given["sentences"][0]["text"].startswith("18 posts")
+        assert asked("run").code == 1
+    assert index.read_text() == before
+    asked("ask", "ferry")
+    assert index.read_text() != before  # nobody owns it: what it learnt is kept
+
+
+# doctor
+
+
+def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cite) -> None:
+    said = citegram("doctor")
+    assert said.code == 0
+    for hint in ("no channels yet", "no admins", "BOT__TOKEN is empty", "no model", "up to date"):
+        assert hint in said.out
+
+
+def test_the_doctor_sees_channels_posts_and_how_far_the_index_is(asked: Cite) -> None:
+    out = asked("doctor").out
+    assert "Owl Hill Observers 🔭: 84 posts, active, public" in out
+    assert re.search(r"ok   archive: 84 posts; lexical index: 8\d passages, up to date", out)
+    shutil.rmtree("data/lexical")
+    assert "0 passages, 84 changes behind" in asked("doctor").out
+
+
+def test_the_doctor_finds_what_is_wrong(asked: Cite, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sqlite3.connect("data/citegram.db") as archive:
+        archive.execute("INSERT INTO updates VALUES (1, 1, 'message', '{}', 'poison', 'odd', 0, NULL)")
+    archive.close()
+    monkeypatch.setenv("BOT__TOKEN", "no token at all")
+    said = asked("doctor")
+    assert said.code == 1
+    assert "BAD  inbox: 0 waiting, 1 in quarantine" in said.out
+    assert "BAD  BOT__TOKEN is not a token" in said.out
+    assert "no token at all" not in said.out + said.err
+
+
+async def test_the_doctor_asks_telegram_about_the_bot(
+    sandbox: Sandbox, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for token, code, line in ((sandbox.token, 0, "ok   @"), ("43:STRANGER", 1, "BAD  http://127.0.0.1")):
+        given = {"bot": {"token": token, "api": sandbox.url, "admins": (1,)}, "data": {"dir": home}}
+        assert await doctor.run(argparse.Namespace(), Settings.model_validate(given)) == code
+        assert line in capsys.readouterr().out
+
+
+# eval
+
+
+@pytest.fixture
+def data(nowhere: Path) -> Path:
+    folder = nowhere / "tiny"
+    folder.mkdir()
+    corpus = [
+        {"id": "d1", "text": "The ferry to Owl Island leaves at 7:30 from pier four.", "title": "Harbour"},
+        {"id": "d2", "text": "Абонемент в мастерскую стоит 2 750 рублей в месяц.", "title": "Печь"},
+    ]
+    queries = [
+        {"id": "q1", "text": "When does the ferry to Owl Island leave?", "relevant": ["d1"], "answers": ["7:30"]},
+        {"id": "q2", "text": "Сколько стоит абонемент в мастерскую?", "relevant": ["d2"], "answers": ["2750"]},
+        {"id": "q3", "text": "Who is the mayor of Paris?", "relevant": [], "answerable": False},
+    ]
+    for name, rows in (("corpus", corpus), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+ANSWERS = {
+    "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
+    "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "answer_length",
+    "tool_timeout_rate", "cache_hit_rate", "memory_mb",
+}  # fmt: skip
+RETRIEVAL = {
+    "recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10", "latency_ms_p50", "latency_ms_p95",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "names", "rows"), [("answers", ANSWERS, 3), ("retrieval", RETRIEVAL, 2)])
+def test_figures_are_printed_and_written_in_the_form_of_the_design(
+    citegram: Cite, data: Path, what: str, names: set[str], rows: int
+) -> None:
+    said = citegram("eval", what, data, "--json", "out.json")
+    assert said.code == 0
+    assert {line.split()[0] for line in said.out.splitlines()[1:]} == names
+    written = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert list(written) == ["command", "data", "settings", "metrics", "rows"]
+    assert (written["command"], written["data"], written["rows"]) == (what, "tiny", rows)
+    assert list(written["metrics"]) == ["all", "en", "ru"]
+    assert all(set(figures) == names for figures in written["metrics"].values())
+    settings = {"legs": "lexical", "recipe": "direct", "model": None, "limit": None, "distractors": []}
+    assert {name: written["settings"][name] for name in settings} == settings
+
+
+def test_an_evaluation_of_no_questions_has_the_same_names(citegram: Cite, data: Path) -> None:
+    (data / "queries.jsonl").write_text("")
+    assert citegram("eval", "retrieval", data, "--json", "out.json").code == 0
+    figures = json.loads(Path("out.json").read_text())["metrics"]["all"]
+    assert set(figures) == RETRIEVAL
+    assert set(figures.values()) == {None}
+
+
+def test_calibrating_keeps_a_bar_that_the_next_answers_use(citegram: Cite, data: Path) -> None:
+    said = citegram("eval", "calibrate", data, "--json", "out.json")
+    assert said.code == 0
+    assert "95 % interval" in said.out
+    bar = json.loads(Path("data/calibration.json").read_text(encoding="utf-8"))["bar"]
+    assert json.loads(Path("out.json").read_text())["metrics"]["all"]["bar"] == bar > 0
+    assert f"bar for answers: {bar} (tiny)" in citegram("doctor").out
+
+
+def test_a_bar_is_not_fitted_to_questions_that_nothing_answers(citegram: Cite, data: Path) -> None:
+    (data / "queries.jsonl").write_text('{"id": "q", "text": "Who?", "answerable": false}')
+    assert one_sentence(citegram("eval", "calibrate", data))
+    assert not Path("data/calibration.json").exists()
+
+
+def test_bad_data_and_places_that_cannot_be_written_are_one_sentence(citegram: Cite, data: Path) -> None:
+    assert one_sentence(citegram("eval", "answers", data / "none"))
+    assert one_sentence(citegram("eval", "answers", data, "--distractors", data / "none.jsonl"))
+    said = citegram("eval", "answers", data, "--json", data / "no" / "out.json")
+    assert said.code == 1
+    assert "Traceback" not in said.err
+    assert "--json" in said.err
+
+
+# demo
+
+
+def test_the_demo_answers_one_question_through_the_whole_bot(citegram: Cite) -> None:
+    said = citegram("demo", "--once", "What is the earliest mention of Ilse Brandt?")
+    assert said.code == 0
+    assert said.out.replace("\u202f", " ").startswith("First in the posts on November 20, 2025: ")
+    assert "<https://t.me/owl_hill_observers/84>" in said.out
+
+
+def test_a_question_that_cannot_be_sent_is_one_sentence(citegram: Cite) -> None:
+    assert one_sentence(citegram("demo", "--once", " "))

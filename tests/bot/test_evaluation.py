@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.evaluation.datasets import Query, read_dataset
+from bot.evaluation.index import indexed
+from bot.evaluation.runs import ask_all, by_language, fit, search_all
+from bot.evaluation.scoring import Judged, Ranked, answer_metrics, holds_answer, judged, retrieval_metrics
+from rag_core.errors import ImportRefused
+from rag_core.settings import RagSettings
+from rag_core.types import Answer, Citation, PostKey, Sentence
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+CORPUS = [
+    {
+        "id": "d1",
+        "text": "The ferry to Owl Island leaves at 7:30 from pier four.",
+        "title": "Harbour",
+        "date": "2025-03-01",
+    },
+    {
+        "id": "d2",
+        "text": "Fresh mackerel is sold on the quay on Fridays.",
+        "title": "Harbour",
+        "date": "2025-03-02T10:00:00",
+    },
+    {"id": "d3", "text": "Абонемент в мастерскую стоит 2 750 рублей в месяц.", "channel": "Печь", "lang": "ru"},
+]
+QUERIES = [
+    {
+        "id": "q1",
+        "text": "When does the ferry to Owl Island leave?",
+        "lang": "en",
+        "relevant": ["d1"],
+        "answers": ["7:30"],
+    },
+    {
+        "id": "q2",
+        "text": "Сколько стоит абонемент в мастерскую?",
+        "lang": "ru",
+        "relevant": ["d3"],
+        "answers": ["2750"],
+    },
+    {"id": "q3", "text": "Who is the mayor of Paris?", "lang": "en", "relevant": [], "answerable": False},
+]
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Write:
+    """A folder of evaluation data: strings as they are, rows as JSON Lines."""
+
+    def write(name: str = "data", **files: Any) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        for stem, rows in files.items():
+            text = rows if isinstance(rows, str) else "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+            (folder / f"{stem}.jsonl").write_text(text, encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> RagSettings:
+    return RagSettings.model_validate({"data": {"dir": tmp_path / "installation"}})
+
+
+# What is read.
+
+
+def test_documents_become_posts_of_one_channel_per_source(written: Write) -> None:
+    dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
+    made = [(channel.title, [(post.text, post.date) for post in posts]) for channel, posts in dataset.posts()]
+    assert [title for title, _ in made] == ["Harbour", "Печь"]
+    assert [date for _, date in made[0][1]] == [DAY, datetime(2025, 3, 2, 10, tzinfo=UTC)]
+    assert sorted(dataset.ids.values()) == ["d1", "d2", "d3"]
+    assert dataset.name == "data"
+
+
+def test_questions_are_read_with_what_is_left_out(written: Write) -> None:
+    rows = [
+        {"id": 7, "text": "Где паром?", "relevant": "d1", "answers": "у причала", "asked_at": "2025-03-01"},
+        {"id": "b", "text": "x", "lang": "en", "group": "g", "answerable": False, "answers": None},
+    ]
+    first, second = read_dataset(written(corpus=CORPUS, questions=rows)).queries
+    assert first == Query("7", "Где паром?", "ru", frozenset({"d1"}), ("у причала",), True, "7", DAY)
+    assert (second.group, second.answerable, second.answers, second.asked_at) == ("g", False, (), None)
+
+
+def test_distractors_are_added_and_a_limit_counts_questions(written: Write, tmp_path: Path) -> None:
+    more = tmp_path / "more.jsonl.gz"
+    more.write_bytes(gzip.compress(b'{"id": "x1", "text": "noise"}\n\n{"id": "x2", "text": "noise"}\n'))
+    dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES), [more], 2)
+    assert len(dataset.documents) == 5
+    assert len(dataset.queries) == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "holds no queries.jsonl"),
+        ({"queries": QUERIES}, "nothing to index"),
+        ({"queries": "{", "corpus": CORPUS}, "cannot be read as JSON Lines"),
+        ({"queries": "[]", "corpus": CORPUS}, "list, not an object"),
+        ({"queries": "17", "corpus": CORPUS}, "int, not an object"),
+        ({"queries": "[" * 100_000, "corpus": CORPUS}, "cannot be read as JSON Lines"),
+        ({"queries": [{"id": "q"}], "corpus": CORPUS}, "lacks what a question needs"),
+        ({"queries": [{"id": "q", "text": "x", "asked_at": "yesterday"}], "corpus": CORPUS}, "question needs"),
+        ({"queries": [{"id": "q", "text": 7}], "corpus": CORPUS}, "question needs"),
+        ({"queries": QUERIES, "corpus": [{"id": "d", "text": None}]}, "no string"),
+        ({"queries": QUERIES, "corpus": [{"text": "x"}]}, "lacks what a document needs"),
+        ({"queries": QUERIES, "corpus": [{"id": "d", "text": "x", "date": "soon"}]}, "document needs"),
+    ],
+)
+def test_bad_data_is_one_sentence(written: Write, files: dict[str, Any], said: str) -> None:
+    folder = written(**files)
+    with pytest.raises(ImportRefused, match=said) as caught:
+        read_dataset(folder)
+    assert "\n" not in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}')[:-9], b"\x1f\x8b" + b"\0" * 40]
+)
+def test_a_damaged_gzip_file_is_one_sentence(written: Write, tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "more.jsonl.gz").write_bytes(raw)
+    with pytest.raises(ImportRefused, match="cannot be read as JSON Lines"):
+        read_dataset(written(queries=QUERIES, corpus=CORPUS), [tmp_path / "more.jsonl.gz"])
+
+
+def test_a_file_that_is_not_there_is_one_sentence(written: Write, tmp_path: Path) -> None:
+    with pytest.raises(ImportRefused, match="check the path"):
+        read_dataset(written(queries=QUERIES, corpus=CORPUS), [tmp_path / "none.jsonl"])
+
+
+# What counts as right.
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "right"),
+    [
+        ("Паром отходит в 7:30.", ["7:30"], True),
+        ("Придёт Фёдор", ["Федор"], True),
+        ("The CITY of Paris", ["paris"], True),
+        ("Parisians", ["Paris"], False),  # whole words
+        ("Стоит 2 750 ₽", ["2750"], True),
+        ("Стоит 2\u00a0750 ₽", ["2 750"], True),
+        ("It costs 11,000 coins", ["11000"], True),
+        ("1,234,567 people", ["1234567"], True),
+        ("комната 12 750", ["750"], False),
+        ("rooms 12, 15", ["1215"], False),
+        ("Сдача 5 сентября 2025 г.", ["2025-09-05"], True),
+        ("On September 5, 2025", ["2025-09-05"], True),
+        ("On 5 September 2025", ["2025-09-05"], True),
+        ("05.09.2025", ["2025-09-05"], True),
+        ("5.9.2025", ["2025-09-05"], False),
+        ("2025-09-05", ["2025-09-05"], True),
+        ("15 сентября 2025 г.", ["2025-09-05"], False),
+        ("anything", [], False),
+        ("anything", [""], False),
+        ("anything", ["?!"], False),
+        ("one of two", ["three", "two"], True),
+    ],
+)
+def test_what_an_answer_holds(text: str, answers: list[str], right: bool) -> None:
+    assert holds_answer(text, answers) is right
+
+
+def reply(*texts: str, posts: tuple[int, ...] = (1,)) -> Answer:
+    cited = tuple(Citation(PostKey(-1, n), "x", 0, 1, DAY) for n in posts)
+    return Answer(tuple(Sentence(text, cited) for text in texts), 0.9, "direct")
+
+
+@pytest.mark.parametrize(
+    ("texts", "first", "shown"),
+    [
+        (("It is 7:30.", "Fish."), True, True),
+        (("Fish.", "It is 7:30."), False, True),
+        (("Fish.",), False, False),
+        ((), False, False),
+        (("7:30 " + "x" * 295,), True, True),  # 300 characters
+        (("7:30 " + "x" * 296,), False, False),
+        (("7:30 " + "x" * 295, "y" * 300), True, True),  # 600 together
+        (("7:30 " + "x" * 295, "y" * 300, "z"), False, False),
+        (("7:30", "y" * 301), False, False),
+    ],
+)
+def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: bool) -> None:
+    query = Query("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None)
+    row = judged(query, reply(*texts), ["d1"], 1.0)
+    assert (row.first_right, row.shown_right) == (first, shown)
+
+
+def row(**changed: Any) -> Judged:
+    values: dict[str, Any] = {
+        "lang": "en", "group": "g", "answerable": True, "refused": False, "first_right": True, "shown_right": True,
+        "cited_right": (True,), "covered_sentences": (True,), "length": 100, "took_ms": 10.0, "confidence": 0.9,
+    }  # fmt: skip
+    return Judged(**values | changed)
+
+
+def test_the_figures_of_answers() -> None:
+    nothing = {"refused": True, "first_right": False, "shown_right": False, "cited_right": (), "covered_sentences": ()}
+    rows = [
+        row(took_ms=10.0, cited_right=(True, False)),
+        row(took_ms=20.0, first_right=False, cited_right=(False, True), covered_sentences=(True, False), length=300),
+        row(took_ms=30.0, first_right=False, shown_right=False, cited_right=(False,)),
+        row(took_ms=40.0, **nothing),
+        row(answerable=False, **nothing, took_ms=50.0),
+        row(answerable=False, first_right=False, shown_right=False, took_ms=60.0),
+    ]
+    found = answer_metrics(rows)
+    assert found.pop("memory_mb")
+    assert found == {
+        "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
+        "first_citation_right": 0.3333, "citation_precision": 0.4, "citation_coverage": 0.8,
+        "latency_ms_p50": 35.0, "latency_ms_p95": 57.5, "calls": 0.0, "tokens": 0.0, "answer_length": 166.6667,
+        "tool_timeout_rate": None, "cache_hit_rate": None,
+    }  # fmt: skip
+
+
+def test_the_figures_of_retrieval() -> None:
+    rows = [
+        Ranked("en", (True, False, False), 1, 1.0),
+        Ranked("en", (False, True, True), 2, 2.0),
+        Ranked("ru", (False,) * 10 + (True,), 1, 3.0),
+        Ranked("ru", (), 1, 4.0),
+    ]
+    second = (1 / log2(3) + 1 / log2(4)) / (1 / log2(2) + 1 / log2(3))
+    assert retrieval_metrics(rows) == {
+        "recall@1": 0.25, "recall@5": 0.5, "recall@20": 0.75, "all_relevant@20": 0.75, "mrr@10": 0.375,
+        "ndcg@10": round((1 + second) / 4, 4), "latency_ms_p50": 2.5, "latency_ms_p95": 3.85,
+    }  # fmt: skip
+
+
+def test_figures_stand_for_all_and_for_each_language_and_nothing_is_no_figure() -> None:
+    rows = [Ranked("en", (True,), 1, 1.0), Ranked("ru", (False,), 1, 1.0)]
+    found = by_language(rows, retrieval_metrics)
+    assert {lang: figures["recall@1"] for lang, figures in found.items()} == {"all": 0.5, "en": 1.0, "ru": 0.0}
+    assert set(answer_metrics([]).values()) - {0.0} <= {None, answer_metrics([])["memory_mb"]}
+    assert by_language([], retrieval_metrics)["all"]["mrr@10"] is None
+
+
+# The bar.
+
+
+def test_the_bar_refuses_at_most_the_target_of_each_language() -> None:
+    rows = [row(confidence=n / 100, group=f"g{n % 10}") for n in range(1, 101)]
+    rows += [row(confidence=n / 200, group=f"g{n % 10}", lang="ru") for n in range(1, 101)]
+    rows += [row(confidence=0.02, answerable=False, group=f"g{n % 10}") for n in range(10)]
+    fitted = fit(rows, 0.07, "by hand")
+    assert fitted.calibration.bar == 0.035  # the seventh of a hundred Russian questions: six are below
+    assert (fitted.calibration.data, fitted.refused[0]) == ("by hand", 1.0)
+    share, low, high = fitted.abstained
+    assert low < share < high
+    assert share <= 0.07
+
+
+def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> None:
+    """One document's questions are hopeless: fitted without it, the bar refuses them all."""
+    rows = [row(confidence=0.9, group=f"g{n}") for n in range(40)]
+    rows += [row(confidence=0.1, group="hopeless") for _ in range(10)]
+    fitted = fit(rows, 0.05, "by hand")
+    assert fitted.calibration.bar == 0.1
+    assert fitted.abstained[0] == 0.2
+
+
+def test_the_interval_is_wilson_s() -> None:
+    rows = [row(confidence=0.9, group=f"g{n}") for n in range(100)]
+    rows += [row(confidence=0.1 if n < 5 else 0.95, answerable=False, group=f"u{n}") for n in range(10)]
+    assert fit(rows, 0.05, "").refused == (0.5, 0.2366, 0.7634)
+
+
+def test_a_handful_of_questions_fits_a_bar_that_refuses_none_of_them() -> None:
+    assert fit([row(confidence=0.4)], 0.07, "").calibration.bar == 0.4
+
+
+# All of it, over a real archive and index.
+
+
+async def test_every_question_is_searched_and_asked_as_the_bot_does_it(written: Write, settings: RagSettings) -> None:
+    dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
+    async with indexed(dataset, settings) as data:
+        ranked, given = await search_all(data), await ask_all(data)
+    assert [(r.hits[0], r.relevant) for r in ranked] == [(True, 1), (True, 1)]
+    figures = answer_metrics(given)
+    assert {name: figures[name] for name in ("first_right", "abstained", "refused", "citation_precision")} == {
+        "first_right": 1.0, "abstained": 0.0, "refused": 1.0, "citation_precision": 1.0,
+    }  # fmt: skip
+    assert not settings.data.dir.exists()  # what is measured leaves the installation alone
+
+
+async def test_posts_of_an_export_are_known_by_their_number(written: Write, settings: RagSettings, root: Path) -> None:
+    queries = [{"id": "q", "text": "Где репетирует хор?", "relevant": ["kirpichiki/msg-3", "zaslonka/msg-11"]}]
+    folder = written(queries=queries)
+    for name in ("kirpichiki", "zaslonka"):
+        (folder / name).mkdir()
+        source = root / "bot" / "sandbox" / "channels" / name / "result.json"
+        (folder / name / "result.json").write_bytes(source.read_bytes())
+    dataset = read_dataset(folder)
+    async with indexed(dataset, settings) as data:
+        assert {"kirpichiki/msg-3", "zaslonka/msg-11"} <= set(dataset.ids.values())
+        assert len(data.viewer.channels) == 2
+
+
+async def test_the_same_data_gives_the_same_figures(written: Write, settings: RagSettings) -> None:
+    found = []
+    for _ in range(2):
+        dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
+        async with indexed(dataset, settings) as data:
+            metrics = answer_metrics(await ask_all(data)) | retrieval_metrics(await search_all(data))
+        found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory"))})
+    assert found[0] == found[1]

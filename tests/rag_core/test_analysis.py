@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_core.analysis import STOP_WORDS, language_of, stem, terms
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ёлка", "елка"),
+        ("самолёты", "самолет"),
+        ("ferries", "ferry"),
+        ("Café", "cafe"),
+        ("за́мок", "замок"),
+        (unicodedata.normalize("NFD", "Район чайной"), "район чайной"),
+        ("𝗕𝗼𝗹𝗱 𝗦𝗮𝗹𝗲", "bold sale"),
+        ("Ｗｉｄｅ", "wide"),
+        ("тариф\u200b\u202e", "тариф"),
+        ("ISTANBUL", "istanbul"),
+    ],
+)
+def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> None:
+    assert terms(one) == terms(other) != []
+
+
+def test_raised_digits_are_not_digits_beside_them() -> None:
+    assert terms("10²") != terms("102")
+
+
+def test_each_word_is_stemmed_by_its_own_script() -> None:
+    assert terms("Обжиги cups 2750") == [stem("обжиг"), "cup", "2750"]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "🔥🔥🔥", "?!…", "и в на что это", "what is it of the"])
+def test_texts_without_a_telling_word_have_no_terms(text: str) -> None:
+    assert terms(text) == []
+
+
+def test_stop_words_are_written_as_they_are_looked_up() -> None:
+    assert [word for word in STOP_WORDS if stem(word)] == []
+
+
+def test_terms_keep_their_order_and_repetitions() -> None:
+    assert terms("паром, а паром — причал") == terms("паром паром причал")
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text: str) -> None:
+    found = terms(text)
+    assert all(term and not term.isspace() for term in found)
+    assert terms(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "lang"),
+    [
+        ("Где паром?", "ru"),
+        ("Where is the ferry?", "en"),
+        ("Кто такие Golden Gate Quartet?", "ru"),
+        ("What does Чинильня repair?", "en"),
+        ("Tawny 1.0 Кирпичики", "ru"),
+        ("ferry", "en"),
+        ("", "en"),
+        ("123 🔥", "en"),
+        ("ё", "ru"),
+    ],
+)
+def test_the_language_to_answer_in(text: str, lang: str) -> None:
+    assert language_of(text) == lang

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rag_core.calibration import Calibration
+from rag_core.settings import RagSettings
+
+
+def settings(folder: Path, **answer: float) -> RagSettings:
+    return RagSettings.model_validate({"data": {"dir": folder}, "answer": answer})
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    kept = Calibration(0.61, "наши данные", "2026-01-15")
+    assert kept.save(settings(tmp_path / "new")) == tmp_path / "new" / "calibration.json"
+    assert Calibration.load(settings(tmp_path / "new")) == kept
+
+
+def test_a_setting_wins_over_what_was_fitted(tmp_path: Path) -> None:
+    Calibration(0.61, "data", "").save(settings(tmp_path))
+    assert Calibration.load(settings(tmp_path, coverage=0.0)).bar == 0.0
+
+
+def test_without_a_file_the_project_s_own_value_holds(tmp_path: Path) -> None:
+    assert Calibration.load(settings(tmp_path)) == Calibration()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"bar": "high", "data": "", "date": ""}', '{"bar": null}'])
+def test_a_damaged_file_is_said_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
+    (tmp_path / "calibration.json").write_text(text, encoding="utf-8")
+    assert Calibration.load(settings(tmp_path)) == Calibration()
+    assert "calibration.json" in caplog.text

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_core.chronicle import chronicle
+from rag_core.plan import plan_by_rules
+from rag_core.types import Draft, PostKey
+
+
+async def told(library: Any, text: str, **asked: Any) -> Draft | None:
+    question = library.question(text, **asked)
+    return await chronicle(question, plan_by_rules(question), library.rag)
+
+
+def numbers(draft: Draft | None) -> list[int]:
+    assert draft is not None
+    return [c.post.message_id for s in draft.sentences for c in s.citations]
+
+
+def said(draft: Draft | None) -> str:
+    assert draft is not None
+    (sentence,) = draft.sentences
+    return sentence.text.replace("\u202f", " ")
+
+
+async def test_the_first_post_about_something(library: Any) -> None:
+    draft = await told(library, "When was the ferry first mentioned?")
+    assert said(draft).startswith("First in the posts on March 1, 2025: The ferry to Owl Island leaves")
+    assert numbers(draft) == [1]
+    russian = await told(library, "Когда впервые написали про обжиг?")
+    assert said(russian).startswith("Впервые в постах — 2 марта 2025 г.: Обжиг проходит")
+
+
+async def test_the_last_post_about_something(library: Any) -> None:
+    draft = await told(library, "When did you last write about the ferry?")
+    assert said(draft).startswith("Last in the posts on May 20, 2025: The ferry is out of service")
+    assert said(await told(library, "Последние новости про обжиг")).startswith("В последний раз в постах — 20 апреля")
+
+
+async def test_how_many_posts_there_are_with_what_was_counted(library: Any) -> None:
+    draft = await told(library, "How many posts mention the ferry?")
+    assert said(draft) == "3 posts with the word “ferry”: March 1, 2025 — May 20, 2025."
+    assert numbers(draft) == [1, 5, 6]
+    assert said(await told(library, "Сколько постов про обжиг?")) == (
+        "2 поста со словом «обжиг»: 2 марта 2025 г. — 20 апреля 2025 г."
+    )
+
+
+async def test_a_count_is_bounded_by_the_period(library: Any) -> None:
+    assert said(await told(library, "How many posts mention the ferry in April 2025?")).startswith("1 post with")
+    assert await told(library, "How many posts mention the ferry in 2024?") is None
+
+
+async def test_a_long_list_is_counted_whole_and_linked_in_part(library: Any, make_post: Any) -> None:
+    await library.keep(*(make_post(n, f"Buoy {n} is lit.", chat=library.harbour, days=n) for n in range(100, 223)))
+    draft = await told(library, "How many posts mention a buoy?")
+    assert said(draft).startswith("123 posts with the word “buoy”: June 9, 2025 — ")
+    assert len(numbers(draft)) == 5
+
+
+async def test_what_is_quoted_or_named_is_what_it_is_about(library: Any) -> None:
+    assert numbers(await told(library, "Когда впервые заговорили про осень на курсе «керамики»?")) == [1]
+    draft = await told(library, "When did you first write about a trip to Owl Island?")
+    assert numbers(draft) == [1]
+
+
+@pytest.mark.parametrize(
+    "text", ["How many posts mention a zyzzyva?", "When was the zyzzyva first mentioned?", "When does the ferry leave?"]
+)
+async def test_what_no_post_says_and_other_questions_are_left_to_the_search(library: Any, text: str) -> None:
+    assert await told(library, text) is None
+
+
+async def test_a_title_is_not_counted_as_what_posts_say(library: Any) -> None:
+    assert await told(library, "How many posts mention Harbour?") is None
+
+
+async def test_posts_that_cannot_be_read_are_neither_first_nor_counted(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(1, "The ferry, the ferry!", chat=library.safe, days=-30))
+    await library.keep(make_post(2, "A ferry at night.", chat=library.safe, days=300))
+    assert numbers(await told(library, "When was the ferry first mentioned?")) == [1]
+    assert numbers(await told(library, "When was the ferry last mentioned?")) == [6]
+    assert said(await told(library, "How many posts mention the ferry?")).startswith("3 posts")
+    everything = (library.harbour, library.safe)
+    assert said(await told(library, "How many posts mention the ferry?", see=everything)).startswith("5 posts")
+
+
+async def test_a_word_of_a_closed_channel_is_as_unknown_as_one_that_nobody_wrote(library: Any, make_post: Any) -> None:
+    """Otherwise counting "ferry" with any word would tell whether a closed channel knows that word."""
+    await library.keep(make_post(1, "The trophy is safe.", chat=library.safe))
+    closed = await told(library, "How many posts mention the ferry trophy?")
+    unknown = await told(library, "How many posts mention the ferry zyzzyva?")
+    assert closed == unknown
+    assert said(closed).startswith("3 posts with the word “ferry”:")
+
+
+async def test_a_deleted_post_is_not_counted_from_the_moment_it_is_gone(library: Any) -> None:
+    await library.erase(PostKey(library.harbour, 1), index=False)
+    assert numbers(await told(library, "When was the ferry first mentioned?")) == [5]
+    assert said(await told(library, "How many posts mention the ferry?")).startswith("2 posts")
+
+
+async def test_a_first_post_of_one_long_sentence_is_quoted_in_part(library: Any, make_post: Any) -> None:
+    text = "The funicular will climb the hill " + "past the old mill and the new mill " * 7 + "to the very top."
+    assert 250 < len(text) <= 300
+    await library.keep(make_post(30, text, chat=library.harbour))
+    draft = await told(library, "When was the funicular first mentioned?")
+    assert numbers(draft) == [30]
+    assert len(said(draft)) <= 300
+
+
+async def test_a_count_of_more_words_than_can_be_said_is_not_given(library: Any, make_post: Any) -> None:
+    names = " ".join(f"Longname{'x' * 40}{n}" for n in range(9))
+    await library.keep(make_post(31, f"Here are {names}.", chat=library.harbour))
+    assert await told(library, f"How many posts mention {names}?") is None

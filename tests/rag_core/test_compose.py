@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rag_core.compose import MOST_SOURCES, compose, fingerprint
+from rag_core.types import Hit, Origin, Passage, PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+
+
+def hit(number: int, text: str, score: float = 1.0, *, chat: int = -1, days: int = 0, origin: str = "") -> Hit:
+    source = Origin(origin) if origin else None
+    key = PostKey(chat, number)
+    return Hit(Passage(key, 0, "", text, 0, len(text), DAY + timedelta(days=days), None, source), score, "lexical")
+
+
+def test_sources_are_numbered_from_one_in_the_order_of_the_hits() -> None:
+    evidence = compose([hit(n, f"text {n}", 10.0 - n) for n in range(20)])
+    assert [s.number for s in evidence.sources] == list(range(1, MOST_SOURCES + 1))
+    assert [s.passage.key.message_id for s in evidence.sources] == list(range(MOST_SOURCES))
+    assert evidence.numbered()[3].passage.text == "text 2"
+
+
+def test_the_original_stands_for_its_forwards_with_the_score_of_the_best() -> None:
+    forward = hit(5, "Мост закрыт!", 9.0, chat=-2, days=-1, origin="Гавань")
+    original, copy = hit(1, "Мост закрыт", 7.0), hit(8, "мост  ЗАКРЫТ https://t.me/a/1 @harbour", 3.0, chat=-3, days=4)
+    (source,) = compose([forward, copy, original]).sources
+    assert source.passage.key == PostKey(-1, 1)
+    assert source.score == 9.0
+    assert source.passage.copies == (PostKey(-3, 8), PostKey(-2, 5))
+
+
+def test_of_copies_that_are_no_forwards_the_earliest_is_the_original() -> None:
+    (source,) = compose([hit(2, "same", days=3), hit(1, "same", days=5, chat=-2)]).sources
+    assert (source.passage.key, source.passage.copies) == (PostKey(-1, 2), (PostKey(-2, 1),))
+
+
+@pytest.mark.parametrize("text", ["", "🔥", "https://t.me/a/1", "@harbour"])
+def test_posts_without_words_are_no_copies_of_each_other(text: str) -> None:
+    evidence = compose([hit(1, text), hit(2, text)])
+    assert len(evidence.sources) == 2
+    assert not any(source.passage.copies for source in evidence.sources)
+
+
+def test_a_number_makes_another_post() -> None:
+    assert len(compose([hit(1, "Хлеб по 90"), hit(2, "Хлеб по 95")]).sources) == 2
+
+
+def test_nothing_found_is_no_evidence() -> None:
+    assert compose([]).sources == ()
+
+
+def test_an_address_is_no_mention() -> None:
+    assert fingerprint("Пишите на a@b.ru") != fingerprint("Пишите на")
+    assert fingerprint("Пишите @anna_k") == fingerprint("пишите!")

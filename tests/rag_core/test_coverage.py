@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_core.asked import Asked
+from rag_core.compose import compose
+from rag_core.coverage import Coverage, coverage
+from rag_core.doors.lexical import Filter
+from rag_core.extract import best_pieces
+from rag_core.plan import plan_by_rules
+from rag_core.search import search
+
+
+async def measured(library: Any, text: str, *see: int) -> Coverage:
+    question = library.question(text, see=see) if see else library.question(text)
+    evidence = compose(await search(plan_by_rules(question), question.viewer, library.rag))
+    lexical = library.rag.lexical
+    asked = Asked.of(text, lexical.weight)
+    pieces = best_pieces(asked, evidence, 1, 0)
+    return coverage(asked, pieces[0] if pieces else None, lexical, Filter(question.viewer.channels))
+
+
+async def test_nothing_found_is_no_coverage(library: Any) -> None:
+    assert await measured(library, "Кто мэр Парижа?") == Coverage()
+    assert Coverage().likely < 0.001
+
+
+async def test_a_question_whose_words_are_all_there_is_covered(library: Any) -> None:
+    found = await measured(library, "When does the ferry to Owl Island leave?")
+    assert (found.names, found.count, found.kin, found.known) == (1, 1, 0, pytest.approx(1))
+    assert found.likely > 0.9
+
+
+async def test_what_no_post_says_takes_coverage_away(library: Any) -> None:
+    whole = await measured(library, "When does the ferry to Owl Island leave?")
+    part = await measured(library, "When does the ferry to Bear Mountain leave?")
+    assert part.likely < 0.5 < whole.likely
+    assert part.names == 0
+
+
+async def test_the_words_of_posts_that_the_asker_may_not_read_are_unknown(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(1, "The trophy hides under the staircase.", chat=library.safe))
+    asked = "Which ferry has a staircase?"
+    closed, opened = await measured(library, asked), await measured(library, asked, library.harbour, library.safe)
+    assert closed.known < opened.known
+
+
+@pytest.mark.parametrize("posts", [1, 2, 3])
+async def test_an_archive_of_a_few_posts_covers_as_a_large_one_does(
+    empty_library: Any, make_post: Any, posts: int
+) -> None:
+    texts = "The ferry leaves at seven.", "Mackerel is sold on Fridays.", "The museum is open."
+    await empty_library.keep(*(make_post(n, texts[n], chat=empty_library.harbour) for n in range(posts)))
+    found = await measured(empty_library, "When does the ferry leave?")
+    assert found.strength > 0.5
+    assert found.likely > 0.5
+
+
+def test_coverage_is_a_share_whatever_the_features() -> None:
+    assert 0 <= Coverage(strength=-1e9).likely < 0.001
+    assert 0.999 < Coverage(strength=1e9).likely <= 1

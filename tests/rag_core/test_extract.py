@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_core.asked import Asked
+from rag_core.extract import best_pieces, quoted
+from rag_core.sentences import LONGEST
+from rag_core.types import Evidence, Passage, PostKey, Source
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+
+
+def asked(text: str) -> Asked:
+    return Asked.of(text, lambda term: 1.0)
+
+
+def evidence(*texts: str, chats: tuple[int, ...] = (), days: tuple[int, ...] = (), start: int = 0) -> Evidence:
+    sources = []
+    for n, text in enumerate(texts):
+        chat, date = chats[n] if chats else -1, DAY + timedelta(days=days[n] if days else 0)
+        passage = Passage(PostKey(chat, n + 1), 0, "", text, start, start + len(text), date)
+        sources.append(Source(n + 1, passage, 5.0))
+    return Evidence(tuple(sources))
+
+
+def best(question: str, found: Evidence, most: int = 3, margin: float = 3.5, longest: int = LONGEST) -> list[str]:
+    pieces = best_pieces(asked(question), found, most, margin, longest)
+    return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
+
+
+def test_the_sentence_that_answers_comes_first() -> None:
+    text = "Доброе утро! Мост закрыт до пятницы. Не забудьте зонт, обещают дождь весь день."
+    assert best("До какого дня закрыт мост?", evidence(text))[0] == "Мост закрыт до пятницы."
+
+
+def test_what_was_asked_for_wins_over_what_repeats_the_question() -> None:
+    texts = "О цене абонемента спрашивают часто.", "Абонемент стоит 2 750 рублей."
+    assert best("Сколько стоит абонемент?", evidence(*texts))[0] == texts[1]
+
+
+def test_of_two_equal_posts_of_a_channel_the_later_one_comes_first() -> None:
+    texts = "Хлеб стоит 90 рублей.", "Хлеб стоит 95 рублей."
+    assert best("Сколько стоит хлеб?", evidence(*texts, days=(0, 30)))[0] == texts[1]
+
+
+def test_a_later_post_of_another_channel_supersedes_nothing() -> None:
+    texts = "Хлеб стоит 90 рублей.", "Хлеб стоит 95 рублей."
+    assert best("Сколько стоит хлеб?", evidence(*texts, days=(0, 30), chats=(-1, -2)))[0] == texts[0]
+
+
+def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> None:
+    texts = [f"Мост номер {n} закрыт на ремонт до осени, объезд через плотину и площадь. " * 6 for n in range(5)]
+    pieces = best_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts), 5, 100.0)
+    assert len(pieces) > 1
+    assert sum(piece.end - piece.start for piece in pieces) <= 600
+    assert not any(a.overlaps(b) for n, a in enumerate(pieces) for b in pieces[n + 1 :])
+
+
+def test_a_sentence_longer_than_a_phrase_leaves_room_for_is_quoted_in_part() -> None:
+    text = "Мост через реку закрыт на ремонт, " + "потому что опоры его старые и слабые, " * 6 + "до осени."
+    assert 240 < len(text) <= LONGEST
+    (piece,) = best("Почему закрыт мост?", evidence(text), most=1, longest=240)
+    assert 0 < len(piece) <= 240
+
+
+def test_the_far_end_of_an_endless_sentence_can_be_shown() -> None:
+    text = "слово " * 200 + "а мост откроют в пятницу"
+    assert "пятницу" in best("Когда откроют мост?", evidence(text))[0]
+
+
+def test_hashtags_mentions_and_links_alone_are_no_sentence() -> None:
+    assert best("мост", evidence("#мост @most https://most.ru/most\n12 34")) == []
+
+
+def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
+    (piece,) = best_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100), 1, 0)
+    sentence = quoted(piece)
+    (citation,) = sentence.citations
+    assert sentence.text == citation.quote == "Мост открыт."
+    assert (citation.post, citation.start, citation.end) == (PostKey(-1, 1), 106, 118)
+
+
+@given(st.lists(st.text(max_size=400), max_size=4), st.text(max_size=60), st.integers(30, LONGEST))
+def test_every_piece_is_a_part_of_its_text_and_short_enough(texts: list[str], question: str, longest: int) -> None:
+    for piece in best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
+        assert 0 <= piece.start < piece.end <= len(piece.source.passage.text)
+        assert piece.end - piece.start <= longest

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_core.doors.archive import Archive
+from rag_core.errors import ArchiveUnavailable
+from rag_core.rag import load_lexical, open_rag
+from rag_core.settings import RagSettings
+
+
+async def test_a_fresh_folder_opens_empty(tmp_path: Path) -> None:
+    async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path / "new"}})) as rag:
+        assert (len(rag.lexical), rag.lexical.watermark) == (0, 0)
+
+
+async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
+        async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path / "file"}})):
+            pass
+
+
+async def saved(open_library: Any, folder: Path, make_post: Any, *numbers: int, word: str = "ferry") -> None:
+    async with open_library(folder) as library:
+        await library.keep(*(make_post(n, f"The {word} {n}.", chat=library.harbour) for n in numbers))
+        await library.indexer.save()
+
+
+async def test_the_saved_index_is_loaded_where_it_was_made(open_library: Any, tmp_path: Path, make_post: Any) -> None:
+    await saved(open_library, tmp_path / "one", make_post, 1, 2, 3)
+    async with open_library(tmp_path / "one") as library:
+        assert (len(library.rag.lexical), library.rag.lexical.watermark) == (3, 3)
+
+
+async def test_the_index_of_another_archive_is_not_loaded(open_library: Any, tmp_path: Path, make_post: Any) -> None:
+    """Somebody puts another citegram.db into the folder, with more posts than the index knows."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    await saved(open_library, one, make_post, 1, 2, 3)
+    await saved(open_library, other, make_post, *range(10, 20), word="tram")
+    for file in one.glob("citegram.db*"):
+        file.unlink()
+    shutil.copy(other / "citegram.db", one)
+    async with open_library(one) as library:
+        assert len(library.rag.lexical) == 0
+        assert await library.indexer.catch_up() == 10
+        assert (await library.ask("Where is the ferry?")).refused
+        assert not (await library.ask("Where is the tram 12?")).refused
+
+
+async def test_an_index_that_knows_more_than_the_archive_is_not_loaded(
+    open_library: Any, tmp_path: Path, make_post: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The archive was put back from a backup: its next posts get numbers that the index takes for old."""
+    folder, backup = tmp_path / "data", tmp_path / "backup.db"
+    await saved(open_library, folder, make_post, 1, 2)
+    shutil.copy(folder / "citegram.db", backup)
+    await saved(open_library, folder, make_post, 3, 4)
+    for file in folder.glob("citegram.db*"):
+        file.unlink()
+    shutil.copy(backup, folder / "citegram.db")
+    caplog.set_level(logging.INFO)
+    async with open_library(folder) as library:
+        assert "built anew" in caplog.text
+        await library.keep(make_post(7, "A tram.", chat=library.harbour), make_post(8, "A bus.", chat=library.harbour))
+        assert len(library.rag.lexical) == 4
+        assert not (await library.ask("tram")).refused
+
+
+async def test_an_archive_keeps_its_identity_and_no_two_have_the_same(tmp_path: Path) -> None:
+    found = []
+    for folder in ("a", "b", "a"):
+        archive = await Archive.open(tmp_path / folder)
+        found.append(archive.identity)
+        await archive.close()
+    assert found[0] == found[2] != found[1]
+    assert all(found)
+
+
+async def test_an_archive_of_the_first_version_gets_an_identity_and_keeps_its_posts(
+    open_library: Any, tmp_path: Path, make_post: Any
+) -> None:
+    await saved(open_library, tmp_path, make_post, 1, 2)
+    with sqlite3.connect(tmp_path / "citegram.db") as early:
+        early.executescript("DROP TABLE identity; PRAGMA user_version = 1")
+    early.close()
+    archive = await Archive.open(tmp_path)
+    assert archive.identity
+    lexical = await load_lexical(archive)
+    await archive.close()
+    assert len(lexical) == 0  # its index said nothing of an archive: it is made again
+    async with open_library(tmp_path) as library:
+        assert await library.indexer.catch_up() == 2

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rag_core.analysis import terms
+from rag_core.doors.archive import channels, posts
+from rag_core.doors.lexical import Place
+from rag_core.plan import plan_by_rules
+from rag_core.search import allowed, fetch, matching, search
+from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, Viewer
+
+
+async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey]:
+    question = library.question(text, see=see) if see else library.question(text)
+    hits = await search(replace(plan_by_rules(question), **plan), question.viewer, library.rag)
+    return [hit.passage.key for hit in hits]
+
+
+async def matched(library: Any, text: str, **plan: Any) -> list[int]:
+    viewer = library.question("").viewer
+    return [place.key.message_id for place in await matching(terms(text), Plan((), **plan), viewer, library.rag)]
+
+
+def test_the_viewer_s_channels_bound_the_plan_s() -> None:
+    viewer = Viewer(1, frozenset({-1, -2}))
+    assert allowed(Plan(("a",)), viewer).channels == {-1, -2}
+    assert allowed(Plan(("a",), channels=frozenset({-2, -3})), viewer).channels == {-2}
+    assert allowed(Plan(("a",), channels=frozenset({-3})), viewer).channels == frozenset()
+
+
+async def test_the_best_post_comes_first_with_its_score_and_its_header(library: Any) -> None:
+    question = library.question("ferry ticket for children")
+    hits = await search(plan_by_rules(question), question.viewer, library.rag)
+    assert hits[0].passage.key == PostKey(library.harbour, 5)
+    assert hits[0].passage.header == "Harbour News · 2025-04-10"
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert {hit.leg for hit in hits} == {"lexical"}
+
+
+@pytest.mark.parametrize("text", ["", "🔥", "что это?", "zyzzyva"])
+async def test_what_has_no_terms_or_no_posts_finds_nothing(library: Any, text: str) -> None:
+    assert await found(library, text) == []
+
+
+async def test_a_viewer_without_channels_finds_nothing(library: Any) -> None:
+    question = library.question("ferry", see=())
+    assert await search(plan_by_rules(question), question.viewer, library.rag) == ()
+    assert await matching(["ferri"], Plan(()), question.viewer, library.rag) == []
+
+
+async def test_dates_of_a_plan_bound_the_search(library: Any) -> None:
+    april = datetime(2025, 4, 1, tzinfo=UTC)
+    assert await found(library, "ferry", until=april) == [PostKey(library.harbour, 1)]
+    assert set(await found(library, "ferry", since=april)) == {PostKey(library.harbour, n) for n in (5, 6)}
+
+
+async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, make_post: Any) -> None:
+    """The index may be behind by a few seconds: it names places, the words come from the archive."""
+    shorter = make_post(1, "No ferry.", chat=library.harbour)
+    dearer = "A ferry ticket costs fifteen euros; children under six sail for nothing!"
+    other = make_post(5, dearer, chat=library.harbour)
+    edited = [replace(post, edited=post.date.replace(year=2026)) for post in (shorter, other)]
+    await library.keep(*edited, index=False)
+    await library.erase(PostKey(library.harbour, 6), index=False)
+    question = library.question("ferry")
+    hits = await search(plan_by_rules(question), question.viewer, library.rag)
+    assert [hit.passage.key.message_id for hit in hits] == [5]
+    assert "fifteen" in hits[0].passage.text
+
+
+async def test_fetching_what_is_not_there_gives_nothing(library: Any) -> None:
+    assert await fetch([Place(PostKey(-7, 7), 0, 0, 1)], library.rag) == {}
+
+
+async def test_all_posts_that_hold_every_term_come_oldest_first(library: Any) -> None:
+    assert await matched(library, "ferry") == [1, 5, 6]
+    assert await matched(library, "ferry ticket") == [5]
+    assert await matched(library, "ferry", until=datetime(2025, 4, 1, tzinfo=UTC)) == [1]
+    assert await matched(library, "") == []
+
+
+async def test_a_post_of_many_passages_is_one_post(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(9, "The drawbridge is up again today. " * 200, chat=library.harbour))
+    assert await matched(library, "drawbridge") == [9]
+
+
+async def test_a_channel_s_title_is_not_what_its_posts_say(library: Any) -> None:
+    assert await matched(library, "harbour") == []
+    assert await found(library, "harbour") != []
+
+
+async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(library: Any, make_post: Any) -> None:
+    key = {"chat": library.harbour}
+    await library.keep(
+        make_post(20, "Zeppelins are here.", **key),
+        make_post(21, "Yes, since noon.", reply_to=20, **key),
+        make_post(22, "", media=Media("document", "zeppelins.pdf"), **key),
+        make_post(23, "Hello!", origin=Origin("Zeppelins"), **key),
+    )
+    assert await matched(library, "zeppelins") == [20, 22]
+    assert await matched(library, "2025") == []
+
+
+async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(library: Any) -> None:
+    first: Post = (await posts.get(library.rag.archive, [PostKey(library.harbour, 1)]))[PostKey(library.harbour, 1)]
+    await library.keep(replace(first, text="No boat today.", edited=first.date.replace(year=2026)), index=False)
+    await library.erase(PostKey(library.harbour, 6), index=False)
+    assert await matched(library, "ferry") == [5]
+
+
+async def test_a_post_of_a_channel_without_a_name_is_found(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(1, "Nameless zeppelin.", chat=-5))
+    assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
+    await channels.put(library.rag.archive, Channel(-5, "Airfield"))
+    assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]

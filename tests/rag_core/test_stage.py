@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
+from rag_core.settings import Budgets
+from rag_core.stage import Run
+
+
+def run(**budgets: float) -> Run:
+    return Run(Budgets.model_validate(budgets), "direct")
+
+
+async def value(found: int) -> int:
+    return found
+
+
+async def test_a_stage_that_passes_its_budget_is_a_timeout_that_says_what_to_do() -> None:
+    with pytest.raises(StageTimeout, match=r"search took longer than 0\.01 s.*BUDGETS__SEARCH") as caught:
+        await run(search=0.01).require("search", asyncio.sleep(5))
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+async def test_a_library_s_own_timeout_error_is_not_ours() -> None:
+    async def library() -> None:
+        raise TimeoutError("the library's")
+
+    with pytest.raises(TimeoutError, match="the library's") as caught:
+        await run().require("search", library())
+    assert not isinstance(caught.value, StageTimeout)
+
+
+async def test_an_outer_deadline_is_not_a_stage_s() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await run(search=5).require("search", asyncio.sleep(5))
+
+
+async def test_cancelling_is_no_failure_to_be_done_without() -> None:
+    notebook = run()
+    task = asyncio.create_task(notebook.attempt("search", asyncio.sleep(5, 1), 2))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert notebook.shortfalls == []
+
+
+async def test_what_was_planned_for_is_a_shortfall_and_the_stand_in_is_used() -> None:
+    async def broken() -> int:
+        raise IndexUnavailable("The index is damaged.")
+
+    notebook = run(plan=0.01)
+    assert await notebook.attempt("search", broken(), 7) == 7
+    assert await notebook.attempt("search", broken(), lambda: 8) == 8
+    assert await notebook.attempt("plan", asyncio.sleep(5, 1), 9) == 9
+    assert await notebook.attempt("write", value(3), 10) == 3
+    assert [(s.stage, s.reason.split(" ")[0]) for s in notebook.shortfalls] == [
+        ("search", "The"), ("search", "The"), ("plan", "The"),
+    ]  # fmt: skip
+
+
+async def test_a_stage_without_a_stand_in_lets_the_failure_go_up() -> None:
+    async def broken() -> int:
+        raise ArchiveUnavailable("locked")
+
+    notebook = run()
+    with pytest.raises(ArchiveUnavailable):
+        await notebook.require("search", broken())
+    assert notebook.shortfalls == []
+
+
+async def test_bugs_fly() -> None:
+    async def bug() -> int:
+        return 1 // 0
+
+    notebook = run()
+    with pytest.raises(ZeroDivisionError):
+        await notebook.attempt("search", bug(), 7)
+    assert notebook.shortfalls == []
+    assert [(span.stage, span.error) for span in notebook.spans] == [("search", "ZeroDivisionError")]
+
+
+async def test_a_trace_has_stages_timings_counts_and_the_kind_of_error() -> None:
+    notebook = run(search=0.02)
+    async with notebook.stage("plan"):
+        notebook.note(queries=3)
+        notebook.note(terms=2)
+    with pytest.raises(StageTimeout):
+        await notebook.require("search", asyncio.sleep(5))
+    plan, search = notebook.spans
+    assert (plan.stage, plan.counts, plan.error) == ("plan", {"queries": 3, "terms": 2}, None)
+    assert (search.stage, search.counts, search.error) == ("search", {}, "StageTimeout")
+    assert 20 <= search.took_ms < 2000
+    assert notebook.line().startswith(f"{notebook.trace_id} direct plan=0.000s search=0.0")
+
+
+async def test_stages_of_one_question_have_a_budget_each() -> None:
+    notebook = run(search=0.2, fetch=0.2)
+    started = time.perf_counter()
+    for name in ("chronicle", "search", "cite", "nearest"):
+        await notebook.require(name, asyncio.sleep(0.06))
+    assert time.perf_counter() - started > 0.2
+    with pytest.raises(StageTimeout, match="BUDGETS__FETCH"):
+        await notebook.require("cite", asyncio.sleep(5))
+    with pytest.raises(AttributeError):  # a stage without a budget could run for ever
+        async with notebook.stage("unheard of"):
+            pass
+
+
+def test_no_two_runs_have_one_name() -> None:
+    assert len({run().trace_id for _ in range(1000)}) == 1000

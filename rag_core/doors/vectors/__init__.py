@@ -1,0 +1,41 @@
+"""The dense leg: vectors of passages, filtered by channel, date and language inside the query.
+
+The store is derived: it holds vectors and places, no texts, and can be rebuilt from the archive. Embedded it
+is qdrant-edge in a folder, with a process of its own; with a URL it is a collection on a Qdrant server. What
+of the archive is in it is recorded elsewhere, under the store's `identity`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rag_core.doors.vectors.points import Point, Vectors
+from rag_core.doors.vectors.served import ServedVectors
+from rag_core.doors.vectors.store import Store
+
+__all__ = ["Point", "Vectors", "open_vectors"]
+
+
+async def open_vectors(
+    folder: Path,
+    *,
+    model: str,
+    dimension: int,
+    url: str | None = None,
+    api_key: str | None = None,
+    collection: str = "citegram",
+) -> Vectors:
+    """Open or create the store for this embedding model: in `folder`, or as `collection` of the server at `url`.
+
+    Raises VectorsUnavailable when another process holds the folder, the server does not answer, or the store
+    was built with another model or dimension. A damaged folder is no error: a new store takes its place.
+    The url ":memory:" is qdrant-client's own scan in Python, for tests.
+    """
+    if url is None:
+        return await ServedVectors.open(lambda: Store.open(folder, model, dimension))
+    # heavy, and not needed without a URL
+    from rag_core.doors.vectors.server import LOCAL, WORKERS, Collection, connected
+
+    workers = 1 if url == LOCAL else WORKERS
+    about = (model, dimension)
+    return await ServedVectors.open(lambda: Collection.open(*connected(url, api_key), collection, about), workers)

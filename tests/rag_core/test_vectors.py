@@ -1,0 +1,207 @@
+"""The contract of the dense leg, the same for every store."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.errors import VectorRefused, VectorsUnavailable
+from rag_core.types import PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+ALL = Filter(frozenset({-1, -2}))
+SERVER = os.environ.get("QDRANT__URL")
+KEY = os.environ.get("QDRANT__API_KEY")
+
+no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdrant server")
+Open = Callable[..., Awaitable[Vectors]]
+
+
+def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> Point:
+    place = Place(PostKey(chat, number), part, 0, 10)
+    values = {"date": DAY, "lang": "ru", "text_hash": f"hash of {chat} {number} {part}", **fields}
+    return Point(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
+
+
+def numbers(hits: list[tuple[Place, float]]) -> list[int]:
+    return [place.key.message_id for place, _ in hits]
+
+
+async def near(store: Vectors, *vector: float, only: Filter = ALL, n: int = 50, lang: str | None = None) -> list[int]:
+    return numbers(await store.search(np.array(vector, np.float32), only, n, lang))
+
+
+@pytest.fixture(params=["edge", "memory", pytest.param("server", marks=no_server)])
+async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens a store of two-dimensional vectors; again the same store, where it is kept."""
+    opened: list[Vectors] = []
+    collection = f"citegram-test-{secrets.token_hex(4)}"
+    url = {"edge": None, "memory": ":memory:", "server": SERVER}[request.param]
+
+    async def make(model: str = "tiny", dimension: int = 2) -> Vectors:
+        if opened and request.param == "memory":
+            pytest.skip("what is in memory is not there again")
+        for store in opened:
+            await store.close()
+        key = KEY if request.param == "server" else None
+        found = await open_vectors(
+            tmp_path / "vectors", model=model, dimension=dimension, url=url, api_key=key, collection=collection
+        )
+        opened.append(found)
+        return found
+
+    yield make
+    for store in opened:
+        await store.close()
+    if request.param == "server":
+        from qdrant_client import QdrantClient
+
+        client = QdrantClient(url=SERVER, api_key=KEY, check_compatibility=False)
+        client.delete_collection(collection)
+        client.close()
+
+
+@pytest.fixture
+async def store(opening: Open) -> Vectors:
+    return await opening()
+
+
+async def test_the_nearest_come_first_with_their_cosine(store: Vectors) -> None:
+    await store.upsert([point(1, 1, 0), point(2, 0, 5), point(3, 1, 1), point(4, -1, 0)])
+    hits = await store.search(np.array([2, 0.1], np.float32), ALL, 3)
+    assert numbers(hits) == [1, 3, 2]
+    assert [score for _, score in hits] == pytest.approx([0.9988, 0.7416, 0.0499], abs=2e-3)
+    assert hits[0][0] == Place(PostKey(-1, 1), 0, 0, 10)
+
+
+async def test_a_point_written_twice_is_there_once_and_the_last_counts(store: Vectors) -> None:
+    await store.upsert([point(1, 1, 0), point(2, 1, 0.1)])
+    await store.upsert([point(1, 1, 0), point(1, 0, 1)])
+    assert await store.count() == 2
+    assert await near(store, 1, 0) == [2, 1]
+
+
+async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store: Vectors) -> None:
+    await store.upsert([point(n, 1, n, chat=chat, part=part) for n in (7, 8) for chat in (-1, -2) for part in range(3)])
+    await store.remove([PostKey(-1, 7), PostKey(-1, 99), PostKey(-5, 7)])
+    assert await store.count() == 9
+    assert await near(store, 1, 7, only=Filter(frozenset({-1}))) == [8, 8, 8]
+    await store.remove([])
+    assert await store.count() == 9
+
+
+async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_out(store: Vectors) -> None:
+    await store.upsert([point(n, 1, n / 10_000, chat=-2) for n in range(600)])
+    await store.upsert([point(7, -1, 0.5, chat=-1)])
+    assert await store.search(np.array([1, 0], np.float32), Filter(frozenset({-1})), 5) == [
+        (Place(PostKey(-1, 7), 0, 0, 10), pytest.approx(-0.894, abs=2e-3))
+    ]
+
+
+async def test_no_channel_allowed_finds_nothing(store: Vectors) -> None:
+    await store.upsert([point(1, 1, 0)])
+    assert await near(store, 1, 0, only=Filter(frozenset())) == []
+    assert await near(store, 1, 0, only=Filter(frozenset({-9}))) == []
+
+
+async def test_since_is_inclusive_and_until_exclusive(store: Vectors) -> None:
+    await store.upsert([point(day, 1, day, date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
+    only = Filter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
+    assert sorted(await near(store, 1, 0, only=only)) == [2, 3]
+    assert sorted(await near(store, 1, 0, only=Filter(frozenset({-1}), since=DAY.replace(day=3)))) == [3, 4]
+    just_after = Filter(frozenset({-1}), until=DAY.replace(day=2) + timedelta(microseconds=1))
+    assert sorted(await near(store, 1, 0, only=just_after)) == [1, 2]
+
+
+async def test_a_language_is_part_of_the_filter(store: Vectors) -> None:
+    await store.upsert([point(1, 1, 0, lang="en"), point(2, 0, 1, lang="ru")])
+    assert await near(store, 1, 0, lang="ru") == [2]
+    assert await near(store, 1, 0) == [1, 2]
+
+
+async def test_stored_vectors_come_back_at_length_one(store: Vectors) -> None:
+    await store.upsert([point(1, 3, 4), point(2, 0, -2)])
+    places = [Place(PostKey(-1, n), 0, 0, 10) for n in (2, 1, 9)]
+    found = await store.vectors_of(places)
+    assert list(found) == places[:2]
+    assert found[places[1]] == pytest.approx([0.6, 0.8], abs=1e-3)
+    assert found[places[0]].dtype == np.float32
+    assert await store.vectors_of([]) == {}
+
+
+async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_stands_there(store: Vectors) -> None:
+    await store.upsert([point(n, 1, 0, text_hash="a repost") for n in range(600)])
+    await store.upsert([point(1000 + n, 0, 1, text_hash=f"own {n}") for n in range(300)])
+    wanted = ["a repost", "nobody's", *(f"own {n}" for n in range(300))]
+    found = await store.by_hash(wanted)
+    assert set(found) == set(wanted) - {"nobody's"}
+    assert found["a repost"] == pytest.approx([1, 0])
+    assert found["own 299"] == pytest.approx([0, 1])
+
+
+async def test_a_vector_of_any_length_keeps_its_direction(store: Vectors) -> None:
+    await store.upsert([point(1, 1e30, 1e30), point(2, 1e-30, 0)])
+    assert await near(store, 1e-20, 0) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        ([np.nan, 1], "not numbers"),
+        ([np.inf, 1], "not numbers"),
+        ([0, 0], "zero"),
+        ([1, 2, 3], r"shape \(3,\).* of 2 numbers"),
+        ([[1, 2]], r"shape \(1, 2\)"),
+        (None, "missing"),
+        (["a", "b"], "not a row of numbers"),
+    ],
+)
+async def test_a_vector_that_cannot_be_compared_is_refused_before_anything_is_written(
+    store: Vectors, vector: object, reason: str
+) -> None:
+    bad = point(1, 1, 0)
+    object.__setattr__(bad, "vector", vector)
+    with pytest.raises(VectorRefused, match=f"post 1 in -1 .*{reason}") as refused:
+        await store.upsert([*(point(n, 1, 0) for n in range(2, 600)), bad])
+    assert isinstance(refused.value, ValueError)
+    assert await store.count() == 0
+    with pytest.raises(VectorRefused, match=reason):
+        await store.search(vector, ALL)  # type: ignore[arg-type]
+
+
+async def test_the_same_store_is_there_again(opening: Open) -> None:
+    store = await opening()
+    await store.upsert([point(1, 1, 0), point(2, 0, 1)])
+    identity = store.identity
+    again = await opening()
+    assert (again.identity, again.model, again.dimension) == (identity, "tiny", 2)
+    assert await near(again, 0, 1) == [2, 1]
+
+
+@pytest.mark.parametrize(("model", "dimension"), [("other", 2), ("tiny", 3)])
+async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(
+    opening: Open, model: str, dimension: int
+) -> None:
+    store = await opening()
+    await store.upsert([point(1, 1, 0)])
+    identity = store.identity
+    reason = rf"was made for the model tiny \(2 numbers\), not for {model} \({dimension}\)"
+    with pytest.raises(VectorsUnavailable, match=reason):
+        await opening(model, dimension)
+    again = await opening()
+    assert (again.identity, await again.count()) == (identity, 1)
+
+
+async def test_a_closed_store_says_so_and_may_be_closed_again(store: Vectors) -> None:
+    await store.close()
+    await store.close()
+    with pytest.raises(VectorsUnavailable, match="closed"):
+        await store.count()

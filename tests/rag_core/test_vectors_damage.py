@@ -1,0 +1,200 @@
+"""A damaged folder is derived data: it is seen, said, and built anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_core.doors.lexical import Place
+from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.doors.vectors.folder import Home
+from rag_core.doors.vectors.served import ServedVectors
+from rag_core.doors.vectors.store import Store
+from rag_core.errors import VectorsUnavailable
+from rag_core.types import PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+SIZE = 32
+
+
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[Point]:
+    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
+    return [
+        Point(Place(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row)
+        for n, row in enumerate(vectors)
+    ]
+
+
+async def opened(folder: Path) -> Vectors:
+    return await open_vectors(folder, model="tiny", dimension=SIZE)
+
+
+def store_of(vectors: Vectors) -> Store:
+    assert isinstance(vectors, ServedVectors)
+    assert isinstance(vectors._backing, Store)
+    return vectors._backing
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Vectors]:
+    vectors = await opened(tmp_path / "vectors")
+    yield vectors
+    await vectors.close()
+
+
+def cut(share: float, name: str) -> Callable[[Path], None]:
+    def harm(folder: Path) -> None:
+        (file,) = folder.glob(f"shard-*/**/{name}")
+        os.truncate(file, int(file.stat().st_size * share))
+
+    return harm
+
+
+def noise(name: str) -> Callable[[Path], None]:
+    def harm(folder: Path) -> None:
+        (file,) = folder.glob(name)
+        with file.open("r+b") as data:
+            data.write(b"\xa7" * min(3_000, file.stat().st_size))
+
+    return harm
+
+
+def gone(name: str) -> Callable[[Path], None]:
+    def harm(folder: Path) -> None:
+        (path,) = folder.glob(name)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return harm
+
+
+def written(name: str, text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text(text) and None  # type: ignore[return-value]
+
+
+LOST = {
+    "the ids are cut": cut(0.5, "mutable_id_tracker.mappings"),
+    "the versions are gone": gone("shard-*/segments/*/mutable_id_tracker.versions"),
+    "the vectors are cut": cut(0.01, "chunk_0.mmap"),
+    "the payloads are cut": cut(0, "payload_storage/page_0.dat"),
+    "a segment's mark is gone": gone("shard-*/segments/*/version.info"),
+    "the segments are gone": gone("shard-*/segments"),
+    "the shard is gone": gone("shard-*"),
+    "about.json is cut": written("about.json", '{"format": 1, "identity": "5'),
+    "about.json is a list": written("about.json", "[]"),
+    "about.json is gone": gone("about.json"),
+    "another version wrote it": written("about.json", '{"format": 99}'),
+    "the seal is gone": gone("seal.json"),
+    "the seal says nothing": written("seal.json", '{"closed": true, "files": [1]}'),
+}
+NOISY = {
+    "noise in an index": noise("shard-*/segments/*/payload_index/*-chat-map/page_0.dat"),
+    "noise in the vectors": noise("shard-*/segments/*/vector_storage-dense/vectors/chunk_0.mmap"),
+    "noise in the configuration": noise("shard-*/edge_config.json"),
+    "noise in the log": noise("shard-*/wal/first-index"),
+    "a status is cut": cut(0, "deleted/status.dat"),
+}
+
+
+@pytest.fixture(scope="module", params=["closed", "killed"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with 500 points, to be copied: closed properly, or killed after a flush."""
+
+    async def make(folder: Path) -> Path:
+        vectors = await opened(folder)
+        await vectors.upsert(points(500))
+        await vectors.flush()
+        if request.param == "killed":
+            os.kill(store_of(vectors)._engine.pid, signal.SIGKILL)
+        await vectors.close()
+        return folder
+
+    return asyncio.run(make(tmp_path_factory.mktemp(request.param) / "vectors"))
+
+
+AIR = bytes(1 << 18)
+
+
+def copied(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "vectors", copy_function=without_air))
+
+
+def without_air(source: str, target: str) -> None:
+    """Copy a file that is mostly room for later: 170 MB in a store of 500 points."""
+    with Path(source).open("rb") as old, Path(target).open("wb") as new:
+        while data := old.read(len(AIR)):
+            if data == AIR:
+                new.seek(len(AIR), os.SEEK_CUR)
+            else:
+                new.write(data)
+        new.truncate(old.tell())
+
+
+async def test_a_folder_that_was_moved_is_still_whole(whole: Path, tmp_path: Path) -> None:
+    vectors = await opened(copied(whole, tmp_path))
+    assert (await vectors.count(), f"shard-{vectors.identity}") == (500, next(whole.glob("shard-*")).name)
+    await vectors.close()
+
+
+@pytest.mark.parametrize("harm", [*LOST.values(), *NOISY.values()], ids=[*LOST, *NOISY])
+async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
+    whole: Path, tmp_path: Path, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    if "killed" in str(whole) and harm not in list(LOST.values())[:6]:
+        pytest.skip("files may differ after a kill: only what got lost can be seen")
+    folder = copied(whole, tmp_path)
+    harm(folder)
+    vectors = await opened(folder)
+    assert f"shard-{vectors.identity}" != next(whole.glob("shard-*")).name
+    assert await vectors.count() == 0
+    await vectors.upsert(points(10))
+    assert await vectors.count() == 10
+    await vectors.close()
+    assert [path.name for path in folder.glob("shard-*")] == [f"shard-{vectors.identity}"]
+    (line,) = [r for r in caplog.records if r.name.startswith("rag_core") and r.levelno == logging.WARNING]
+    assert "is damaged" in line.getMessage()
+
+
+async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> None:
+    home = Home(tmp_path / "vectors")
+    home.cleared("tiny", SIZE)
+    home.release()
+    vectors = await opened(tmp_path / "vectors")
+    assert await vectors.count() == 0
+    await vectors.close()
+
+
+async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: Vectors, tmp_path: Path) -> None:
+    await store.upsert(points(500))
+    await store.flush()
+    os.kill(store_of(store)._engine.pid, signal.SIGKILL)
+    cut(0, "segment.json")(tmp_path / "vectors")
+    with pytest.raises(VectorsUnavailable, match=r"was damaged while it was in use .*Restart Citegram"):
+        await store.count()
+    await store.close()
+    again = await opened(tmp_path / "vectors")
+    assert again.identity != store.identity
+    await again.close()
+
+
+async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(whole, tmp_path)
+    broken = tmp_path / "engine.py"
+    broken.write_text("import no_such_engine")
+    with monkeypatch.context() as patched:
+        patched.setattr("rag_core.doors.vectors.process._PROGRAM", broken)
+        with pytest.raises(VectorsUnavailable, match=r"does not run .*No module named 'no_such_engine'"):
+            await opened(folder)
+    vectors = await opened(folder)
+    assert await vectors.count() == 500
+    await vectors.close()

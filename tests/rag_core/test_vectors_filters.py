@@ -1,0 +1,85 @@
+"""The embedded store finds exactly what a comparison with every allowed vector finds, whichever way it goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.types import PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+SIZE = 32
+
+
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[Point]:
+    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
+    return [
+        Point(Place(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row)
+        for n, row in enumerate(vectors)
+    ]
+
+
+async def opened(folder: Path) -> Vectors:
+    return await open_vectors(folder, model="tiny", dimension=SIZE)
+
+
+# Channels of 1,500, 1,000, 500 and 3,000 points.
+MANY = [p for chat, n in ((-1, 1_500), (-2, 1_000), (-3, 500), (-4, 3_000)) for p in points(n, chat=chat, seed=-chat)]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vectors]:
+    """The store with all of MANY in it."""
+
+    async def make(folder: Path) -> Vectors:
+        vectors = await opened(folder)
+        await vectors.upsert(MANY)
+        return vectors
+
+    vectors = asyncio.run(make(tmp_path_factory.mktemp("many") / "vectors"))
+    yield vectors
+    asyncio.run(vectors.close())
+
+
+@pytest.mark.parametrize("lang", [None, "ru"])
+@pytest.mark.parametrize("hours", [None, (100, 1_200), (0, 4), (3, 10_000)])
+@pytest.mark.parametrize("channels", [{-1}, {-1, -2}, {-1, -2, -3, -4}])
+async def test_every_filter_finds_exactly_what_a_comparison_with_everything_finds(
+    many: Vectors, channels: set[int], hours: tuple[int, int] | None, lang: str | None
+) -> None:
+    since, until = (None, None) if hours is None else (DAY + timedelta(hours=h) for h in hours)
+    only = Filter(frozenset(channels), since, until)
+    allowed = [
+        p for p in MANY
+        if p.place.key.chat_id in channels and (lang is None or p.lang == lang)
+        and (since is None or until is None or since <= p.date < until)
+    ]  # fmt: skip
+    rows = np.stack([p.vector / np.linalg.norm(p.vector) for p in allowed])
+    for seed in range(3):
+        asked = np.random.default_rng(seed).standard_normal(SIZE).astype(np.float32)
+        hits = await many.search(asked, only, 20, lang)
+        cosines = dict(zip((p.place for p in allowed), rows @ (asked / np.linalg.norm(asked)), strict=True))
+        best = sorted(cosines.values(), reverse=True)[:20]
+        assert [score for _, score in hits] == pytest.approx(best, abs=2e-3)
+        assert [cosines[place] for place, _ in hits] == pytest.approx(best, abs=2e-3)
+
+
+async def test_a_crowd_of_nearer_private_vectors_hides_nobody_in_a_large_store(tmp_path: Path) -> None:
+    """The channels are of one size, so that the engine is expected to rank first, and the ranking is all private."""
+    vectors = await opened(tmp_path / "vectors")
+    public = points(3_000, chat=-1)
+    private = [
+        Point(p.place, p.date, p.lang, p.text_hash, np.abs(p.vector) + 5) for p in points(3_000, chat=-2, seed=1)
+    ]
+    await vectors.upsert([*public, *private])
+    hits = await vectors.search(np.ones(SIZE, np.float32), Filter(frozenset({-1})), 10)
+    sums = {p.place: float(p.vector.sum() / np.linalg.norm(p.vector)) for p in public}
+    assert [place for place, _ in hits] == sorted(sums, key=lambda place: -sums[place])[:10]
+    await vectors.close()

@@ -1,0 +1,93 @@
+"""What only a server can do: not answer, refuse the key, hold somebody else's collection."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aiohttp import web
+from qdrant_client import QdrantClient, models
+
+from rag_core.doors.vectors import open_vectors
+from rag_core.doors.vectors.points import Batch
+from rag_core.doors.vectors.server import LOCAL, Collection
+from rag_core.errors import VectorsUnavailable
+
+ONE = Batch(
+    ["5d2b7d1e-0000-5000-8000-000000000001"],
+    [{"chat": -1, "message": 1, "part": 0, "start": 0, "end": 3, "date": 0, "lang": "ru", "hash": 5, "text_hash": "h"}],
+    np.array([[1, 0]], np.float32),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """qdrant-client's local mode keeps collections in a folder: as near to a server as we get without one."""
+    yield tmp_path / "collections"
+
+
+async def refused(url: str) -> str:
+    with pytest.raises(VectorsUnavailable) as told:
+        await open_vectors(Path("nowhere"), model="tiny", dimension=2, url=url)
+    return told.value.reason
+
+
+async def test_a_server_that_does_not_answer_is_one_sentence_without_the_password() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    said = await refused(f"http://user:secret@127.0.0.1:{port}")
+    assert said.startswith(f"The Qdrant server at 127.0.0.1:{port} does not answer (")
+    assert "secret" not in said
+    assert "QDRANT__URL" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "refuses the key"), (403, "QDRANT__API_KEY"), (500, "could not do its work (500")]
+)
+async def test_what_a_server_refuses_is_told(status: int, said: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"status": {"error": "no"}}, status=status)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        assert said in await refused(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize("url", ["not a url", "ftp://host:1", "http://host:port"])
+async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
+    assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
+
+
+def test_a_collection_remembers_what_it_was_made_for(folder: Path) -> None:
+    made = Collection.open(QdrantClient(path=str(folder)), LOCAL, "citegram", ("tiny", 2))
+    made.write(ONE)
+    made.close()
+    again = Collection.open(QdrantClient(path=str(folder)), LOCAL, "citegram", ("tiny", 2))
+    assert again.about == made.about
+    assert again.count() == 1
+    again.close()
+    with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for other \(3\)"):
+        Collection.open(QdrantClient(path=str(folder)), LOCAL, "citegram", ("other", 3))
+
+
+@pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])
+def test_somebody_elses_collection_is_left_alone(folder: Path, metadata: dict[str, object] | None) -> None:
+    client = QdrantClient(path=str(folder))
+    params = models.VectorParams(size=2, distance=models.Distance.DOT)
+    client.create_collection("citegram", vectors_config=params, metadata=metadata)
+    with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
+        Collection.open(client, LOCAL, "citegram", ("tiny", 2))
+    client = QdrantClient(path=str(folder))
+    assert client.collection_exists("citegram")
+    client.close()

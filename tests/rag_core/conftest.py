@@ -1,0 +1,163 @@
+"""Models small enough to build in a test, a reranker made of a real encoder, and a watch on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from rag_core.doors.model_folder import keep_list
+from rag_core.doors.onnx_graph import FLOAT, Graph
+from rag_core.models import ModelRow, Pooling, Role, Tier
+
+WORDS = "<pad> <unk> <s> ferry boat island morning glaze kiln query passage : паром остров печь глазурь".split()
+
+
+def write_tokenizer(folder: Path) -> None:
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", vocabulary["<s>"])]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    about = {"model_max_length": 64, "pad_token": "<pad>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about), "utf-8")
+    (folder / "config.json").write_text(json.dumps({"pad_token_id": 0}), "utf-8")
+
+
+MakeModel = Callable[..., tuple[ModelRow, Path]]
+
+
+@pytest.fixture
+def make_model(tmp_path: Path) -> MakeModel:
+    """What builds an embedder whose token vectors are a seeded table, and gives its row and folder.
+
+    `real` is the true width of its vectors, `table` replaces them; other names are fields of the row.
+    """
+
+    def make(
+        *, real: int | None = None, table: Any = None, listed: bool = True, **fields: Any
+    ) -> tuple[ModelRow, Path]:
+        given = {"name": "tiny", "dimension": 4, "max_tokens": 64, "languages": frozenset({"en"}), **fields}
+        row = ModelRow(tier=Tier.OFFLINE, role=Role.EMBEDDER, licence="MIT", **given)
+        folder = tmp_path / "models" / row.name
+        folder.mkdir(parents=True)
+        width = real or row.dimension
+        if table is None:
+            table = np.random.default_rng(7).normal(size=(len(WORDS), width))
+        g = Graph()
+        vectors = g.op("Gather", g.constant("table", np.asarray(table, np.float32)), "input_ids")
+        mask = g.op("Unsqueeze", g.op("Cast", "attention_mask", to=FLOAT), g.ints(-1))
+        out = g.op("Mul", vectors, mask, out="last_hidden_state")
+        shape: list[str | int] = ["batch", "length", width]
+        if row.pooling is Pooling.NONE:
+            out, shape = g.op("ReduceSum", out, g.ints(1), out="sentence", keepdims=0), ["batch", width]
+        g.save(folder / "model.onnx", ["input_ids", "attention_mask"], out, shape)
+        write_tokenizer(folder)
+        if listed:
+            keep_list(folder, model=row.name)
+        return row, folder
+
+    return make
+
+
+@pytest.fixture
+def make_reranker(tmp_path: Path) -> MakeModel:
+    """What builds a cross-encoder that scores a text by its words' places in WORDS, or by `worth`."""
+
+    def make(worth: Any = None, **fields: Any) -> tuple[ModelRow, Path]:
+        row = ModelRow("judge", Tier.OFFLINE, Role.RERANKER, "MIT", frozenset({"en"}), **{"max_tokens": 64, **fields})
+        folder = tmp_path / "models" / row.name
+        folder.mkdir(parents=True)
+        worth = np.arange(len(WORDS)) if worth is None else worth
+        g = Graph()
+        each = g.op("Gather", g.constant("worth", np.asarray(worth, np.float32)), "input_ids")
+        each = g.op("Mul", each, g.op("Cast", "token_type_ids", to=FLOAT))
+        each = g.op("Mul", each, g.op("Cast", "attention_mask", to=FLOAT))
+        out = g.op("ReduceSum", each, g.ints(1), out="logits", keepdims=1)
+        g.save(folder / "model.onnx", ["input_ids", "attention_mask", "token_type_ids"], out, ["batch", 1])
+        write_tokenizer(folder)
+        keep_list(folder, model=row.name)
+        return row, folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelRow, Path]:
+    """The row and folder of a reranker that truly reranks English, built from the offline MiniLM.
+
+    In the shape of a cross-encoder, pair in and logit out: each word of a question finds its nearest in the text.
+    """
+    encoder, folder = offline_models / "all-MiniLM-L6-v2", tmp_path_factory.mktemp("maxsim")
+    model = onnx.load(encoder / "model.onnx")
+    hidden = model.graph.output[0].name
+    values = {"cls": np.int64(101), "sep": np.int64(102), "far": np.float32(-1e4), "one": np.float32(1),
+              "tiny": np.float32(1e-9), "last": np.array([-1]), "mid": np.array([1])}  # fmt: skip
+    for name, value in values.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), f"maxsim {name}"))
+
+    def op(kind: str, *inputs: str, **attributes: Any) -> str:
+        out = f"maxsim {len(model.graph.node)}"
+        given = [f"maxsim {name}" if name in values else name for name in inputs]
+        model.graph.node.append(helper.make_node(kind, given, [out], **attributes))
+        return out
+
+    unit = op("Div", hidden, op("ReduceL2", hidden, "last", keepdims=1))
+    near = op("MatMul", unit, op("Transpose", unit, perm=[0, 2, 1]))
+    special = op("Or", op("Equal", "input_ids", "sep"), op("Equal", "input_ids", "cls"))
+    plain = op("Cast", op("Not", special), to=TensorProto.FLOAT)
+    word = op("Mul", op("Cast", "attention_mask", to=TensorProto.FLOAT), plain)
+    second = op("Cast", "token_type_ids", to=TensorProto.FLOAT)
+    question, text = op("Mul", word, op("Sub", "one", second)), op("Mul", word, second)
+    hide = op("Unsqueeze", op("Mul", op("Sub", "one", text), "far"), "mid")
+    best = op("ReduceMax", op("Add", near, hide), "last", keepdims=0)
+    total = op("ReduceSum", op("Mul", best, question), "last", keepdims=1)
+    words = op("Add", op("ReduceSum", question, "last", keepdims=1), "tiny")
+    model.graph.node.append(helper.make_node("Div", [total, words], ["logits"]))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1]))
+    onnx.save(model, folder / "model.onnx")
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copy(encoder / name, folder / name)
+    keep_list(folder, model="maxsim")
+    return ModelRow("maxsim", Tier.OFFLINE, Role.RERANKER, "MIT", frozenset({"en"}), max_tokens=256), folder
+
+
+Lag = Callable[[], AbstractAsyncContextManager[list[float]]]
+
+
+@pytest.fixture
+def loop_lag() -> Lag:
+    """A block that learns by how many seconds the event loop was late, each time it was asked."""
+
+    @asynccontextmanager
+    async def measure() -> AsyncIterator[list[float]]:
+        lags: list[float] = []
+
+        async def ask() -> None:
+            loop, pause = asyncio.get_running_loop(), 0.005
+            while True:
+                started = loop.time()
+                await asyncio.sleep(pause)
+                lags.append(loop.time() - started - pause)
+
+        asking = asyncio.create_task(ask())
+        try:
+            yield lags
+        finally:
+            asking.cancel()
+
+    return measure

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_core.doors.embed import Embedder, open_embedder
+from rag_core.errors import ModelUnavailable
+from rag_core.models import ModelRow, Pooling, Role, Tier
+
+MakeModel = Callable[..., tuple[ModelRow, Path]]
+Opened = Callable[..., Awaitable[Embedder]]
+
+
+@pytest.fixture
+async def opened(make_model: MakeModel) -> AsyncIterator[Opened]:
+    """The tiny model as `make_model` builds it, open until the test ends."""
+    open_ones: list[Embedder] = []
+
+    async def opening(**fields: object) -> Embedder:
+        open_ones.append(await open_embedder(*make_model(**fields)))
+        return open_ones[-1]
+
+    yield opening
+    for embedder in open_ones:
+        await embedder.close()
+
+
+async def test_vectors_have_unit_length_and_the_order_of_their_texts(opened: Opened) -> None:
+    embedder = await opened()
+    texts = ["ferry " * (1 + n % 7) + ("boat", "island", "kiln")[n % 3] for n in range(30)]
+    vectors = await embedder.passages(texts)
+    assert (vectors.shape, vectors.dtype) == ((30, 4), np.float32)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    for text, vector in zip(texts, vectors, strict=True):
+        assert np.allclose((await embedder.passages([text]))[0], vector, atol=1e-6)
+
+
+async def test_padding_beside_a_longer_text_changes_nothing(opened: Opened) -> None:
+    embedder = await opened()
+    alone = await embedder.query("ferry")
+    beside = await embedder.passages(["ferry", "ferry boat island morning glaze kiln"])
+    assert np.allclose(alone, beside[0], atol=1e-6)
+
+
+async def test_pooling_is_the_rows(make_model: MakeModel) -> None:
+    vectors = {}
+    for pooling in Pooling:
+        embedder = await open_embedder(*make_model(name=f"tiny-{pooling}", pooling=pooling))
+        vectors[pooling] = await embedder.passages(["ferry boat", "boat island"])
+        await embedder.close()
+    # the first token is the same in all texts, and a mean is a sum of another length
+    assert np.allclose(*vectors[Pooling.CLS])
+    assert not np.allclose(*vectors[Pooling.MEAN])
+    assert not np.allclose(*vectors[Pooling.NONE])
+
+
+async def test_questions_and_posts_get_the_prefix_of_the_row(opened: Opened) -> None:
+    plain = await opened(name="plain")
+    e5 = await opened(name="e5", query_prefix="query: ", passage_prefix="passage: ")
+    assert np.allclose(await e5.query("ferry"), await plain.query("query: ferry"), atol=1e-6)
+    assert np.allclose(await e5.passages(["ferry"]), await plain.passages(["passage: ferry"]), atol=1e-6)
+    assert not np.allclose(await e5.query("ferry"), (await e5.passages(["ferry"]))[0])
+
+
+async def test_no_texts_and_empty_texts_are_no_trouble(opened: Opened) -> None:
+    embedder = await opened()
+    assert (await embedder.passages([])).shape == (0, 4)
+    vectors = await embedder.passages(["", " ", "\n\x00", "👩‍👩‍👧 🏝", "\ud83d lone", "ﷺ" * 50])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+async def test_a_huge_text_is_cut_and_costs_little(opened: Opened) -> None:
+    embedder = await opened()
+    started = time.perf_counter()
+    vector = await embedder.query("ferry boat " * 1_000_000)
+    assert time.perf_counter() - started < 0.5
+    assert np.allclose(vector, await embedder.query("ferry boat " * 60), atol=1e-6)
+
+
+async def test_the_row_says_where_texts_are_cut(opened: Opened) -> None:
+    embedder = await opened(max_tokens=3)
+    assert np.allclose(await embedder.query("ferry boat"), await embedder.query("ferry boat kiln"))
+    assert not np.allclose(await embedder.query("ferry"), await embedder.query("ferry boat"))
+
+
+async def test_a_question_waits_for_one_batch_and_not_for_all(opened: Opened) -> None:
+    embedder = await opened()
+    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 4000))
+    await asyncio.sleep(0.01)
+    await embedder.query("ferry")
+    assert not posts.done()
+    await posts
+
+
+async def test_the_same_model_can_be_opened_twice(make_model: MakeModel) -> None:
+    row, folder = make_model()
+    one, two = await asyncio.gather(open_embedder(row, folder), open_embedder(row, folder))
+    assert np.allclose(await one.query("ferry"), await two.query("ferry"))
+    await one.close()
+    assert (await two.query("ferry")).shape == (4,)
+    await two.close()
+
+
+async def test_a_closed_model_leaves_no_thread_and_says_so(make_model: MakeModel) -> None:
+    row, folder = make_model()
+    before = set(threading.enumerate())
+    embedder = await open_embedder(row, folder)
+    waiting = asyncio.create_task(embedder.passages(["ferry"] * 1000))
+    await asyncio.sleep(0)
+    await embedder.close()
+    await embedder.close()
+    with pytest.raises(ModelUnavailable, match="tiny is closed"):
+        await embedder.query("ferry")
+    with pytest.raises((ModelUnavailable, asyncio.CancelledError)):
+        await waiting
+    assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("tiny")]
+
+
+async def test_another_width_than_the_rows_is_refused(make_model: MakeModel) -> None:
+    with pytest.raises(
+        ModelUnavailable, match="vectors of 6 numbers instead of 4: run citegram models pull tiny again"
+    ):
+        await open_embedder(*make_model(real=6))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
+async def test_vectors_that_cannot_be_compared_are_refused(make_model: MakeModel, bad: float) -> None:
+    with pytest.raises(ModelUnavailable, match="tiny makes vectors without a length"):
+        await open_embedder(*make_model(table=np.full((18, 4), bad)))
+
+
+@pytest.mark.parametrize("raw", [b"", b"not a model", b"\x08\x09\x12\x00"])
+async def test_a_file_that_is_no_model_is_one_sentence(make_model: MakeModel, raw: bytes) -> None:
+    row, folder = make_model(listed=False)
+    (folder / "model.onnx").write_bytes(raw)
+    with pytest.raises(ModelUnavailable, match=r"tiny cannot be used .*models pull tiny again\.$"):
+        await open_embedder(row, folder)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json"])
+async def test_a_tokenizer_that_cannot_be_read_is_one_sentence(make_model: MakeModel, name: str) -> None:
+    row, folder = make_model(listed=False)
+    (folder / name).write_text('{"version": "1.0"', "utf-8")
+    with pytest.raises(ModelUnavailable, match=r"tiny cannot be used"):
+        await open_embedder(row, folder)
+
+
+async def test_a_truncated_file_is_refused_before_it_is_loaded(make_model: MakeModel) -> None:
+    row, folder = make_model()
+    with (folder / "model.onnx").open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(ModelUnavailable, match=r"model\.onnx of the model tiny is damaged"):
+        await open_embedder(row, folder)
+
+
+async def test_a_failed_start_leaves_no_thread(make_model: MakeModel) -> None:
+    with pytest.raises(ModelUnavailable):
+        await open_embedder(*make_model(real=6))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tiny")]
+
+
+_asked: list[tuple[object, ...]] = []
+_watching = threading.Event()
+
+
+def _watch(event: str, given: tuple[object, ...]) -> None:
+    if _watching.is_set() and event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname"}:
+        _asked.append((event, *given))
+
+
+async def test_loading_and_embedding_ask_nobody(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    sys.addaudithook(_watch)
+    _watching.set()
+    try:
+        embedder = await open_embedder(*make_model())
+        await embedder.passages(["ferry", "boat"])
+        await embedder.close()
+    finally:
+        _watching.clear()
+    assert _asked == []
+
+
+async def test_each_text_goes_into_the_block_of_its_language(make_model: MakeModel) -> None:
+    english, folder = make_model(name="english", languages=frozenset({"en"}))
+    russian, other = make_model(name="russian", languages=frozenset({"ru"}), dimension=3)
+    other.rename(folder.parent / "both-russian")
+    both = ModelRow("both", Tier.OFFLINE, Role.EMBEDDER, "MIT", frozenset({"en", "ru"}), dimension=7,
+                    parts=(english, russian))  # fmt: skip
+    home = folder.parent / "both"
+    home.mkdir()
+    folder.rename(home / "english")
+    (folder.parent / "both-russian").rename(home / "russian")
+    embedder = await open_embedder(both, home)
+    texts = ["паром", "ferry", "остров паром", "1984", "Ferry и паром у острова", ""]
+    vectors = await embedder.passages(texts)
+    assert (embedder.name, embedder.dimension, embedder.languages) == ("both", 7, {"en", "ru"})
+    assert [bool(v[:4].any()) for v in vectors] == [False, True, False, True, False, True]
+    assert [bool(v[4:].any()) for v in vectors] == [True, False, True, False, True, False]
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    for text, vector in zip(texts, vectors, strict=True):
+        assert np.allclose(await embedder.query(text), vector, atol=1e-6)
+    assert (await embedder.passages([])).shape == (0, 7)
+    await embedder.close()
+    with pytest.raises(ModelUnavailable, match="both is closed"):
+        await embedder.query("паром")

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from rag_core.doors.hub import pull_from_hub
+from rag_core.doors.model_folder import check
+from rag_core.doors.pull import pull
+from rag_core.errors import ModelUnavailable
+from rag_core.models import HubFile, HubSource, ModelRow, Role, Tier
+
+WEIGHTS = bytes(range(256)) * 4096  # 1 MiB
+TOKENIZER = b'{"version": "1.0"}'
+REPO, REVISION = "acme/tiny", "main"
+FILES = (HubFile("onnx/model_int8.onnx", "model.onnx", len(WEIGHTS)), HubFile("tokenizer.json", "tokenizer.json"),
+         HubFile("tokenizer_config.json", "tokenizer_config.json"))  # fmt: skip
+ROW = ModelRow("tiny", Tier.DEFAULT, Role.EMBEDDER, "MIT", frozenset({"en"}), HubSource(REPO, FILES), dimension=4)
+
+
+@dataclass
+class Hub:
+    """A model hub as the real one answers: large files by a redirect that carries their sha256."""
+
+    files: dict[str, bytes] = field(
+        default_factory=lambda: {
+            "onnx/model_int8.onnx": WEIGHTS,
+            "tokenizer.json": TOKENIZER,
+            "tokenizer_config.json": b"{}",
+        }
+    )
+    url: str = ""
+    asked: list[tuple[str, str, str]] = field(default_factory=list)  # method, path, range
+    drop_after: int = 0  # bytes of a large file, then the connection is cut
+    status: int = 0
+    ranges: bool = True
+    wrong: bool = False  # other bytes than the checksum says
+    claimed: int = 0  # another size than the true one
+    moved: bool = False  # the repository has a new name
+
+    async def resolve(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append((request.method, request.match_info["path"], request.headers.get("Range", "")))
+        if self.status:
+            return web.Response(status=self.status)
+        if self.moved and request.match_info["repo"] == REPO:
+            return web.Response(status=307, headers={"Location": str(request.rel_url).replace(REPO, "acme/new")})
+        path = request.match_info["path"]
+        if path not in self.files:
+            return web.Response(status=404)
+        raw = self.files[path]
+        heads = {"X-Repo-Commit": "c0ffee"}
+        if len(raw) > 1000:
+            etag, size = hashlib.sha256(raw).hexdigest(), str(self.claimed or len(raw))
+            heads |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": size, "Location": f"{self.url}/cdn/{etag}/{path}"}
+            return web.Response(status=302, headers=heads)
+        blob = hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
+        return web.Response(body=b"[]" if self.wrong else raw, headers={**heads, "ETag": f'W/"{blob}"'})
+
+    async def cdn(self, request: web.Request) -> web.StreamResponse:
+        wanted = request.headers.get("Range", "")
+        self.asked.append(("CDN", request.match_info["path"], wanted))
+        raw = self.files[request.match_info["path"]]
+        raw = bytes(len(raw)) if self.wrong else raw
+        first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.ranges else 0
+        answer = web.StreamResponse(status=206 if first else 200)
+        answer.content_length = len(raw) - first
+        if first:
+            answer.headers["Content-Range"] = f"bytes {first}-{len(raw) - 1}/{len(raw)}"
+        await answer.prepare(request)
+        await answer.write(raw[first : first + self.drop_after] if self.drop_after else raw[first:])
+        if self.drop_after and request.transport:
+            await asyncio.sleep(0.02)
+            request.transport.close()
+        return answer
+
+    def gets(self) -> list[tuple[str, str]]:
+        """Path and range of what was downloaded from the content server."""
+        return [(path, wanted) for method, path, wanted in self.asked if method == "CDN"]
+
+
+@pytest.fixture
+async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
+    monkeypatch.setenv("no_proxy", "*")
+    hub, app = Hub(), web.Application()
+    at = "/{repo:[^/]+/[^/]+}/resolve/main/{path:.+}"
+    app.router.add_route("*", at, hub.resolve)
+    app.router.add_route("*", "/mirror" + at, hub.resolve)
+    app.router.add_get("/cdn/{etag}/{path:.+}", hub.cdn)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    hub.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield hub
+    await runner.cleanup()
+
+
+async def test_files_come_whole_with_their_checksums_and_the_commit(hub: Hub, tmp_path: Path) -> None:
+    seen = list[tuple[int, int]]()
+    folder = tmp_path / "models" / "tiny"
+    await pull_from_hub(ROW, folder, hub=hub.url, progress=lambda *moved: seen.append(moved))
+    check(ROW, folder)
+    assert (folder / "model.onnx").read_bytes() == WEIGHTS
+    about = json.loads((folder / "files.json").read_text("utf-8"))
+    assert (about["repo"], about["commit"]) == (REPO, "c0ffee")
+    assert about["files"]["model.onnx"]["sha256"] == hashlib.sha256(WEIGHTS).hexdigest()
+    total = len(WEIGHTS) + len(TOKENIZER) + 2
+    assert seen == sorted(seen)
+    assert seen[-1] == (total, total)
+    assert not list((tmp_path / "models" / ".partial").iterdir())
+
+
+async def test_an_interrupted_download_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) -> None:
+    hub.drop_after = 300_000
+    with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx was interrupted: run the command again, it goes on"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    assert not (tmp_path / "tiny").exists()
+    hub.drop_after = 0
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    assert [wanted for _, wanted in hub.gets()] == ["", "bytes=300000-"]
+    assert (tmp_path / "tiny" / "model.onnx").read_bytes() == WEIGHTS
+
+
+async def test_a_shaky_line_is_tried_again_by_itself(hub: Hub, tmp_path: Path) -> None:
+    hub.drop_after = 400_000
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=(0, 0, 0))
+    assert [wanted for _, wanted in hub.gets()] == ["", "bytes=400000-", "bytes=800000-"]
+    check(ROW, tmp_path / "tiny")
+
+
+async def test_a_new_version_of_a_half_fetched_file_begins_anew(hub: Hub, tmp_path: Path) -> None:
+    hub.drop_after = 300_000
+    with pytest.raises(ModelUnavailable):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    hub.drop_after, hub.files["onnx/model_int8.onnx"] = 0, WEIGHTS[::-1]
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    assert [wanted for _, wanted in hub.gets()] == ["", ""]
+    assert (tmp_path / "tiny" / "model.onnx").read_bytes() == WEIGHTS[::-1]
+
+
+async def test_a_server_that_cannot_go_on_begins_anew(hub: Hub, tmp_path: Path) -> None:
+    hub.drop_after, hub.ranges = 300_000, False
+    with pytest.raises(ModelUnavailable):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    hub.drop_after = 0
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    assert (tmp_path / "tiny" / "model.onnx").read_bytes() == WEIGHTS
+
+
+async def test_a_wrong_checksum_keeps_nothing_and_leaves_the_old_model(hub: Hub, tmp_path: Path) -> None:
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
+    hub.wrong = True
+    with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx came damaged: nothing of it was kept"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
+    check(ROW, tmp_path / "tiny")
+    assert not (tmp_path / ".partial" / "tiny" / "model.onnx").exists()
+
+
+async def test_small_files_are_checked_too(hub: Hub, tmp_path: Path) -> None:
+    hub.wrong = True
+    row = replace(ROW, source=HubSource(REPO, FILES[2:]))
+    hub.files["tokenizer_config.json"] = b"{}"
+    with pytest.raises(ModelUnavailable, match=r"tokenizer_config\.json came damaged"):
+        await pull_from_hub(row, tmp_path / "tiny", hub=hub.url)
+
+
+async def test_a_checksum_in_the_table_must_be_the_hubs(hub: Hub, tmp_path: Path) -> None:
+    row = replace(ROW, source=HubSource(REPO, (replace(FILES[0], sha256="0" * 64),)))
+    with pytest.raises(ModelUnavailable, match=r"has another onnx/model_int8\.onnx: update Citegram"):
+        await pull_from_hub(row, tmp_path / "tiny", hub=hub.url)
+    assert hub.gets() == []
+
+
+async def test_a_disk_without_room_is_noticed_before_the_download(hub: Hub, tmp_path: Path) -> None:
+    hub.claimed = 10**17
+    with pytest.raises(ModelUnavailable, match=r"tiny needs 100000000000 MB .* make room"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
+    assert hub.gets() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "says"), [(404, "has no onnx/model"), (401, "refuses onnx/model"), (503, "answered 503")]
+)
+async def test_a_refusal_is_one_sentence(hub: Hub, tmp_path: Path, status: int, says: str) -> None:
+    hub.status = status
+    with pytest.raises(ModelUnavailable, match=says):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
+
+
+async def test_a_hub_that_cannot_be_reached_is_named(hub: Hub, tmp_path: Path, unused_tcp_port: int) -> None:
+    with pytest.raises(ModelUnavailable, match=r"hub 127\.0\.0\.1 cannot be reached .*: check the network, or name"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=f"http://127.0.0.1:{unused_tcp_port}")
+
+
+async def test_a_repository_with_a_new_name_is_followed(hub: Hub, tmp_path: Path) -> None:
+    hub.moved = True
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
+    check(ROW, tmp_path / "tiny")
+
+
+async def test_a_mirror_is_asked_instead_of_the_hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # settings say it, not the environment
+    await pull(ROW, tmp_path, hub=f"{hub.url}/mirror/")
+    check(ROW, tmp_path / "tiny")
+
+
+async def test_what_is_here_is_not_asked_for_and_what_is_damaged_is_fetched_anew(hub: Hub, tmp_path: Path) -> None:
+    folder = await pull(ROW, tmp_path, hub=hub.url)
+    hub.asked.clear()
+    await pull(ROW, tmp_path, hub=hub.url)
+    assert hub.asked == []
+    (folder / "model.onnx").write_bytes(WEIGHTS[:1000])
+    await pull(ROW, tmp_path, hub=hub.url)
+    assert (folder / "model.onnx").read_bytes() == WEIGHTS
+
+
+async def test_two_pulls_at_once_download_once(hub: Hub, tmp_path: Path) -> None:
+    await asyncio.gather(pull(ROW, tmp_path, hub=hub.url), pull(ROW, tmp_path, hub=hub.url))
+    assert len(hub.gets()) == 1
+
+
+@pytest.mark.parametrize("at", [REPO + "/onnx/model_int8.onnx", "onnx/model_int8.onnx", "model_int8.onnx"])
+async def test_a_folder_can_stand_for_the_hub(tmp_path: Path, at: str) -> None:
+    stick = tmp_path / "stick"
+    for place in (at, *(file.path for file in FILES[1:])):
+        (stick / place).parent.mkdir(parents=True, exist_ok=True)
+        (stick / place).write_bytes(WEIGHTS if place == at else b"{}")
+    folder = await pull(ROW, tmp_path / "models", hub=str(stick))
+    check(ROW, folder)
+    assert (folder / "model.onnx").read_bytes() == WEIGHTS
+
+
+async def test_a_folder_without_the_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match=r"has no onnx/model_int8\.onnx of the model tiny"):
+        await pull(ROW, tmp_path / "models", hub=str(tmp_path))
+
+
+async def test_a_models_folder_that_cannot_be_made_is_one_sentence(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ModelUnavailable, match="models' folder cannot be used"):
+        await pull(ROW, tmp_path / "file" / "models", hub=hub.url)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rag_core.errors import ModelUnavailable
+from rag_core.models import MODELS, HubSource, PackageSource, Role, Tier, rows_of
+
+EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
+
+
+def test_every_model_has_a_name_of_its_own_that_can_be_a_folder() -> None:
+    names = [row.name for row in EVERY]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[\w.-]+", name) for name in names)
+
+
+def test_no_model_is_called_like_a_tier() -> None:
+    assert not {row.name for row in MODELS} & {tier.value for tier in Tier}
+
+
+def test_every_model_knows_russian_so_that_no_tier_is_for_english_alone() -> None:
+    assert all(row.languages >= {"ru", "en"} for row in MODELS)
+
+
+@pytest.mark.parametrize("tier", [Tier.DEFAULT, Tier.QUALITY])
+def test_a_hub_tier_has_one_model_for_each_role(tier: Tier) -> None:
+    assert sorted(row.role for row in rows_of(tier)) == sorted(Role)
+
+
+def test_licences_allow_any_use() -> None:
+    assert {row.licence for row in EVERY} <= {"MIT", "Apache-2.0", "Apache-2.0, MIT"}
+
+
+def test_rows_that_nobody_downloaded_do_not_claim_checksums() -> None:
+    for row in EVERY:
+        if isinstance(row.source, HubSource):
+            assert not row.checked
+            assert all(file.sha256 is None for file in row.source.files)
+        elif isinstance(row.source, PackageSource):
+            assert row.checked
+            assert re.fullmatch("[0-9a-f]{64}", row.source.sha256)
+
+
+def test_an_embedder_of_parts_is_as_wide_as_they_are_together() -> None:
+    (row,) = rows_of("offline")
+    assert row.dimension == sum(part.dimension for part in row.parts) == 684
+    assert row.languages == frozenset().union(*(part.languages for part in row.parts))
+    assert row.bytes == sum(part.bytes for part in row.parts)
+
+
+def test_the_weak_russian_leg_weighs_little_and_the_english_one_more() -> None:
+    (row,) = rows_of("offline")
+    assert row.weight("ru") <= 0.3 < row.weight("en")
+    assert row.weight("fi") == row.dense_weight
+
+
+def test_e5_gets_its_prefixes() -> None:
+    (row,) = rows_of("multilingual-e5-small")
+    assert (row.query_prefix, row.passage_prefix) == ("query: ", "passage: ")
+
+
+def test_a_name_nobody_knows_gets_one_sentence() -> None:
+    with pytest.raises(ModelUnavailable, match=r"no model and no tier called 'e5'.*models list"):
+        rows_of("e5")
+    assert rows_of("none") == ()

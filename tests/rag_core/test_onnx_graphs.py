@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import tarfile
+from math import erf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+
+from rag_core.doors.onnx_bert import read_safetensors, write_bert
+from rag_core.doors.onnx_navec import Navec, read_navec, write_navec
+
+Floats = NDArray[np.float64]
+
+CONFIG = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "layer_norm_eps": 1e-12}
+
+
+def bert_weights() -> dict[str, NDArray[np.float32]]:
+    chance = np.random.default_rng(3)
+    shapes = {"embeddings.word_embeddings.weight": (30, 16), "embeddings.position_embeddings.weight": (12, 16),
+              "embeddings.token_type_embeddings.weight": (2, 16)}  # fmt: skip
+    layer = {"attention.self.query": (16, 16), "attention.self.key": (16, 16), "attention.self.value": (16, 16),
+             "attention.output.dense": (16, 16), "intermediate.dense": (32, 16), "output.dense": (16, 32)}  # fmt: skip
+    for n in range(2):
+        for name, shape in layer.items():
+            shapes[f"encoder.layer.{n}.{name}.weight"] = shape
+            shapes[f"encoder.layer.{n}.{name}.bias"] = shape[:1]
+    weights = {name: chance.normal(scale=0.3, size=shape) for name, shape in shapes.items()}
+    for name in ("embeddings", *(f"encoder.layer.{n}.{part}output" for n in range(2) for part in ("", "attention."))):
+        weights[f"{name}.LayerNorm.weight"] = 1 + chance.normal(scale=0.1, size=16)
+        weights[f"{name}.LayerNorm.bias"] = chance.normal(scale=0.1, size=16)
+    return {name: value.astype(np.float32) for name, value in weights.items()}
+
+
+def bert_in_numpy(w: dict[str, Any], ids: list[int], sides: list[int]) -> Floats:
+    """The encoder as it was published, one text without padding."""
+
+    def linear(x: Floats, name: str) -> Floats:
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(x: Floats, name: str) -> Floats:
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+        return x * w[f"{name}.LayerNorm.weight"] + w[f"{name}.LayerNorm.bias"]
+
+    words, places, kinds = (w[f"embeddings.{k}_embeddings.weight"] for k in ("word", "position", "token_type"))
+    x = norm(words[ids] + places[: len(ids)] + kinds[sides], "embeddings")
+    for n in range(2):
+        layer = f"encoder.layer.{n}."
+        q, k, v = (linear(x, f"{layer}attention.self.{kind}") for kind in ("query", "key", "value"))
+        heads = []
+        for head in (slice(0, 8), slice(8, 16)):
+            shares = np.exp(q[:, head] @ k[:, head].T / np.sqrt(8))
+            heads.append(shares / shares.sum(-1, keepdims=True) @ v[:, head])
+        x = norm(linear(np.hstack(heads), f"{layer}attention.output.dense") + x, f"{layer}attention.output")
+        inner = linear(x, f"{layer}intermediate.dense")
+        inner = inner * (1 + np.vectorize(erf)(inner / np.sqrt(2))) / 2
+        x = norm(linear(inner, f"{layer}output.dense") + x, f"{layer}output")
+    return x
+
+
+def run(file: Path, **feeds: list[list[int]]) -> Floats:
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    (out,) = session.run(None, {name: np.array(value, np.int64) for name, value in feeds.items()})
+    return np.asarray(out, np.float64)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("bert") / "model.onnx"
+    write_bert(CONFIG, {f"bert.{name}": value for name, value in bert_weights().items()}, file)
+    return file
+
+
+def test_the_encoder_in_whole_numbers_is_the_encoder(bert: Path) -> None:
+    ids, sides = [1, 5, 9, 2, 28, 2], [0, 0, 0, 0, 1, 1]
+    made = run(bert, input_ids=[ids], attention_mask=[[1] * 6], token_type_ids=[sides])[0]
+    right = bert_in_numpy(bert_weights(), ids, sides)
+    cosines = (made * right).sum(-1) / np.linalg.norm(made, axis=-1) / np.linalg.norm(right, axis=-1)
+    assert cosines.min() > 0.998
+
+
+def test_neither_padding_nor_neighbours_change_a_text(bert: Path) -> None:
+    one, loud = [1, 5, 9, 2], [27, 28, 29, 26, 25, 24, 23]
+    alone = run(bert, input_ids=[one], attention_mask=[[1] * 4], token_type_ids=[[0] * 4])[0]
+    beside = run(
+        bert,
+        input_ids=[[*one, 0, 0, 0], loud],
+        attention_mask=[[1] * 4 + [0] * 3, [1] * 7],
+        token_type_ids=[[0] * 7] * 2,
+    )
+    assert np.allclose(alone, beside[0][:4], atol=1e-5)
+
+
+def test_safetensors_are_read_by_name() -> None:
+    one, two = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([7], np.int64)
+    head = json.dumps(
+        {
+            "__metadata__": {"format": "pt"},
+            "two": {"dtype": "I64", "shape": [1], "data_offsets": [24, 32]},
+            "one": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        }
+    ).encode()
+    found = read_safetensors(struct.pack("<Q", len(head)) + head + one.tobytes() + two.tobytes())
+    assert set(found) == {"one", "two"}
+    assert np.array_equal(found["one"], one)
+    assert np.array_equal(found["two"], two)
+
+
+def navec_tar(words: list[str], counts: NDArray[Any], codes: NDArray[Any], books: NDArray[Any]) -> bytes:
+    vocabulary = struct.pack("<I", len(words)) + counts.astype("<u4").tobytes() + "\n".join(words).encode()
+    sizes = struct.pack("<4I", len(words), books.shape[0] * books.shape[2], books.shape[0], books.shape[1])
+    members = {"meta.json": b'{"id": "x", "protocol": 1}', "vocab.bin": gzip.compress(vocabulary),
+               "pq.bin": sizes + codes.astype(np.uint8).tobytes() + books.astype("<f4").tobytes()}  # fmt: skip
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, raw in members.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(raw)
+            tar.addfile(about, io.BytesIO(raw))
+    return out.getvalue()
+
+
+def navec_parts() -> tuple[list[str], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    chance = np.random.default_rng(5)
+    words = ["в", "паром", "ёлка", "<unk>", "<pad>"]
+    return words, np.array([900, 60, 40, 0, 0]), chance.integers(0, 4, (5, 3)), chance.normal(size=(3, 4, 2))
+
+
+def test_navec_is_read_as_it_was_written() -> None:
+    words, counts, codes, books = navec_parts()
+    read = read_navec(navec_tar(words, counts, codes, books))
+    assert read.words == words
+    assert np.array_equal(read.counts, counts)
+    assert np.array_equal(read.codes, codes)
+    assert np.allclose(read.books, books)
+
+
+def test_a_text_is_the_mean_of_its_words_with_frequent_ones_weighing_less(tmp_path: Path) -> None:
+    words, counts, codes, books = navec_parts()
+    write_navec(Navec(words, counts.astype(np.uint32), codes.astype(np.uint8), books.astype(np.float32)),
+                tmp_path / "model.onnx")  # fmt: skip
+    vectors = np.array([np.concatenate([books[part, entry] for part, entry in enumerate(row)]) for row in codes])
+    weights = 1e-4 / (1e-4 + counts / 1000)
+    right = (weights[0] * vectors[0] + weights[1] * vectors[1]) / (weights[0] + weights[1])
+    # "<unk> в паром <pad>" and "<unk>"
+    made = run(
+        tmp_path / "model.onnx", input_ids=[[3, 0, 1, 4], [3, 4, 4, 4]], attention_mask=[[1, 1, 1, 0], [1, 0, 0, 0]]
+    )
+    assert np.allclose(made[0], right, atol=1e-3)
+    assert np.allclose(made[1], vectors[3], atol=1e-3)
+
+
+def test_another_navec_format_is_refused() -> None:
+    raw = navec_tar(*navec_parts())
+    with pytest.raises(ValueError, match="format"):
+        read_navec(raw.replace(b'"protocol": 1', b'"protocol": 2'))

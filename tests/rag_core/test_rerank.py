@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_core.doors.embed import open_embedder
+from rag_core.doors.rerank import Reranker, open_reranker
+from rag_core.errors import ModelUnavailable
+from rag_core.models import ModelRow, rows_of
+
+MakeModel = Callable[..., tuple[ModelRow, Path]]
+Lag = Callable[[], AbstractAsyncContextManager[list[float]]]
+
+
+async def test_scores_come_in_the_order_of_the_texts(make_reranker: MakeModel) -> None:
+    reranker = await open_reranker(*make_reranker())
+    texts = ["kiln", "ferry", "", "boat boat", "glaze " * 20] * 8
+    scores = await reranker.scores("island", texts)
+    # places in the tokenizer's words, and 2 for the token that opens a text
+    assert scores == [2 + 8, 2 + 3, 2, 2 + 4 + 4, 2 + 20 * 7] * 8
+    assert await reranker.scores("island", []) == []
+    await reranker.close()
+
+
+async def test_a_pair_is_cut_at_the_text_and_not_at_the_question(make_reranker: MakeModel) -> None:
+    reranker = await open_reranker(*make_reranker(max_tokens=8))
+    question = "ferry boat island"
+    assert await reranker.scores(question, ["kiln " * 100_000]) == [2 + 3 * 8]
+    await reranker.close()
+
+
+async def test_lone_surrogates_are_no_trouble(make_reranker: MakeModel) -> None:
+    reranker = await open_reranker(*make_reranker())
+    assert await reranker.scores("\ud83d ferry", ["\udc00 kiln"]) == [2 + 1 + 8]
+    await reranker.close()
+
+
+async def test_the_time_of_a_pair_is_measured_at_the_start(make_reranker: MakeModel) -> None:
+    reranker = await open_reranker(*make_reranker())
+    assert 0 < reranker.pair_s < 0.5
+    await reranker.close()
+
+
+async def test_scores_that_are_no_numbers_are_refused(make_reranker: MakeModel) -> None:
+    with pytest.raises(ModelUnavailable, match="judge makes scores that are no numbers"):
+        await open_reranker(*make_reranker(worth=np.full(18, np.nan)))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("judge")]
+
+
+async def test_an_embedder_is_no_reranker(make_model: MakeModel, make_reranker: MakeModel) -> None:
+    _, embedder = make_model(listed=False)
+    row, _ = make_reranker()
+    with pytest.raises(ModelUnavailable, match=r"judge cannot be used .*: run citegram models pull judge again\.$"):
+        await open_reranker(row, embedder)
+
+
+async def test_a_damaged_or_missing_reranker_is_one_sentence(make_reranker: MakeModel, tmp_path: Path) -> None:
+    row, folder = make_reranker()
+    with pytest.raises(ModelUnavailable, match="run citegram models pull judge"):
+        await open_reranker(row, tmp_path / "nowhere")
+    (folder / "model.onnx").write_bytes(b"")
+    with pytest.raises(ModelUnavailable, match="is damaged"):
+        await open_reranker(row, folder)
+
+
+@pytest.fixture(scope="module")
+def reranker(maxsim: tuple[ModelRow, Path]) -> Iterator[Reranker]:
+    reranker = asyncio.run(open_reranker(*maxsim, threads=1))
+    yield reranker
+    asyncio.run(reranker.close())
+
+
+def agreement(one: Sequence[int], other: Sequence[int]) -> float:
+    """Kendall's tau: 1 for the same order, -1 for the reversed one."""
+    place = {item: n for n, item in enumerate(other)}
+    pairs = list(combinations(one, 2))
+    return sum(1 if place[a] < place[b] else -1 for a, b in pairs) / len(pairs)
+
+
+async def test_reranking_reversed_hits_brings_the_good_order_back(
+    reranker: Reranker, offline_models: Path, shared_data: Path
+) -> None:
+    with (shared_data / "xquad" / "corpus.jsonl").open(encoding="utf-8") as lines:
+        corpus = [row for row in map(json.loads, lines) if row["lang"] == "en"]
+    with (shared_data / "xquad" / "queries.jsonl").open(encoding="utf-8") as lines:
+        asked = [row for row in map(json.loads, lines) if row["lang"] == "en" and row["relevant"]][::20]
+    texts = [row["text"][:250] for row in corpus]
+    embedder = await open_embedder(rows_of("offline")[0], offline_models, threads=1)
+    posts = await embedder.passages(texts)
+    to_good, to_shuffled, to_reversed, first, chance = [], [], [], 0, random.Random(1)
+    for row in asked:
+        found = [int(n) for n in np.argsort(-(posts @ await embedder.query(row["text"])))[:8]]
+        backwards, shuffled = found[::-1], chance.sample(found, len(found))
+        scores = await reranker.scores(row["text"], [texts[n] for n in backwards])
+        ranked = [n for _, n in sorted(zip(scores, backwards, strict=True), reverse=True)]
+        to_good.append(agreement(ranked, found))
+        to_shuffled.append(agreement(ranked, shuffled))
+        to_reversed.append(agreement(ranked, backwards))
+        first += corpus[ranked[0]]["id"] in row["relevant"]
+    await embedder.close()
+    assert np.mean(to_good) > np.mean(to_shuffled) + 0.2
+    assert np.mean(to_good) > 0 > np.mean(to_reversed)
+    assert first >= 0.7 * len(asked)
+
+
+async def test_the_event_loop_is_never_late_by_50_ms_while_reranking(reranker: Reranker, loop_lag: Lag) -> None:
+    async with loop_lag() as lags:
+        await reranker.scores(
+            "When does the ferry leave?", [f"Ferry {n} leaves at half past seven." for n in range(40)]
+        )
+    assert len(lags) > 10
+    assert max(lags) <= 0.05

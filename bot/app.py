@@ -28,6 +28,7 @@ from bot.session import Inbox, Retries, Session
 from bot.settings import BotSettings, Settings
 from bot.turns import Turns
 from bot.welcome import publish_menu
+from ingest.dense import DenseIndexer
 from ingest.index import Indexer
 from rag_core.doors.archive import Archive
 from rag_core.errors import SettingsWrong
@@ -57,7 +58,8 @@ async def run_bot(settings: Settings, *, stop: asyncio.Event | None = None, read
         if not await _unless(stop, _connected(bot, settings.bot.api)):
             return
         turns, once = Turns(bot, rag, settings.bot), Once(rag.archive)
-        indexing = Indexing(rag.archive, Indexer(rag.archive, rag.lexical))
+        dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+        indexing = Indexing(rag.archive, Indexer(rag.archive, rag.lexical), dense)
         stack.push_async_callback(indexing.save)
         dispatcher = build_dispatcher(Desk(settings, rag.archive, turns, indexing), once)
         chores = [indexing.run(), publish_menu(bot, settings.bot.admins), replay(dispatcher, bot, rag.archive)]

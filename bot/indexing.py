@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from ingest import inbox
+from ingest.dense import DenseIndexer
 from ingest.index import Indexer
 from rag_core.doors.archive import Archive, updates
 from rag_core.errors import RagError
@@ -23,13 +25,16 @@ log = logging.getLogger(__name__)
 
 
 class Indexing:
-    """One loop that takes kept posts out of the inbox and brings the indexes up to the archive."""
+    """Takes kept posts out of the inbox and brings the indexes up to the archive, each leg in a loop of its own."""
 
-    def __init__(self, archive: Archive, indexer: Indexer, every: float = _EVERY_S) -> None:
+    def __init__(
+        self, archive: Archive, indexer: Indexer, dense: DenseIndexer | None = None, every: float = _EVERY_S
+    ) -> None:
         self._archive = archive
         self._indexer = indexer
+        self._dense = dense
         self._every = every
-        self._bell = asyncio.Event()
+        self._bell, self._dense_bell = asyncio.Event(), asyncio.Event()
         self._tidied = -_TIDY_EVERY_S
 
     def wake(self) -> None:
@@ -38,17 +43,10 @@ class Indexing:
 
     async def run(self) -> None:
         """Work until cancelled. A failure is logged and tried again, less and less often."""
-        pause = self._every
-        while True:
-            self._bell.clear()
-            if await self._passed():
-                pause = self._every
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._bell.wait()
-            else:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE_S)
+        loops = [self._repeated(self._catch_up, self._bell)]
+        if self._dense is not None:
+            loops.append(self._repeated(self._embed, self._dense_bell))
+        await asyncio.gather(*loops)
 
     async def save(self) -> None:
         """Write the indexes to disk, when the bot stops; without it the next start works longer."""
@@ -57,20 +55,39 @@ class Indexing:
         except RagError as exc:
             log.error("the indexes were not saved: %s", exc.reason)
 
-    async def _passed(self) -> bool:
-        try:
-            await self._catch_up()
-        except RagError as exc:
-            log.error("the indexes cannot be brought up to date: %s", exc.reason)
-            return False
-        except Exception:
-            log.exception("the indexes cannot be brought up to date")
-            return False
-        return True
+    async def _repeated(self, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
+        pause = self._every
+        while True:
+            bell.clear()
+            if await _passed(work):
+                pause = self._every
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await bell.wait()
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
 
     async def _catch_up(self) -> None:
         await inbox.drain(self._archive)
-        await self._indexer.catch_up()
+        if await self._indexer.catch_up():
+            self._dense_bell.set()
         if time.monotonic() - self._tidied > _TIDY_EVERY_S:
             await updates.forget_old(self._archive)
             self._tidied = time.monotonic()
+
+    async def _embed(self) -> None:
+        assert self._dense is not None
+        await self._dense.catch_up()
+
+
+async def _passed(work: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await work()
+    except RagError as exc:
+        log.error("the indexes cannot be brought up to date: %s", exc.reason)
+        return False
+    except Exception:
+        log.exception("the indexes cannot be brought up to date")
+        return False
+    return True

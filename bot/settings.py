@@ -15,7 +15,15 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validat
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from rag_core.errors import SettingsWrong
-from rag_core.settings import AnswerSettings, Budgets, DataSettings, RagSettings
+from rag_core.settings import (
+    AnswerSettings,
+    Budgets,
+    DataSettings,
+    ModelSettings,
+    QdrantSettings,
+    RagSettings,
+    SearchSettings,
+)
 
 __all__ = ["BotSettings", "Settings", "read_settings"]
 
@@ -72,6 +80,9 @@ class Settings(BaseSettings):
 
     bot: BotSettings = BotSettings()
     data: DataSettings = DataSettings()
+    models: ModelSettings = ModelSettings()
+    qdrant: QdrantSettings = QdrantSettings()
+    retrieval: SearchSettings = SearchSettings()
     answer: AnswerSettings = AnswerSettings()
     budgets: Budgets = Budgets()
 

@@ -16,7 +16,7 @@ MOST_NEAREST = 3  # posts offered with a refusal
 
 async def answer(question: Question, rag: Rag) -> Answer:
     """Answer from what this asker may read, or refuse. Raises RagError when that cannot be known."""
-    run = Run(rag.settings.budgets, "direct")
+    run = Run(rag.settings.budgets, "direct", shortfalls=list(rag.without))
     try:
         draft, evidence = await direct(question, rag, run)
         sentences = await run.require("cite", cite(draft, question.viewer, rag))

@@ -29,7 +29,10 @@ def compose(hits: Sequence[Hit], most: int = MOST_SOURCES) -> Evidence:
         groups.setdefault(mark, []).append(hit)
     best = list(groups.values())[:most]
     return Evidence(
-        tuple(Source(n, _original([h.passage for h in group]), group[0].score) for n, group in enumerate(best, 1))
+        tuple(
+            Source(n, _original([h.passage for h in group]), group[0].score, max(h.likeness for h in group))
+            for n, group in enumerate(best, 1)
+        )
     )
 
 

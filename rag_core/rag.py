@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag_core.calibration import Calibration
+from rag_core.dense import Dense, open_dense
 from rag_core.doors.archive import Archive, posts
 from rag_core.doors.lexical import Lexical
+from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.settings import RagSettings
 from rag_core.stage import Run
+from rag_core.types import Shortfall
 
 __all__ = ["Rag", "index_folder", "load_lexical", "open_rag"]
 
@@ -32,6 +35,8 @@ class Rag:
     archive: Archive
     lexical: Lexical
     calibration: Calibration
+    dense: Dense | None = None
+    without: tuple[Shortfall, ...] = ()  # what could not be opened, said with every answer
     traced: Callable[[Run], None] = _logged
 
 
@@ -40,14 +45,21 @@ async def open_rag(settings: RagSettings) -> AsyncIterator[Rag]:
     """Open the archive and load the saved index; what came since is added by `ingest.index`.
 
     Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it begins
-    empty, at watermark 0.
+    empty, at watermark 0. Without a model, or where it cannot be loaded, posts are searched by words alone.
     """
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with AsyncExitStack() as stack:
+        archive = await Archive.open(settings.data.dir)
+        stack.push_async_callback(archive.close)
         lexical = await load_lexical(archive)
-        yield Rag(settings, archive, lexical, Calibration.load(settings))
-    finally:
-        await archive.close()
+        dense, without = None, tuple[Shortfall, ...]()
+        try:
+            dense = await open_dense(settings)
+        except (ModelUnavailable, VectorsUnavailable) as exc:
+            log.error("search by meaning is off: %s", exc.reason)
+            without = (Shortfall("dense", exc.reason),)
+        if dense:
+            stack.push_async_callback(dense.close)
+        yield Rag(settings, archive, lexical, Calibration.load(settings), dense, without)
 
 
 async def load_lexical(archive: Archive) -> Lexical:

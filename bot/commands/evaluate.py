@@ -15,7 +15,11 @@ from bot.evaluation.runs import Fitted, ask_all, by_language, fit, search_all
 from bot.evaluation.scoring import Metrics, answer_metrics, retrieval_metrics
 from bot.settings import Settings
 from rag_core.calibration import Calibration
-from rag_core.errors import ImportRefused, SettingsWrong, raised_as
+from rag_core.dense import chosen, models_folder
+from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong, raised_as
+from rag_core.models import Role
+from rag_core.rag import Rag
+from rag_core.settings import RagSettings
 
 __all__ = ["declare", "run"]
 
@@ -32,7 +36,8 @@ def declare(commands: Any) -> None:
     parser.add_argument(
         "--distractors", type=Path, nargs="+", default=[], metavar="FILE", help="posts added to the corpus"
     )
-    parser.add_argument("--legs", choices=("lexical",), default="lexical", help="which search legs (only lexical yet)")
+    legs = "which search legs (default: both, where a model was pulled)"
+    parser.add_argument("--legs", choices=("lexical", "dense", "hybrid"), help=legs)
     parser.add_argument("--limit", type=_count, help="only the first so many questions")
     parser.add_argument(
         "--target", type=_share, default=0.07, help="calibrate: share of answerable questions that may be refused"
@@ -60,15 +65,31 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.what == "calibrate" and not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
     measure = {"retrieval": _retrieval, "answers": _answers, "calibrate": _calibrate}[args.what]
-    async with indexed(dataset, settings.rag()) as data:
+    async with indexed(dataset, _with_legs(settings.rag(), args.legs)) as data:
+        legs = _legs(data.rag)
         metrics, rows = await measure(data, args, settings)
     if args.json_out:
         bar = Calibration.load(settings.rag()).bar
-        about = {"legs": args.legs, "recipe": "direct", "model": None, "limit": args.limit, "bar": bar,
+        about = {"legs": args.legs or legs, "recipe": "direct", "model": None, "limit": args.limit, "bar": bar,
                  "distractors": [file.name for file in args.distractors]}  # fmt: skip
         _write(args.json_out, {"command": args.what, "data": dataset.name, "settings": about, "metrics": metrics,
                                "rows": rows})  # fmt: skip
     return 0
+
+
+def _with_legs(settings: RagSettings, legs: str | None) -> RagSettings:
+    """The settings for these legs. Raises ModelUnavailable where a leg needs a model that is not here."""
+    if legs == "lexical":
+        return settings.model_copy(update={"models": settings.models.model_copy(update={"embedder": "none"})})
+    if legs and chosen(Role.EMBEDDER, settings.models.embedder, models_folder(settings)) is None:
+        raise ModelUnavailable("There is no embedding model here: run citegram models pull offline first.")
+    if legs == "dense":
+        return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"dense": 1.0})})
+    return settings
+
+
+def _legs(rag: Rag) -> str:
+    return f"hybrid ({rag.dense.model.name})" if rag.dense else "lexical"
 
 
 async def _retrieval(data: Indexed, args: argparse.Namespace, settings: Settings) -> Measured:

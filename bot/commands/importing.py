@@ -10,11 +10,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from bot.commands.indexed import caught_up
+from bot.commands.indexed import caught_up, embedded
+from bot.render import plain
 from bot.settings import Settings
 from ingest.desktop_export import ImportOptions, ImportReport, import_export
-from rag_core.doors.archive import Archive
-from rag_core.rag import load_lexical
+from rag_core.rag import open_rag
 from rag_core.types import Visibility
 
 __all__ = ["declare", "run"]
@@ -37,20 +37,17 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
     options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone)
-    archive = await Archive.open(settings.data.dir)
-    try:
-        lexical = await load_lexical(archive)
+    async with open_rag(settings.rag()) as rag:
         with tqdm(desc="import", unit="B", unit_scale=True, delay=1, leave=False) as bar:
 
             def moved(done: int, total: int) -> None:
                 bar.total = total
                 bar.update(done - bar.n)
 
-            report = await import_export(archive, args.path, options, moved)
-        await caught_up(settings, archive, lexical)
-    finally:
-        await archive.close()
-    _tell(report, as_json=args.json)
+            report = await import_export(rag.archive, args.path, options, moved)
+        await caught_up(settings, rag.archive, rag.lexical)
+        _tell(report, as_json=args.json)
+        await embedded(rag)
     return 0
 
 
@@ -58,9 +55,9 @@ def _tell(report: ImportReport, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(report.tally)))
         return
-    titles = ", ".join(channel.title for channel in report.channels)
+    titles = ", ".join(plain(channel.title) for channel in report.channels)
     tally = report.tally
     print(f"{titles}: {tally.new} new, {tally.edited} edited, {tally.unchanged} unchanged, "
           f"{tally.skipped} skipped, {tally.deleted} deleted.")  # fmt: skip
     for note in report.notes:
-        print(note)
+        print(plain(note))

@@ -10,6 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from bot.settings import Settings
+from rag_core.dense import models_folder
 from rag_core.doors.hub import HUB
 from rag_core.doors.model_folder import here, size_of
 from rag_core.doors.pull import pull
@@ -26,19 +27,19 @@ def declare(commands: Any) -> None:
     pull_parser = what.add_parser("pull", help="download a model, or all of a tier; what is here already is left alone")
     names = [*(tier.value for tier in Tier), *(row.name for row in MODELS)]
     pull_parser.add_argument("name", choices=names, metavar="NAME_OR_TIER", help=", ".join(names))
-    origin = f"address of the hub or a mirror of it, or a folder that has the files (default: {HUB})"
-    pull_parser.add_argument("--from", dest="hub", default=HUB, metavar="URL_OR_DIR", help=origin)
+    origin = "address of the hub or a mirror of it, or a folder that has the files (default: MODELS__HUB)"
+    pull_parser.add_argument("--from", dest="hub", metavar="URL_OR_DIR", help=origin)
     parser.set_defaults(run=run)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List or pull. Returns the exit code."""
-    models = settings.data.dir / "models"
+    models = models_folder(settings.rag())
     if args.what == "list":
         for line in await asyncio.to_thread(listed, models):
             print(line)
     else:
-        await pulled(rows_of(args.name), models, args.hub)
+        await pulled(rows_of(args.name), models, args.hub or settings.models.hub)
     return 0
 
 

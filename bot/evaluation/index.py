@@ -10,10 +10,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from bot.commands.indexed import embedded
 from bot.evaluation.datasets import Dataset
 from ingest.desktop_export import ImportOptions, import_export
 from ingest.index import Indexer
 from rag_core.calibration import Calibration
+from rag_core.dense import models_folder
 from rag_core.doors.archive import channels, posts
 from rag_core.rag import Rag, open_rag
 from rag_core.settings import DataSettings, RagSettings
@@ -39,7 +41,8 @@ class Indexed:
 async def indexed(dataset: Dataset, settings: RagSettings) -> AsyncIterator[Indexed]:
     """Index a dataset in a temporary folder, with the settings and the calibration of this installation."""
     with tempfile.TemporaryDirectory(prefix="citegram-eval-") as folder:
-        inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder))})
+        models = settings.models.model_copy(update={"dir": models_folder(settings)})
+        inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder)), "models": models})
         async with open_rag(inside) as opened:
             rag = replace(opened, calibration=Calibration.load(settings), traced=lambda run: None)
             for channel, documents in dataset.posts():
@@ -48,6 +51,7 @@ async def indexed(dataset: Dataset, settings: RagSettings) -> AsyncIterator[Inde
             for export in dataset.exports:
                 await _import(rag, dataset, export)
             await _index(rag)
+            await embedded(rag)
             viewer = Viewer(0, frozenset(await channels.known(rag.archive)))
             yield Indexed(rag, dataset, viewer)
 

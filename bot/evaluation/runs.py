@@ -18,6 +18,7 @@ from rag_core.answer import answer
 from rag_core.calibration import Calibration
 from rag_core.plan import plan_by_rules
 from rag_core.search import search
+from rag_core.stage import Run
 from rag_core.types import Question
 
 __all__ = ["Fitted", "ask_all", "by_language", "fit", "search_all"]
@@ -36,7 +37,7 @@ async def search_all(data: Indexed) -> list[Ranked]:
     for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="search", delay=1, leave=False):
         question = _question(query, data)
         started = time.perf_counter()
-        hits = await search(plan_by_rules(question), data.viewer, data.rag)
+        hits = await search(plan_by_rules(question), question, data.rag, Run(data.rag.settings.budgets, "search"))
         took = (time.perf_counter() - started) * 1000
         found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
         rows.append(Ranked(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took))

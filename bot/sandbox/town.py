@@ -11,13 +11,13 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.commands.indexed import caught_up
+from bot.commands.indexed import caught_up, embedded
 from bot.sandbox.server import Sandbox
 from bot.settings import BotSettings, Settings
 from ingest.desktop_export import ImportOptions, import_export
 from rag_core.doors.archive import Archive, channels, posts
 from rag_core.errors import SettingsWrong
-from rag_core.rag import load_lexical
+from rag_core.rag import open_rag
 from rag_core.types import Channel, Post, Visibility
 
 __all__ = ["ADMIN", "GROUP", "READER", "furnished", "running"]
@@ -37,14 +37,11 @@ async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbo
     demo are still there.
     """
     sandbox = Sandbox(token=_TOKEN)
-    archive = await Archive.open(settings.data.dir)
-    try:
-        lexical = await load_lexical(archive)
-        found = await _imported(archive)
-        await caught_up(settings, archive, lexical)
-        await _settle(sandbox, archive, found)
-    finally:
-        await archive.close()
+    async with open_rag(settings.rag()) as rag:
+        found = await _imported(rag.archive)
+        await caught_up(settings, rag.archive, rag.lexical)
+        await embedded(rag)
+        await _settle(sandbox, rag.archive, found)
     try:
         await sandbox.start(port)
     except OSError as exc:

@@ -34,11 +34,10 @@ async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidenc
         await _say_what_is_missing(rag, run)
         return told, Evidence()
     # Search has no stand-in: an index that is down is said, it is not "nothing found".
-    evidence = compose(await run.require("search", search(plan, question.viewer, rag)))
-    run.note(sources=len(evidence.sources))
+    evidence = compose(await search(plan, question, rag, run))
     async with run.stage("write"):
         draft = extracted(question, plan, evidence, rag)
-        run.note(covered=round(draft.covered, 3), sentences=len(draft.sentences))
+        run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences))
     if not draft.sentences:
         await _say_what_is_missing(rag, run)
     return draft, evidence
@@ -57,7 +56,9 @@ def extracted(question: Question, plan: Plan, evidence: Evidence, rag: Rag) -> D
     most, longest = (1, FRAMED) if dated else (rag.settings.answer.sentences, LONGEST)
     pieces = best_pieces(asked, evidence, most, _MARGIN, longest)
     best = pieces[0] if pieces else None
-    covered = coverage(asked, best, rag.lexical, Filter(question.viewer.channels)).likely
+    words = coverage(asked, best, rag.lexical, Filter(question.viewer.channels)).likely
+    cosine = best.source.likeness if best else 0.0
+    covered = rag.calibration.likely(words, cosine, rag.dense.model if rag.dense else None, question.lang)
     if covered < rag.calibration.bar:
         return Draft((), covered)
     shown = (quoted(piece) for piece in pieces)

@@ -46,10 +46,11 @@ def export(root: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder without .env, and no settings in the environment."""
+    """A working folder without .env, no settings in the environment, no model."""
     monkeypatch.chdir(tmp_path)
     for name in ("BOT__TOKEN", "BOT__ADMINS", "BOT__API", "BOT__PROXY", "DATA__DIR", "ANSWER__COVERAGE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")  # and nothing is fetched
     return tmp_path
 
 
@@ -217,14 +218,25 @@ def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cite, export: 
 
 
 def test_a_trace_has_stages_timings_and_counts(asked: Cite) -> None:
-    *_, search, write, cite, nearest = asked(
-        "ask", "What does the telescope museum of Zanzibar show?", "--trace"
-    ).out.splitlines()
-    assert [line.split()[0] for line in (search, write, cite, nearest)] == ["search", "write", "cite", "nearest"]
-    assert "sources=" in search
+    question = "What does the telescope museum of Zanzibar show?"
+    *_, write, cite, nearest = asked("ask", question, "--trace").out.splitlines()
+    assert [line.split()[0] for line in (write, cite, nearest)] == ["write", "cite", "nearest"]
+    assert "sources=" in write
     assert " ms " in cite
-    traced = asked("ask", "What does the telescope museum of Zanzibar show?", "--trace", "--json").json()["trace"]
-    assert [span["stage"] for span in traced] == ["chronicle", "search", "write", "cite", "nearest"]
+    traced = asked("ask", question, "--trace", "--json").json()["trace"]
+    assert [span["stage"] for span in traced][-3:] == ["write", "cite", "nearest"]
+
+
+def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cite, export: Path) -> None:
+    file = export / "result.json"
+    chat = json.loads(file.read_text(encoding="utf-8"))
+    chat["name"] = "Owl \x1b[31mHill\u202e"
+    text = "The zeppelin \x1b]0;owned\x07 museum \x9b2J shows \u202eold engines."
+    chat["messages"][-1] |= {"type": "message", "text": text, "text_entities": [{"type": "plain", "text": text}]}
+    file.write_text(json.dumps(chat), encoding="utf-8")
+    said = [citegram("import", export), citegram("ask", "What does the zeppelin museum show?"), citegram("doctor")]
+    assert "old engines" in said[1].out
+    assert not set("\x1b\x07\x9b\u202e") & set("".join(each.out + each.err for each in said))
 
 
 def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
@@ -233,7 +245,10 @@ def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
     assert "citegram import" in said.err
 
 
-def test_beside_the_bot_it_asks_and_imports_and_leaves_the_index_on_disk_alone(asked: Cite, root: Path) -> None:
+def test_beside_the_bot_it_asks_and_imports_and_leaves_the_index_on_disk_alone(
+    asked: Cite, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.index._SAVE_AFTER", 1)
     index = Path("data/lexical/current.json")
     before = index.read_text()
     members = root / "bot" / "sandbox" / "channels" / "owl-hill-members"
@@ -253,7 +268,7 @@ def test_beside_the_bot_it_asks_and_imports_and_leaves_the_index_on_disk_alone(a
 def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cite) -> None:
     said = citegram("doctor")
     assert said.code == 0
-    for hint in ("no channels yet", "no admins", "BOT__TOKEN is empty", "no model", "up to date"):
+    for hint in ("no channels yet", "no admins", "BOT__TOKEN is empty", "search by words alone", "up to date"):
         assert hint in said.out
 
 

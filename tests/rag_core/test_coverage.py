@@ -11,11 +11,13 @@ from rag_core.doors.lexical import Filter
 from rag_core.extract import best_pieces
 from rag_core.plan import plan_by_rules
 from rag_core.search import search
+from rag_core.stage import Run
 
 
 async def measured(library: Any, text: str, *see: int) -> Coverage:
     question = library.question(text, see=see) if see else library.question(text)
-    evidence = compose(await search(plan_by_rules(question), question.viewer, library.rag))
+    run = Run(library.rag.settings.budgets, "direct")
+    evidence = compose(await search(plan_by_rules(question), question, library.rag, run))
     lexical = library.rag.lexical
     asked = Asked.of(text, lexical.weight)
     pieces = best_pieces(asked, evidence, 1, 0)

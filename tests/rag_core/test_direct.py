@@ -32,11 +32,12 @@ async def test_an_exact_answer_needs_no_search(library: Any) -> None:
 async def test_a_question_about_posts_that_no_post_answers_is_searched(library: Any) -> None:
     draft, _, notebook = await run(library, "When was the zeppelin first mentioned?")
     assert draft.sentences == ()
-    assert [span.stage for span in notebook.spans] == ["chronicle", "search", "write"]
+    assert [span.stage for span in notebook.spans if span.stage in {"chronicle", "lexical", "write"}] == [
+        "chronicle", "lexical", "write",
+    ]  # fmt: skip
 
 
 async def test_the_trace_counts_sources_and_sentences(library: Any) -> None:
     draft, evidence, notebook = await run(library, "What does the lighthouse museum show?")
-    _, search, write = notebook.spans
-    assert search.counts == {"sources": len(evidence.sources)}
-    assert write.counts == {"covered": round(draft.covered, 3), "sentences": len(draft.sentences)}
+    counts = {"sources": len(evidence.sources), "covered": round(draft.covered, 3), "sentences": len(draft.sentences)}
+    assert notebook.spans[-1].counts == counts

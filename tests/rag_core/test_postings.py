@@ -57,6 +57,39 @@ def test_top_is_the_best_of_the_allowed_that_hold_a_term(
     assert [doc for doc, _ in index.top(query, n, lambda docs: mask[docs])] == expected
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.01])
+def test_top_of_long_lists_is_what_looking_at_every_document_finds(share: float) -> None:
+    rng = np.random.default_rng(1)
+    corpus = [[f"w{w}" for w in rng.zipf(1.3, rng.integers(1, 12)) % 40] for _ in range(9000)]
+    index, mask = PostingsBM25(corpus), rng.random(9000) < share
+    index.delete(np.flatnonzero(rng.random(9000) < 0.1))
+    for query in (["w1", "w2", "w3"], ["w39", "w1"], ["w30"], ["w0", "w1", "w2", "w3", "w4", "w5"]):
+        scores = index.get_scores(query)
+        holding = [d for d, w in enumerate(corpus) if mask[d] and index.alive[d] and set(w) & set(query)]
+        expected = sorted(holding, key=lambda d: (-scores[d], d))[:50]
+        assert [doc for doc, _ in index.top(query, 50, lambda docs: mask[docs])] == expected
+
+
+def test_a_query_that_fails_leaves_nothing_for_the_next() -> None:
+    def broken(docs: np.ndarray) -> np.ndarray:
+        raise RuntimeError
+
+    index = PostingsBM25([["cat", "sat"], ["cat"], ["dog"], ["bird"], ["fish"]])
+    expected = index.top(["cat"])
+    with pytest.raises(RuntimeError):
+        index.top(["cat"], 50, broken)
+    assert index.top(["cat"]) == expected
+
+
+def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it() -> None:
+    index = PostingsBM25([["cat"]] * 3000 + [["dog"]])
+    assert index.holds("cat", lambda docs: docs == 2999)
+    assert not index.holds("cat", lambda docs: docs == 3000)
+    assert not index.holds("bird")
+    index.delete([3000])
+    assert not index.holds("dog")
+
+
 @pytest.mark.parametrize("corpus", [[["cat"]], [["cat"], ["cat"]], [["cat"], ["cat"], ["dog"]]])
 def test_a_word_of_most_documents_is_still_found(corpus: list[list[str]]) -> None:
     found = PostingsBM25(corpus).top(["cat"], 10)

@@ -295,5 +295,5 @@ async def test_traces_and_logs_hold_no_words_of_posts_or_questions(
     for word in ("lighthouse", "ferry", "Zanzibar", "brass", "Owl", "Harbour"):
         assert word.lower() not in traced.lower()
     assert all(isinstance(value, int | float) for run in library.runs for s in run.spans for value in s.counts.values())
-    assert {span.stage for span in library.runs[0].spans} == {"chronicle", "search", "write", "cite"}
+    assert {span.stage for span in library.runs[0].spans} >= {"chronicle", "lexical", "write", "cite"}
     assert library.runs[3].spans[-1].error == "IndexUnavailable"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import sqlite3
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from rag_core.doors.archive import Archive
+from rag_core.doors.archive import Archive, channels
+from rag_core.doors.archive.schema import MIGRATIONS
 from rag_core.errors import ArchiveUnavailable
-from rag_core.rag import load_lexical, open_rag
+from rag_core.rag import open_rag
 from rag_core.settings import RagSettings
 
 
@@ -82,17 +84,30 @@ async def test_an_archive_keeps_its_identity_and_no_two_have_the_same(tmp_path: 
     assert all(found)
 
 
-async def test_an_archive_of_the_first_version_gets_an_identity_and_keeps_its_posts(
-    open_library: Any, tmp_path: Path, make_post: Any
-) -> None:
-    await saved(open_library, tmp_path, make_post, 1, 2)
+async def test_an_archive_of_the_first_version_gets_an_identity_and_keeps_what_it_has(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "citegram.db") as early:
-        early.executescript("DROP TABLE identity; PRAGMA user_version = 1")
+        for statement in MIGRATIONS[0]:
+            early.execute(statement)
+        early.execute(
+            "INSERT INTO channels (chat_id, title, kind, visibility, state, added_at) "
+            "VALUES (-1, 'Harbour', 'channel', 'public', 'active', 0)"
+        )
+        early.execute("PRAGMA user_version = 1")
     early.close()
     archive = await Archive.open(tmp_path)
     assert archive.identity
-    lexical = await load_lexical(archive)
+    assert [channel.title for channel in (await channels.known(archive)).values()] == ["Harbour"]
     await archive.close()
-    assert len(lexical) == 0  # its index said nothing of an archive: it is made again
+
+
+async def test_an_index_that_does_not_say_of_which_archive_it_is_is_made_anew(
+    open_library: Any, tmp_path: Path, make_post: Any
+) -> None:
+    await saved(open_library, tmp_path, make_post, 1, 2)
+    file = tmp_path / "lexical" / "current.json"
+    about = json.loads(file.read_text())
+    del about["archive"]
+    file.write_text(json.dumps(about))
     async with open_library(tmp_path) as library:
+        assert len(library.rag.lexical) == 0
         assert await library.indexer.catch_up() == 2

@@ -1,23 +1,35 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from rag_core.analysis import terms
+from rag_core.dense import Dense
 from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Place
+from rag_core.doors.lexical import Filter, Lexical, Place
+from rag_core.errors import IndexUnavailable, VectorsUnavailable
+from rag_core.models import rows_of
 from rag_core.plan import plan_by_rules
 from rag_core.search import allowed, fetch, matching, search
-from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, Viewer
+from rag_core.stage import Run
+from rag_core.types import Channel, Hit, Media, Origin, Plan, Post, PostKey, Question, Viewer
 
 
 async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey]:
     question = library.question(text, see=see) if see else library.question(text)
-    hits = await search(replace(plan_by_rules(question), **plan), question.viewer, library.rag)
-    return [hit.passage.key for hit in hits]
+    return [hit.passage.key for hit in await searched(library, question, **plan)]
+
+
+async def searched(library: Any, question: Question, **plan: Any) -> tuple[Hit, ...]:
+    run = Run(library.rag.settings.budgets, "direct")
+    return await search(replace(plan_by_rules(question), **plan), question, library.rag, run)
 
 
 async def matched(library: Any, text: str, **plan: Any) -> list[int]:
@@ -33,8 +45,7 @@ def test_the_viewer_s_channels_bound_the_plan_s() -> None:
 
 
 async def test_the_best_post_comes_first_with_its_score_and_its_header(library: Any) -> None:
-    question = library.question("ferry ticket for children")
-    hits = await search(plan_by_rules(question), question.viewer, library.rag)
+    hits = await searched(library, library.question("ferry ticket for children"))
     assert hits[0].passage.key == PostKey(library.harbour, 5)
     assert hits[0].passage.header == "Harbour News · 2025-04-10"
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -48,7 +59,7 @@ async def test_what_has_no_terms_or_no_posts_finds_nothing(library: Any, text: s
 
 async def test_a_viewer_without_channels_finds_nothing(library: Any) -> None:
     question = library.question("ferry", see=())
-    assert await search(plan_by_rules(question), question.viewer, library.rag) == ()
+    assert await searched(library, question) == ()
     assert await matching(["ferri"], Plan(()), question.viewer, library.rag) == []
 
 
@@ -66,8 +77,7 @@ async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, mak
     edited = [replace(post, edited=post.date.replace(year=2026)) for post in (shorter, other)]
     await library.keep(*edited, index=False)
     await library.erase(PostKey(library.harbour, 6), index=False)
-    question = library.question("ferry")
-    hits = await search(plan_by_rules(question), question.viewer, library.rag)
+    hits = await searched(library, library.question("ferry"))
     assert [hit.passage.key.message_id for hit in hits] == [5]
     assert "fifteen" in hits[0].passage.text
 
@@ -117,3 +127,62 @@ async def test_a_post_of_a_channel_without_a_name_is_found(library: Any, make_po
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
     await channels.put(library.rag.archive, Channel(-5, "Airfield"))
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
+
+
+class Meaning:
+    """An embedding model and a store in one, which keep somebody waiting, break, or find what they are told to."""
+
+    def __init__(self, *found: Place, pause: float = 0.0, down: bool = False) -> None:
+        self.found, self.pause, self.down = found, pause, down
+        self.asked: list[Filter] = []
+
+    async def query(self, text: str) -> NDArray[np.float32]:
+        await asyncio.sleep(self.pause)
+        return np.ones(2, np.float32)
+
+    async def search(self, vector: object, only: Filter, n: int) -> list[tuple[Place, float]]:
+        self.asked.append(only)
+        if self.down:
+            raise VectorsUnavailable("The vectors cannot be read.")
+        return [(place, 0.9) for place in self.found]
+
+    async def vectors_of(self, places: list[Place]) -> dict[Place, NDArray[np.float32]]:
+        return {place: np.ones(2, np.float32) for place in places}
+
+
+def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
+    settings = library.rag.settings
+    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update=budgets)})
+    dense = Dense(rows_of("offline")[0], meaning, meaning)
+    library.rag = replace(library.rag, settings=quick, dense=dense)
+
+
+@pytest.mark.parametrize("trouble", [{"pause": 5.0}, {"down": True}])
+async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
+    library: Any, trouble: dict[str, Any]
+) -> None:
+    with_meaning(library, Meaning(**trouble), search=0.1)
+    answer = await library.ask("What does the lighthouse museum show?")
+    assert answer.posts() == (PostKey(library.harbour, 3),)
+    assert [shortfall.stage for shortfall in answer.shortfalls] == ["dense"]
+
+
+async def test_the_lexical_leg_has_no_stand_in_even_where_the_dense_one_finds_something(library: Any) -> None:
+    class Broken(Lexical):
+        def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+            raise IndexUnavailable("The index cannot be read.")
+
+    with_meaning(library, Meaning(Place(PostKey(library.harbour, 3), 0, 0, 10), pause=0.05))
+    library.rag = replace(library.rag, lexical=Broken())
+    with pytest.raises(IndexUnavailable):
+        await library.ask("What does the lighthouse museum show?")
+    await asyncio.sleep(0.1)
+    assert "dense" not in {shortfall.stage for shortfall in library.runs[-1].shortfalls}
+
+
+async def test_both_legs_are_asked_for_what_the_viewer_may_read(library: Any) -> None:
+    meaning = Meaning(Place(PostKey(library.harbour, 3), 0, 0, 58))
+    with_meaning(library, meaning)
+    hits = await searched(library, library.question("lighthouse fish", see=(library.harbour,)))
+    assert meaning.asked == [Filter(frozenset({library.harbour}))]
+    assert (hits[0].passage.key.message_id, hits[0].leg) == (3, "both")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.doors.vectors import Point, Vectors, open_vectors, process
 from rag_core.doors.vectors.served import ServedVectors
 from rag_core.doors.vectors.store import Store
 from rag_core.errors import VectorsUnavailable
@@ -151,6 +151,36 @@ async def test_an_engine_that_hangs_is_ended_and_started_again(store: Vectors, m
     assert await store.count() == 10
 
 
+PANICKING = """
+import runpy, sys
+from pathlib import Path
+namespace = runpy.run_path({program!r})
+
+class Panic(BaseException):
+    pass
+
+def panic(self, ask, raw):
+    if not Path({flag!r}).exists():
+        Path({flag!r}).touch()
+        raise Panic("assertion failed")
+    return counted(self, ask, raw)
+
+counted, namespace["Shard"].count = namespace["Shard"].count, panic
+namespace["main"](sys.stdin.buffer, sys.stdout.buffer)
+"""
+
+
+async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "engine.py"
+    program.write_text(PANICKING.format(program=str(process._PROGRAM), flag=str(tmp_path / "flag")))
+    monkeypatch.setattr(process, "_PROGRAM", program)
+    vectors = await opened(tmp_path / "vectors")
+    await vectors.upsert(points(10))
+    assert await vectors.count() == 10
+    assert (tmp_path / "flag").exists()
+    await vectors.close()
+
+
 async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_process(
     tmp_path: Path, writer: Callable[[], subprocess.Popen[str]]
 ) -> None:
@@ -190,13 +220,43 @@ async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path
     await vectors.close()
 
 
+IDLE = """
+import signal, sys, time
+longest, on = 0.0, True
+def stop(*_):
+    global on
+    on = False
+signal.signal(signal.SIGTERM, stop)
+print(flush=True)
+while on:
+    before = time.perf_counter()
+    time.sleep(0.005)
+    longest = max(longest, time.perf_counter() - before - 0.005)
+print(longest)
+"""
+
+
+@contextmanager
+def idle() -> Iterator[Callable[[], float]]:
+    """A process that does nothing, and how long it was kept waiting: the lag of the machine."""
+    with subprocess.Popen([sys.executable, "-c", IDLE], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        found: list[float] = []
+        yield found.pop
+        child.terminate()
+        found.append(float(child.stdout.read()))
+
+
 async def test_the_event_loop_is_free_while_20_000_points_are_written_and_searched(tmp_path: Path) -> None:
-    """50 ms at most. Tried three times: the machine may be busy with something else."""
+    """50 ms at most, beside what a process that does nothing is kept waiting; tried three times."""
     written = points(20_000, size=384)
     lags = []
     for attempt in range(3):
         vectors = await open_vectors(tmp_path / str(attempt), model="tiny", dimension=384)
-        lags.append(await lag_while(vectors, written))
+        with idle() as waited:
+            lag = await lag_while(vectors, written)
+        lags.append(lag - waited())
         await vectors.close()
         if lags[-1] <= 0.05:
             break

@@ -109,4 +109,17 @@ _IDENTITY = (
     "INSERT INTO identity VALUES (lower(hex(randomblob(8))))",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY)
+# The dense leg's watermark and its queue (backlog.py).
+_BACKLOG = (
+    "CREATE TABLE dense (id INTEGER PRIMARY KEY CHECK (id = 0), identity TEXT NOT NULL, watermark INTEGER NOT NULL)",
+    """CREATE TABLE to_embed (
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        stamp INTEGER NOT NULL,
+        PRIMARY KEY (chat_id, message_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX to_embed_newest ON to_embed (stamp, seq)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY, _BACKLOG)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_core.doors.vectors.points import Point, Vectors
-from rag_core.doors.vectors.served import ServedVectors
+from rag_core.doors.vectors.served import Backing, ServedVectors
 from rag_core.doors.vectors.store import Store
 
 __all__ = ["Point", "Vectors", "open_vectors"]
+
+_REQUESTS_AT_ONCE = 4  # to a server; the folder's engine takes one at a time
 
 
 async def open_vectors(
@@ -31,11 +33,14 @@ async def open_vectors(
     was built with another model or dimension. A damaged folder is no error: a new store takes its place.
     The url ":memory:" is qdrant-client's own scan in Python, for tests.
     """
-    if url is None:
+    if not url:
         return await ServedVectors.open(lambda: Store.open(folder, model, dimension))
-    # heavy, and not needed without a URL
-    from rag_core.doors.vectors.server import LOCAL, WORKERS, Collection, connected
+    # qdrant-client's local mode bears one thread only
+    threads = 1 if url == ":memory:" else _REQUESTS_AT_ONCE
+    return await ServedVectors.open(lambda: _collection(url, api_key, collection, (model, dimension)), threads)
 
-    workers = 1 if url == LOCAL else WORKERS
-    about = (model, dimension)
-    return await ServedVectors.open(lambda: Collection.open(*connected(url, api_key), collection, about), workers)
+
+def _collection(url: str, api_key: str | None, name: str, about: tuple[str, int]) -> Backing:
+    from rag_core.doors.vectors.server import Collection, connected  # a second to import, and seldom needed
+
+    return Collection.open(*connected(url, api_key), name, about)

@@ -59,7 +59,7 @@ class Home:
             self._lock = (folder / "lock").open("a+", encoding="ascii")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             self._lock.seek(0)
             holder = self._lock.read().strip() or "unknown"
             self._lock.close()
@@ -83,7 +83,7 @@ class Home:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
-                except OSError:
+                except BlockingIOError:
                     if time.monotonic() > until:
                         raise VectorsUnavailable(
                             _HELD.format(holder="of an engine left behind", folder=self.folder)
@@ -147,7 +147,7 @@ class Home:
             with self._usable():
                 now = _files(self.shard(about), checksums=closed)
             wrong = _differing(before, now) if closed else _shrunk(before, now)
-        except (KeyError, TypeError, ValueError) as exc:
+        except (LookupError, TypeError, ValueError) as exc:
             raise Damaged("seal.json cannot be read") from exc
         if wrong:
             raise Damaged(f"{wrong} is not as it was left")

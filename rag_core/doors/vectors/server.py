@@ -19,9 +19,8 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from rag_core.doors.vectors.points import FIELDS, About, Batch, Floats, Only
 from rag_core.errors import VectorsUnavailable
 
-__all__ = ["LOCAL", "WORKERS", "Collection", "connected"]
+__all__ = ["LOCAL", "Collection", "connected"]
 
-WORKERS = 4  # requests at once; qdrant-client's local mode bears one thread only
 LOCAL = ":memory:"
 _TIMEOUT_S = 30
 _OURS = "citegram"  # the key of our part of the metadata

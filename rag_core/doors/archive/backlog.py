@@ -1,0 +1,88 @@
+"""What the dense leg still has to take in: a queue of posts, newest first.
+
+A single watermark cannot say "the newest are done, and what came before them is on its way", so the dense
+leg's is two things: the sequence number up to which changes have been queued, and the queue. A post leaves
+the queue when its vectors are stored; after a crash it is still there and is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiosqlite
+
+from rag_core.doors.archive.connection import Archive
+from rag_core.types import PostKey
+
+__all__ = ["Waiting", "follow", "newest", "settle", "waiting"]
+
+_SLICE = 20_000  # changes queued in one transaction: about 100 ms
+_FIRST = 1 << 40  # seconds: deletions come before every post, or a deleted one could still be found
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A post in the queue, in the state it had at `seq`."""
+
+    key: PostKey
+    seq: int
+
+
+async def follow(archive: Archive, identity: str) -> int:
+    """Queue what changed since the last time; returns how many changes. Another store begins anew."""
+    queued = 0
+    while True:
+        async with archive.writing() as connection:
+            mark = await _mark(connection, identity)
+            ((until, number),) = await connection.execute_fetchall(
+                "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)",
+                (mark, _SLICE),
+            )
+            if not number:
+                return queued
+            await connection.execute(
+                "INSERT INTO to_embed (chat_id, message_id, seq, stamp) "
+                "SELECT chat_id, message_id, seq, CASE WHEN deleted_at IS NULL THEN stamp ELSE ? END "
+                "FROM posts WHERE seq > ? AND seq <= ? "
+                "ON CONFLICT (chat_id, message_id) DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp",
+                (_FIRST, mark, until),
+            )
+            await connection.execute("UPDATE dense SET watermark = ?", (until,))
+            queued += number
+
+
+async def _mark(connection: aiosqlite.Connection, identity: str) -> int:
+    """Up to where changes are queued for this store; nothing is queued for one that is new."""
+    rows = await connection.execute_fetchall("SELECT watermark FROM dense WHERE identity = ?", (identity,))
+    for (mark,) in rows:
+        return int(mark)
+    await connection.execute("DELETE FROM to_embed")
+    await connection.execute("INSERT OR REPLACE INTO dense (id, identity, watermark) VALUES (0, ?, 0)", (identity,))
+    return 0
+
+
+async def newest(archive: Archive, limit: int) -> list[Waiting]:
+    """The next posts to take in: deletions, then the newest versions."""
+    sql = "SELECT chat_id, message_id, seq FROM to_embed ORDER BY stamp DESC, seq DESC LIMIT ?"
+    return [Waiting(PostKey(chat, message), seq) for chat, message, seq in await archive.rows(sql, (limit,))]
+
+
+async def settle(archive: Archive, done: Sequence[Waiting]) -> None:
+    """Take posts out of the queue, unless they have changed again meanwhile."""
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?",
+            [(*one.key, one.seq) for one in done],
+        )
+
+
+async def waiting(archive: Archive, identity: str) -> int:
+    """How many changes the store of this identity has not taken in, queued or not."""
+    ((queued,),) = await archive.rows("SELECT count(*) FROM to_embed")
+    ((later,),) = await archive.rows(
+        "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM dense WHERE identity = ?), 0)",
+        (identity,),
+    )
+    ((same,),) = await archive.rows("SELECT count(*) FROM dense WHERE identity = ?", (identity,))
+    return int(later) + (int(queued) if same else 0)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ingest.dense import DenseIndexer
+from rag_core.doors.archive import backlog, posts
+from rag_core.doors.lexical import Filter
+from rag_core.errors import ModelUnavailable
+from rag_core.types import PostKey
+
+CHAT = -1001000000001
+
+
+class Counted:
+    """The real embedder, and how many texts it was given; it may be told to fail."""
+
+    def __init__(self, embedder: Any) -> None:
+        self.inner = embedder
+        self.name = embedder.name
+        self.texts: list[str] = []
+        self.fails = False
+
+    async def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.fails:
+            raise ModelUnavailable("told to fail")
+        self.texts += texts
+        result: NDArray[np.float32] = await self.inner.passages(texts)
+        return result
+
+
+@pytest.fixture
+async def shelf(tmp_path: Path, open_library: Any, offline_models: Path) -> AsyncIterator[Any]:
+    """An empty library with the dense leg; `library.embedder` counts."""
+    async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
+        library.embedder = Counted(library.rag.dense.embedder)
+        library.dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.embedder)
+        yield library
+
+
+async def stored(library: Any) -> set[int]:
+    """The message ids in the store: found by a search that allows everything."""
+    vector = await library.rag.dense.embedder.query("ferry harbour island boat")
+    found = await library.rag.dense.vectors.search(vector, Filter(frozenset({CHAT})), n=1000)
+    return {place.key.message_id for place, _ in found}
+
+
+async def test_new_edited_and_deleted_posts_reach_the_store(shelf: Any, make_post: Any) -> None:
+    await shelf.keep(*(make_post(n, f"The ferry leaves pier {n}.", chat=CHAT) for n in range(1, 6)))
+    assert await shelf.dense.waiting() == 5
+    assert await shelf.dense.catch_up() == 5
+    assert await stored(shelf) == {1, 2, 3, 4, 5}
+    await shelf.keep(make_post(2, "The boat leaves pier nine.", chat=CHAT, edited=make_post(1, "", days=1).date))
+    await shelf.erase(PostKey(CHAT, 4))
+    assert await shelf.dense.waiting() == 2
+    await shelf.dense.catch_up()
+    assert await stored(shelf) == {1, 2, 3, 5}
+    assert await shelf.rag.dense.vectors.count() == 4
+    assert await shelf.dense.waiting() == 0
+
+
+async def test_the_newest_come_first_and_deletions_before_them(shelf: Any, make_post: Any) -> None:
+    await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT, days=n) for n in range(1, 100)))
+    await shelf.dense.catch_up(most=10)
+    assert await stored(shelf) == set(range(90, 100))
+    await shelf.keep(make_post(200, "A live ferry post.", chat=CHAT, days=300))
+    await shelf.erase(PostKey(CHAT, 95))
+    await shelf.dense.catch_up(most=2)
+    assert await stored(shelf) == {*range(90, 100), 200} - {95}
+
+
+async def test_a_failure_leaves_the_posts_in_the_queue_and_nothing_twice(shelf: Any, make_post: Any) -> None:
+    await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(1, 4)))
+    shelf.embedder.fails = True
+    with pytest.raises(ModelUnavailable):
+        await shelf.dense.catch_up()
+    assert await shelf.dense.waiting() == 3
+    shelf.embedder.fails = False
+    await shelf.dense.catch_up()
+    # as if the process had died between storing and settling: the posts are queued again
+    async with shelf.rag.archive.writing() as connection:
+        await connection.execute("UPDATE dense SET watermark = 0")
+    await shelf.dense.catch_up()
+    assert await shelf.rag.dense.vectors.count() == 3
+
+
+async def test_a_text_that_is_known_is_not_embedded_again(shelf: Any, make_post: Any) -> None:
+    await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(1, 4)))
+    await shelf.dense.catch_up()
+    before = len(shelf.embedder.texts)
+    async with shelf.rag.archive.writing() as connection:
+        await connection.execute("UPDATE dense SET watermark = 0")
+    assert await shelf.dense.catch_up() == 3
+    assert len(shelf.embedder.texts) == before == 3
+
+
+async def test_a_store_that_was_lost_is_filled_again(
+    tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any
+) -> None:
+    for _ in range(2):
+        async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
+            await library.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(1, 4)))
+            indexer = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
+            assert await indexer.waiting() == 3
+            assert await indexer.catch_up() == 3
+            assert await library.rag.dense.vectors.count() == 3
+        shutil.rmtree(tmp_path / "data" / "vectors")
+
+
+async def test_posts_without_words_are_settled_without_vectors(shelf: Any, make_post: Any) -> None:
+    await shelf.keep(make_post(1, "", chat=CHAT), make_post(2, "🎉🎉🎉", chat=CHAT))
+    await shelf.dense.catch_up()
+    assert await shelf.dense.waiting() == 0
+
+
+async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf: Any, make_post: Any) -> None:
+    await shelf.keep(make_post(1, "The ferry leaves at seven.", chat=CHAT))
+    store = shelf.rag.dense.vectors.identity
+    await backlog.follow(shelf.rag.archive, store)
+    batch = await backlog.newest(shelf.rag.archive, 10)
+    await shelf.keep(make_post(1, "The ferry leaves at eight.", chat=CHAT, edited=make_post(1, "", days=1).date))
+    await backlog.follow(shelf.rag.archive, store)
+    await backlog.settle(shelf.rag.archive, batch)
+    assert await backlog.waiting(shelf.rag.archive, store) == 1
+    assert (await posts.get(shelf.rag.archive, [PostKey(CHAT, 1)]))[PostKey(CHAT, 1)].version == 2

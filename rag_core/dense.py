@@ -1,4 +1,4 @@
-"""The dense leg as it lies on the tray: an embedding model and the store of its vectors."""
+"""The models as they lie on the tray: the dense leg (an embedding model and the store of its vectors), the reranker."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rag_core.doors.embed import Embedder, open_embedder
 from rag_core.doors.model_folder import here
+from rag_core.doors.rerank import Reranker, open_reranker
 from rag_core.doors.vectors import Vectors, open_vectors
 from rag_core.errors import ModelUnavailable
 from rag_core.models import MODELS, ModelRow, Role, rows_of
 from rag_core.settings import RagSettings
 
-__all__ = ["Dense", "chosen", "models_folder", "open_dense"]
+__all__ = ["Dense", "chosen", "models_folder", "open_dense", "open_reranking"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,17 @@ def chosen(role: Role, name: str, folder: Path) -> ModelRow | None:
         return rows_of(name)[0]
     found = [row for row in MODELS if row.role is role and here(row, folder / row.name)]
     return found[-1] if found else None  # the table goes from small to good
+
+
+async def open_reranking(settings: RagSettings) -> Reranker | None:
+    """Load the reranker; None where none is chosen or pulled. Raises ModelUnavailable."""
+    folder = models_folder(settings)
+    row = chosen(Role.RERANKER, settings.models.reranker, folder)
+    if row is None:
+        return None
+    if row.role is not Role.RERANKER:
+        raise ModelUnavailable(f"{row.name} is no reranker: choose another one for MODELS__RERANKER.")
+    return await open_reranker(row, folder / row.name, settings.models.threads)
 
 
 async def open_dense(settings: RagSettings) -> Dense | None:

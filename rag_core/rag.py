@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rag_core.calibration import Calibration
-from rag_core.dense import Dense, open_dense
+from rag_core.dense import Dense, open_dense, open_reranking
 from rag_core.doors.archive import Archive, posts
 from rag_core.doors.lexical import Lexical
+from rag_core.doors.rerank import Reranker
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.settings import RagSettings
 from rag_core.stage import Run
@@ -20,6 +22,7 @@ from rag_core.types import Shortfall
 
 __all__ = ["Rag", "index_folder", "load_lexical", "open_rag"]
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -36,6 +39,7 @@ class Rag:
     lexical: Lexical
     calibration: Calibration
     dense: Dense | None = None
+    reranker: Reranker | None = None
     without: tuple[Shortfall, ...] = ()  # what could not be opened, said with every answer
     traced: Callable[[Run], None] = _logged
 
@@ -51,15 +55,23 @@ async def open_rag(settings: RagSettings) -> AsyncIterator[Rag]:
         archive = await Archive.open(settings.data.dir)
         stack.push_async_callback(archive.close)
         lexical = await load_lexical(archive)
-        dense, without = None, tuple[Shortfall, ...]()
-        try:
-            dense = await open_dense(settings)
-        except (ModelUnavailable, VectorsUnavailable) as exc:
-            log.error("search by meaning is off: %s", exc.reason)
-            without = (Shortfall("dense", exc.reason),)
+        dense, said_dense = await _or_without("dense", open_dense(settings))
         if dense:
             stack.push_async_callback(dense.close)
-        yield Rag(settings, archive, lexical, Calibration.load(settings), dense, without)
+        reranker, said_rerank = await _or_without("rerank", open_reranking(settings))
+        if reranker:
+            stack.push_async_callback(reranker.close)
+        without = (*said_dense, *said_rerank)
+        yield Rag(settings, archive, lexical, Calibration.load(settings), dense, reranker, without)
+
+
+async def _or_without(stage: str, opening: Awaitable[T | None]) -> tuple[T | None, tuple[Shortfall, ...]]:
+    """What was opened, or a shortfall that says why not: everything works without models."""
+    try:
+        return await opening, ()
+    except (ModelUnavailable, VectorsUnavailable) as exc:
+        log.error("%s is off: %s", stage, exc.reason)
+        return None, (Shortfall(stage, exc.reason),)
 
 
 async def load_lexical(archive: Archive) -> Lexical:

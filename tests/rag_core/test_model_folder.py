@@ -76,7 +76,7 @@ def test_a_writer_is_one_file(tmp_path: Path) -> None:
 
 
 def test_a_model_of_parts_is_here_when_all_of_them_are(tmp_path: Path) -> None:
-    (row,) = rows_of("offline")
+    (row,) = rows_of("minilm-navec")
     with pytest.raises(ModelUnavailable, match=r"all-MiniLM-L6-v2 .* run citegram models pull minilm-navec"):
         check(row, tmp_path)
 

@@ -214,7 +214,7 @@ async def test_a_disk_without_room_is_noticed_before_the_download(
 
 
 async def test_the_offline_tier_is_pulled_once(offline_models: Path) -> None:
-    (row,) = rows_of("offline")
+    (row,) = rows_of("minilm-navec")
     before = (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns
     assert await pull(row, offline_models.parent) == offline_models
     assert (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns == before

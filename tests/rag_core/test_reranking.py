@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rag_core.answer import answer
+from rag_core.errors import ModelUnavailable
+from rag_core.plan import plan_by_rules
+from rag_core.rerank import MOST, decisive, rerank
+from rag_core.search import search
+from rag_core.stage import Run
+from rag_core.types import Hit
+
+
+class Scripted:
+    """The wire of a reranker: it prefers texts with a word, and remembers what it was asked."""
+
+    name, languages, pair_s = "scripted", frozenset({"en"}), 0.01
+
+    def __init__(self, word: str, *, pair_s: float = 0.01) -> None:
+        self.word, self.pair_s = word, pair_s
+        self.seen: list[Sequence[str]] = []
+
+    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        self.seen.append(texts)
+        return [float(self.word in text) for text in texts]
+
+
+class Broken(Scripted):
+    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        raise ModelUnavailable("The reranker fell asleep.")
+
+
+@pytest.fixture
+async def found(library: Any, make_post: Any) -> tuple[Hit, ...]:
+    posts = [make_post(100 + n, f"The ferry timetable, page {n}.", chat=library.harbour) for n in range(30)]
+    await library.keep(*posts)
+    question = library.question("ferry timetable page")
+    return await search(plan_by_rules(question), question, library.rag, notebook(library))
+
+
+def notebook(library: Any) -> Run:
+    return Run(library.rag.settings.budgets, "test")
+
+
+async def reranked(library: Any, hits: tuple[Hit, ...], reranker: Any, text: str = "ferry page") -> tuple[Hit, ...]:
+    rag, run = replace(library.rag, reranker=reranker), notebook(library)
+    return await run.require("rerank", rerank(library.question(text), hits, rag, run))
+
+
+async def test_what_the_model_prefers_comes_first_and_nothing_is_lost(library: Any, found: tuple[Hit, ...]) -> None:
+    wanted = found[12].passage
+    better = await reranked(library, found, Scripted(wanted.text))
+    assert better[0].passage == wanted
+    assert {hit.passage.key for hit in better} == {hit.passage.key for hit in found}
+    assert [hit.passage for hit in better[MOST:]] == [hit.passage for hit in found[MOST:]]
+    scores = [hit.score for hit in better]
+    assert scores == sorted(scores, reverse=True)
+
+
+async def test_as_many_as_the_budget_allows_are_looked_at(library: Any, found: tuple[Hit, ...]) -> None:
+    slow, too_slow = Scripted("page", pair_s=1.0), Scripted("page", pair_s=60.0)
+    await reranked(library, found, slow)
+    assert [len(texts) for texts in slow.seen] == [4]  # 80 % of 6 s
+    assert await reranked(library, found, too_slow) == found
+    assert not too_slow.seen
+
+
+async def test_a_language_it_does_not_know_is_left_alone(library: Any, found: tuple[Hit, ...]) -> None:
+    reranker = Scripted("page")
+    assert await reranked(library, found, reranker, "расписание парома") == found
+    assert not reranker.seen
+
+
+async def test_a_clear_lead_of_both_legs_is_not_looked_at_again(library: Any, found: tuple[Hit, ...]) -> None:
+    first, second, *rest = found
+    clear = (replace(first, leg="both", score=1.0), replace(second, score=0.5), *rest)
+    assert decisive(clear)
+    assert not decisive((replace(first, leg="lexical", score=1.0), *clear[1:]))
+    reranker = Scripted("page")
+    assert await reranked(library, clear, reranker) == clear
+    assert not reranker.seen
+
+
+async def test_a_broken_reranker_is_a_shortfall_and_the_answer_stands(library: Any) -> None:
+    rag = replace(library.rag, reranker=Broken("ferry"))
+    given = await answer(library.question("When does the ferry to Owl Island leave?"), rag)
+    assert "7:30" in given.sentences[0].text
+    assert [s.stage for s in given.shortfalls] == ["rerank"]

@@ -27,6 +27,7 @@ from bot.owner import owned
 from bot.session import Inbox, Retries, Session
 from bot.settings import BotSettings, Settings
 from bot.turns import Turns
+from bot.watch import Watch
 from bot.welcome import publish_menu
 from ingest.dense import DenseIndexer
 from ingest.index import Indexer
@@ -44,8 +45,15 @@ _IDLE_S = 5.0
 log = logging.getLogger(__name__)
 
 
-async def run_bot(settings: Settings, *, stop: asyncio.Event | None = None, ready: asyncio.Event | None = None) -> None:
+async def run_bot(
+    settings: Settings,
+    *,
+    stop: asyncio.Event | None = None,
+    ready: asyncio.Event | None = None,
+    watch: Watch | None = None,
+) -> None:
     """Run until `stop` is set; without `stop`, until SIGINT or SIGTERM. `ready` is set when updates are read.
+    `watch` is told of answers and indexing and changes nothing.
 
     Running questions get a few seconds to finish, what does not finish is queued again. Raises SettingsWrong
     for a token that Telegram does not take, ArchiveUnavailable where the data folder has another owner.
@@ -57,9 +65,9 @@ async def run_bot(settings: Settings, *, stop: asyncio.Event | None = None, read
         bot = await stack.enter_async_context(_opened(settings.bot, rag.archive))
         if not await _unless(stop, _connected(bot, settings.bot.api)):
             return
-        turns, once = Turns(bot, rag, settings.bot), Once(rag.archive)
+        turns, once = Turns(bot, rag, settings.bot, watch=watch), Once(rag.archive)
         dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-        indexing = Indexing(rag.archive, Indexer(rag.archive, rag.lexical), dense)
+        indexing = Indexing(rag.archive, Indexer(rag.archive, rag.lexical), dense, watch=watch)
         stack.push_async_callback(indexing.save)
         dispatcher = build_dispatcher(Desk(settings, rag.archive, turns, indexing), once)
         chores = [indexing.run(), publish_menu(bot, settings.bot.admins), replay(dispatcher, bot, rag.archive)]

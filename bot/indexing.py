@@ -8,11 +8,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from bot.watch import Following, Watch
 from ingest import inbox
 from ingest.dense import DenseIndexer
 from ingest.index import Indexer
 from rag_core.doors.archive import Archive, updates
 from rag_core.errors import RagError
+from rag_core.search import DENSE, LEXICAL
 
 __all__ = ["Indexing"]
 
@@ -28,7 +30,12 @@ class Indexing:
     """Takes kept posts out of the inbox and brings the indexes up to the archive, each leg in a loop of its own."""
 
     def __init__(
-        self, archive: Archive, indexer: Indexer, dense: DenseIndexer | None = None, every: float = _EVERY_S
+        self,
+        archive: Archive,
+        indexer: Indexer,
+        dense: DenseIndexer | None = None,
+        every: float = _EVERY_S,
+        watch: Watch | None = None,
     ) -> None:
         self._archive = archive
         self._indexer = indexer
@@ -36,6 +43,8 @@ class Indexing:
         self._every = every
         self._bell, self._dense_bell = asyncio.Event(), asyncio.Event()
         self._tidied = -_TIDY_EVERY_S
+        legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
+        self._followed = {leg: Following(watch, archive, leg) for leg in legs} if watch else {}
 
     def wake(self) -> None:
         """A post or an edit has been kept."""
@@ -43,6 +52,8 @@ class Indexing:
 
     async def run(self) -> None:
         """Work until cancelled. A failure is logged and tried again, less and less often."""
+        for followed in self._followed.values():
+            await followed.begin()
         loops = [self._repeated(self._catch_up, self._bell)]
         if self._dense is not None:
             loops.append(self._repeated(self._embed, self._dense_bell))
@@ -70,7 +81,7 @@ class Indexing:
 
     async def _catch_up(self) -> None:
         await inbox.drain(self._archive)
-        if await self._indexer.catch_up():
+        if await self._watched(LEXICAL, self._indexer.catch_up):
             self._dense_bell.set()
         if time.monotonic() - self._tidied > _TIDY_EVERY_S:
             await updates.forget_old(self._archive)
@@ -78,7 +89,11 @@ class Indexing:
 
     async def _embed(self) -> None:
         assert self._dense is not None
-        await self._dense.catch_up()
+        await self._watched(DENSE, self._dense.catch_up)
+
+    async def _watched(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
+        followed = self._followed.get(leg)
+        return await (followed.during(catch_up) if followed else catch_up())
 
 
 async def _passed(work: Callable[[], Awaitable[None]]) -> bool:

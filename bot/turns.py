@@ -21,6 +21,7 @@ from bot import access, trouble
 from bot.pages import Page, pages
 from bot.render import Shown, render
 from bot.settings import BotSettings
+from bot.watch import Watch
 from bot.words import words_for
 from rag_core.answer import answer
 from rag_core.doors.archive import posts, questions
@@ -46,10 +47,13 @@ log = logging.getLogger(__name__)
 class Turns:
     """Who is answered when. `wake` after queueing; `start` and `stop` around the life of the bot."""
 
-    def __init__(self, bot: Bot, rag: Rag, settings: BotSettings, workers: int = _WORKERS) -> None:
+    def __init__(
+        self, bot: Bot, rag: Rag, settings: BotSettings, workers: int = _WORKERS, watch: Watch | None = None
+    ) -> None:
         self._bot = bot
         self._rag = rag
         self._settings = settings
+        self._watch = watch
         self._bells = [asyncio.Event() for _ in range(workers)]
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -121,6 +125,8 @@ class Turns:
             return Text(said), "{}"
         question = Question(asked.text, asked.lang, asked.asked_at, viewer, asked.chat_id, asked.thread)
         found = await answer(question, self._rag)
+        if self._watch:
+            self._watch.answered(asked.chat_id, asked.message_id, found)
         cited = await posts.get(self._rag.archive, found.posts())
         shown = Shown(words, self._settings.zone, group=not asked.private)
         return render(found, cited, shown), _kept(found)

@@ -64,6 +64,7 @@ class DenseIndexer:
                 if not batch:
                     break
                 await self._take(batch)
+                await self._vectors.flush()  # or a power cut could take what the queue no longer knows
                 await backlog.settle(self._archive, batch)
                 done += len(batch)
                 if progress:

@@ -20,8 +20,9 @@ async def answer(question: Question, rag: Rag) -> Answer:
     try:
         draft, evidence = await direct(question, rag, run)
         sentences = await run.require("cite", cite(draft, question.viewer, rag))
-        near = [] if sentences else [source.passage for source in evidence.sources[:MOST_NEAREST]]
-        nearest = await run.require("nearest", standing(near, question.viewer, rag)) if near else ()
+        passages = [source.passage for source in evidence.sources]
+        here = set(await run.require("nearest", standing(passages, question.viewer, rag)) if passages else ())
+        found = tuple(source for source in evidence.sources if source.passage in here)
         known = await channels.known(rag.archive)
         return Answer(
             sentences=sentences,
@@ -29,9 +30,10 @@ async def answer(question: Question, rag: Rag) -> Answer:
             recipe=run.recipe,
             shortfalls=tuple(run.shortfalls),
             trace_id=run.trace_id,
-            nearest=nearest,
+            nearest=() if sentences else tuple(source.passage for source in found[:MOST_NEAREST]),
             channels={chat: channel for chat, channel in known.items() if chat in question.viewer.channels},
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
+            found=found,
         )
     finally:
         rag.traced(run)

@@ -30,7 +30,13 @@ def compose(hits: Sequence[Hit], most: int = MOST_SOURCES) -> Evidence:
     best = list(groups.values())[:most]
     return Evidence(
         tuple(
-            Source(n, _original([h.passage for h in group]), group[0].score, max(h.likeness for h in group))
+            Source(
+                n,
+                _original([h.passage for h in group]),
+                group[0].score,
+                max(h.likeness for h in group),
+                group[0].leg if len({h.leg for h in group}) == 1 else "both",
+            )
             for n, group in enumerate(best, 1)
         )
     )

@@ -208,12 +208,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A passage with the number that the prompt shows, the draft cites and the reader sees."""
+    """A passage with the number that the prompt shows, the draft cites and the reader sees; `leg` as in `Hit`."""
 
     number: int
     passage: Passage
     score: float
     likeness: float = 0.0
+    leg: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,10 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the reader gets. No sentences: a refusal, with the nearest posts offered as links."""
+    """What the reader gets. No sentences: a refusal, with the nearest posts offered as links.
+
+    `found` is all that search brought up and that still stands, best first, whether cited or not.
+    """
 
     sentences: tuple[Sentence, ...]
     confidence: float
@@ -276,6 +280,7 @@ class Answer:
     nearest: tuple[Passage, ...] = ()
     channels: dict[int, Channel] = field(default_factory=dict)
     copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
+    found: tuple[Source, ...] = ()
 
     @property
     def refused(self) -> bool:

@@ -22,6 +22,10 @@ DOORS = {
     "rank_bm25": {"rag_core/doors/postings.py"},
     "py_rust_stemmers": {"rag_core/analysis.py"},
     "ijson": {"ingest"},
+    "fastembed": {"rag_core/doors"},
+    "onnx": {"rag_core/doors"},
+    "qdrant_client": {"rag_core/doors/vectors"},
+    "qdrant_edge": {"rag_core/doors/vectors"},
 }
 LONGEST_FILE = 260
 ONE_LIST = {"rag_core/types.py"}  # the nouns belong on one page

@@ -41,7 +41,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             return 0
         print(legs, "Answers are word for word from the posts: no model writes them yet.")
         print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
-        await run_bot(demo)
+        await run_bot(demo, watch=sandbox.observed)
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from bot.sandbox import people
+from bot.sandbox.observed import Observed
 from bot.sandbox.people import Deed
 from bot.sandbox.refused import Refused, bad, forbidden
 from bot.sandbox.rooms import Json, Room
@@ -29,14 +30,16 @@ _HEADERS = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
 Deeds = dict[str, Callable[[Json, World], Awaitable[Json]]]
 
 
-def add_page(app: web.Application, world: World) -> None:
+def add_page(app: web.Application, world: World, observed: Observed) -> None:
     """Add the page and its control to the server."""
 
     async def state(request: web.Request) -> web.Response:
         _check_host(request)
         since, user_id = int(request.query.get("since", 0)), int(request.query.get("user", 0))
         await world.bell.until(lambda: world.n != since or world.queue.closed, _LONGEST_WAIT)
-        return web.json_response(snapshot(world, since, user_id))
+        news = snapshot(world, since, user_id)
+        visible = {chat["id"] for chat in news["chats"]}
+        return web.json_response(news | observed.shown(since, visible))
 
     async def messages(request: web.Request) -> web.Response:
         _check_host(request)

@@ -13,6 +13,7 @@ from bot.sandbox import people
 from bot.sandbox.calls import carry_out, known_method, read_parameters
 from bot.sandbox.control import add_page
 from bot.sandbox.faults import Fault, Faults, too_many
+from bot.sandbox.observed import Observed
 from bot.sandbox.people import Deed
 from bot.sandbox.refused import Refused, missing
 from bot.sandbox.rooms import Json, Person
@@ -28,7 +29,8 @@ _PROXY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Ba
 
 
 class Sandbox:
-    """Telegram for one bot, on this machine. `world` is its state, `faults` what shall go wrong."""
+    """Telegram for one bot, on this machine. `world` is its state, `faults` what shall go wrong,
+    `observed` what the page shows of a bot that is run with it as its watch."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Sandbox:
         bot = Person(int(token.partition(":")[0]), name, username, lang=None, is_bot=True)
         # Update ids grow with time: a bot that remembers them must not drop those of the next run.
         self.world = World(bot, clock, Queue(clock, next_id=max(1, int(clock()) - _EPOCH)))
+        self.observed = Observed(self.world)
         self.faults = Faults(clock)
         self.transcript: list[Json] = []
         self._looked: dict[int, int] = {}
@@ -53,7 +56,7 @@ class Sandbox:
         app = web.Application(client_max_size=_LARGEST)
         app.router.add_route("*", "/bot{token}/{method}", self._on_call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._on_file)
-        add_page(app, self.world)
+        add_page(app, self.world, self.observed)
         # Long polls of a bot that has gone must end with its connection.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()

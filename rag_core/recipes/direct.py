@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from rag_core.asked import Asked
@@ -38,7 +39,8 @@ async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidenc
     hits = await search(plan, question, rag, run)
     evidence = compose(await run.attempt("rerank", rerank(question, hits, rag, run), hits))
     async with run.stage("write"):
-        draft = extracted(question, plan, evidence, rag)
+        # long posts have many pieces to weigh: not on the event loop
+        draft = await asyncio.to_thread(extracted, question, plan, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences))
     if not draft.sentences:
         await _say_what_is_missing(rag, run)

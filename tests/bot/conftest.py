@@ -6,17 +6,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
+from bot.watch import Watch
 from ingest.index import Indexer
 from rag_core import RagSettings, open_rag
 from rag_core.doors.archive import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
+
+if TYPE_CHECKING:
+    import playwright.async_api as playwright_api
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
+FLAGS += ["--disable-component-update", "--disable-sync"]
 
 ADMIN, RITA, OTTO = 501, 500, 502
 GROUP = -1009
@@ -89,6 +97,17 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.stop()
 
 
+@pytest.fixture
+async def browser() -> AsyncIterator[playwright_api.Browser]:
+    api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    async with api.async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
 Live = Callable[..., AbstractAsyncContextManager[None]]
 
 
@@ -97,11 +116,11 @@ def live(sandbox: Sandbox, home: Path) -> Live:
     """Runs the real bot on the sandbox; it ends as it does on SIGTERM."""
 
     @asynccontextmanager
-    async def run(admins: tuple[int, ...] = (ADMIN,), **bot: Any) -> AsyncIterator[None]:
+    async def run(admins: tuple[int, ...] = (ADMIN,), watch: Watch | None = None, **bot: Any) -> AsyncIterator[None]:
         given = {"token": sandbox.token, "api": sandbox.url, "admins": admins, **bot}
         settings = Settings.model_validate({"bot": given, "data": {"dir": home}})
         stop, ready = asyncio.Event(), asyncio.Event()
-        running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
+        running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready, watch=watch))
         told = asyncio.create_task(ready.wait())
         await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
         told.cancel()

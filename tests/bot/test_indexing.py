@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.indexing import Indexing
-from rag_core.doors.archive import Archive
+from bot.watch import Following
+from rag_core.doors.archive import Archive, posts
 from rag_core.errors import IndexUnavailable
+from rag_core.types import Answer, Post
 
 
 class Stumbling:
@@ -74,3 +76,41 @@ async def test_an_index_that_cannot_be_saved_is_said_and_ends_nothing(
     indexer: Any = Stumbling()
     await Indexing(archive, indexer).save()
     assert "The disk is full." in caplog.text
+
+
+class Onlooker:
+    """A watch that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, list[str]]] = []
+
+    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+        raise AssertionError("nobody asked")
+
+    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+        assert leg == "dense"
+        self.told.append((waiting, [post.text for post in taken]))
+
+
+async def test_a_watch_is_told_of_new_posts_once_and_of_what_comes_meanwhile_the_next_time(
+    archive: Archive, make_post: Callable[..., Post]
+) -> None:
+    watch = Onlooker()
+    following = Following(watch, archive, "dense")
+    await posts.keep(archive, [make_post(1, "old")], source="test")
+    await following.begin()
+    await posts.keep(archive, [make_post(2, "two"), make_post(3, "three")], source="test")
+
+    async def interrupted(progress: Callable[[int], None]) -> int:
+        progress(1)
+        await posts.keep(archive, [make_post(3, "three, edited", edited=make_post(3, "", days=1).date)], source="test")
+        return 2
+
+    async def quick(_: Callable[[int], None]) -> int:
+        return 0
+
+    assert await following.during(interrupted) == 2
+    assert watch.told == [(0, []), (2, []), (1, []), (1, ["two"]), (0, [])]
+    watch.told.clear()
+    await following.during(quick)
+    assert watch.told == [(1, []), (0, ["three, edited"]), (0, [])]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,8 @@ if TYPE_CHECKING:
     import playwright.async_api as playwright_api
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
 READER, ADMIN, CHANNEL, SECRET = 500, 501, -1001111, -1002222
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
-FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
 @pytest.fixture
@@ -38,14 +33,6 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.start()
     yield sandbox
     await sandbox.stop()
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[playwright_api.Browser]:
-    async with playwright_api.async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        await browser.close()
 
 
 async def answered(sandbox: Sandbox) -> Message:

@@ -1,6 +1,8 @@
 // One message (or album) as a bubble.
 
 import { avatar, button, followed, icon, make } from "./dom.js";
+import { findability } from "./findable.js";
+import { howFound } from "./found.js";
 import { act, store } from "./store.js";
 import { shown } from "./text.js";
 import { clock, compact, fully, say } from "./words.js";
@@ -49,6 +51,8 @@ export function bubble(group, { first, last, chat, on }) {
   const entities = main.text !== undefined ? main.entities : main.caption_entities;
   body.append(make("div", { class: "text", dir: "auto" }, ...shown(textOf(main), entities, on), meta(main)));
   if (main.reactions) body.append(reactions(main.reactions));
+  const found = howFound(main, on);
+  if (found) body.append(found);
   const column = make("div", { class: "column" }, body, main.reply_markup ? keyboard(main, on) : null);
   const row = make("article", {
     class: `message ${own ? "own" : "theirs"}${first ? " first" : ""}${last ? " last" : ""}`,
@@ -67,7 +71,8 @@ function meta(message) {
     message.views ? make("span", { class: "views" }, icon("eye"), compact(message.views)) : null,
     message.author_signature ? `${message.author_signature}, ` : null,
     message.edit_date ? `${say("edited")} ` : null,
-    make("time", { ...time, text: clock(message.date) }));
+    make("time", { ...time, text: clock(message.date) }),
+    findability(message));
 }
 
 function forwarded(origin, on) {

@@ -4,6 +4,8 @@ import { arrange } from "./arrange.js";
 import { bubble, isOwn, isService, serviceText } from "./bubble.js";
 import { composer } from "./composer.js";
 import { avatar, button, icon, make } from "./dom.js";
+import { findableSign, howFar } from "./findable.js";
+import { foundSign, foundSwitch, isFoundOn } from "./found.js";
 import { act, alive, idsOf, load, messagesOf, store } from "./store.js";
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./words.js";
@@ -19,11 +21,12 @@ export class Pane {
     this.list = make("div", { class: "list", role: "log", "aria-live": "off" });
     this.scroll = make("div", { class: "scroll", tabindex: "-1" }, this.list);
     this.down = button("down", say("newest"), () => this.toEnd(true), "down");
+    this.far = make("p", { class: "far", role: "status", hidden: true });
     this.foot = make("footer", { class: "foot" });
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.ended = true;
     new ResizeObserver(() => this.ended && (this.scroll.scrollTop = this.scroll.scrollHeight)).observe(this.scroll);
-    root.append(this.head, make("div", { class: "stage" }, this.scroll, this.down), this.foot);
+    root.append(this.head, this.far, make("div", { class: "stage" }, this.scroll, this.down), this.foot);
   }
 
   async open(id, message = null) {
@@ -87,7 +90,14 @@ export class Pane {
     this.missed = stay ? 0 : this.missed + mine.length;
     if (document.visibilityState === "visible") store.unread.delete(this.chat);
     this.render();
-    if (stay) this.scroll.scrollTop = this.scroll.scrollHeight;
+    if (stay) this.toNews(mine.at(-1));
+  }
+
+  // To the end, or to the beginning of an answer that is longer than the screen.
+  toNews(message) {
+    this.scroll.scrollTop = this.scroll.scrollHeight;
+    const last = message && this.list.querySelector(`[data-message="${this.chat}/${message.message_id}"]`);
+    if (last?.offsetHeight > this.scroll.clientHeight) last.scrollIntoView({ block: "start" });
   }
 
   scrolled() {
@@ -120,6 +130,7 @@ export class Pane {
     this.high = Math.min(this.high ?? ids.length, ids.length);
     this.low = Math.max(0, Math.min(this.low ?? this.high - 2 * WINDOW, this.high));
     this.renderHead(chat);
+    howFar(this.far, chat);
     const sections = this.plan(chat, ids.slice(this.low, this.high).map((id) => messagesOf(this.chat).get(id)));
     const passing = this.high === ids.length ? this.passing() : [];
     if (!sections.length && !passing.length && store.loaded.has(this.chat)) passing.push(this.empty(chat));
@@ -165,7 +176,7 @@ export class Pane {
       && other.from?.id === here.from?.id && dayKey(other.date) === dayKey(here.date)
       && Math.abs(other.date - here.date) < TOGETHER;
     const look = { first: !joins(before), last: !joins(after), chat, on: this.on(this) };
-    const sign = JSON.stringify([group, look.first, look.last, chat.can_post]);
+    const sign = JSON.stringify([group, look.first, look.last, chat.can_post, ...group.flatMap((one) => [foundSign(one), findableSign(one)])]);
     return { key: `m${here.message_id}`, sign, build: () => bubble(group, look) };
   }
 
@@ -214,7 +225,7 @@ export class Pane {
     const members = counted(chat.members, chat.type === "channel" ? "subscribers" : "members");
     const known = chat.is_bot ? say("bot") : [chat.username && `@${chat.username}`, members].filter(Boolean).join(" · ");
     const under = typing ? say("typing") : known;
-    const sign = JSON.stringify([chat, under]);
+    const sign = JSON.stringify([chat, under, isFoundOn()]);
     if (this.headSign === sign) return;
     this.headSign = sign;
     this.head.replaceChildren(
@@ -222,6 +233,7 @@ export class Pane {
       avatar(chat),
       make("div", { class: "names" },
         make("h1", { text: chat.title }), make("p", { class: typing ? "live" : "", text: under })),
+      chat.type === "channel" ? "" : foundSwitch(() => this.render()),
       this.aside ? button("open", say("open"), () => this.on(this).inMain(chat.id)) : "",
       this.aside ? button("close", say("close"), () => this.on(this).back(), "round shut") : "");
   }

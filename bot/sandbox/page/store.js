@@ -4,6 +4,7 @@ export const store = {
   n: 0, run: null, user: 0, bot: null, online: true,
   people: [], commands: [], drafts: [], actions: [],
   chats: new Map(), messages: new Map(), loaded: new Set(), unread: new Map(),
+  found: new Map(), findable: {}, indexing: {},
 };
 
 const watchers = new Set();
@@ -14,8 +15,8 @@ let turn = new AbortController();
 
 // Start again as somebody else.
 export function become(user) {
-  Object.assign(store, { n: 0, user, drafts: [], actions: [], commands: [] });
-  for (const kept of [store.chats, store.messages, store.loaded, store.unread]) kept.clear();
+  Object.assign(store, { n: 0, user, drafts: [], actions: [], commands: [], findable: {} });
+  for (const kept of [store.chats, store.messages, store.loaded, store.unread, store.found]) kept.clear();
   turn.abort();
   turn = new AbortController();
   follow(turn.signal);
@@ -43,6 +44,8 @@ function take(news) {
   const first = store.n === 0;
   Object.assign(store, { n: news.n, run: news.run, bot: news.me.bot, online: true });
   Object.assign(store, { people: news.people, commands: news.commands });
+  Object.assign(store, { findable: news.findable, indexing: news.indexing });
+  for (const [question, found] of Object.entries(news.insights)) store.found.set(question, found);
   store.drafts = passing(news.drafts);
   store.actions = passing(news.actions);
   store.chats.clear();

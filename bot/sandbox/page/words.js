@@ -36,12 +36,33 @@ const WORDS = {
   group: ["group", "группа"],
   joined: ["joined", "теперь в группе"],
   language: ["Language", "Язык"],
+  howFound: ["How it was found", "Как это найдено"],
+  howFoundHint: ["Show under every answer how it was found", "Показывать под каждым ответом, как он найден"],
+  indexed: ["Indexed · searchable", "Проиндексировано · можно искать"],
+  indexing: ["Indexing …", "Индексируется …"],
   left: ["left", "больше не в группе"],
+  findable: ["findable", "уже находится"],
+  findableByMeaning: ["found by meaning, by words soon", "находится по смыслу, скоро и по словам"],
+  findableByWords: ["found by words, by meaning soon", "находится по словам, скоро и по смыслу"],
+  fit: ["Fit", "Соответствие"],
+  fitHint: ["How well it fits, next to the best find", "Насколько подходит — рядом с лучшей находкой"],
   less: ["Show less", "Свернуть"],
+  likeness: ["Meaning", "Близость смысла"],
+  likenessHint: ["How alike question and passage are in meaning", "Насколько вопрос и отрывок близки по смыслу"],
+  legBoth: ["words + meaning", "слова + смысл"],
+  legBothHint: ["Found by its words and by its meaning", "Найдено и по словам, и по смыслу"],
+  legDense: ["meaning", "смысл"],
+  legDenseHint: ["Found by its meaning, in other words", "Найдено по смыслу, другими словами"],
+  legLexical: ["words", "слова"],
+  legLexicalHint: ["Found by the words of the question", "Найдено по словам вопроса"],
+  legNone: ["dates", "даты"],
+  legNoneHint: ["Looked up by dates and counts, not searched", "Взято по датам и числу постов, без поиска"],
   lost: ["No connection. Trying again …", "Нет соединения. Пробуем ещё раз …"],
   message: ["Message", "Сообщение"],
   more: ["Show more", "Показать полностью"],
   newest: ["To the newest", "К последним"],
+  nothingFound: ["Nothing in the posts came near.", "В постах не нашлось ничего близкого."],
+  notCited: ["Also found, not cited", "Тоже найдено, но не цитируется"],
   ok: ["OK", "Хорошо"],
   open: ["Open channel", "Открыть канал"],
   photo: ["Photo", "Фотография"],
@@ -70,6 +91,10 @@ const WORDS = {
 };
 
 const COUNTED = {
+  changesToGo: {
+    en: { one: "change to go", other: "changes to go" },
+    ru: { one: "изменение осталось", few: "изменения осталось", many: "изменений осталось", other: "изменения осталось" },
+  },
   members: {
     en: { one: "member", other: "members" },
     ru: { one: "участник", few: "участника", many: "участников", other: "участника" },
@@ -117,6 +142,9 @@ const HOURS = { hour: "2-digit", minute: "2-digit", hour12: false };
 export const clock = (seconds) => date(seconds).toLocaleTimeString(lang, HOURS);
 export const dayKey = (seconds) => date(seconds).toDateString();
 export const fully = (seconds) => date(seconds).toLocaleString(lang, { dateStyle: "long", timeStyle: "short" });
+
+export const shortDate = (seconds) =>
+  date(seconds).toLocaleDateString(lang, { day: "numeric", month: "short", year: "numeric" });
 
 export function day(seconds) {
   const then = date(seconds), now = new Date(), ago = daysAgo(then, now);

@@ -118,14 +118,14 @@ class Shard:
         """The same answer by a cheaper way where the filter lets much through, or None.
 
         The engine gathers all that a filter allows before it compares, and that costs more than comparing with
-        everything. So the nearest of all points are ranked first, more of them than it should take, and the
+        everything. So the nearest of all points are ranked first, half as many again as it should take, and the
         filtered query runs over those. When it finds n, nobody who is allowed stands nearer: whoever does would
         be among the ranked. When it finds fewer, the ranking settles nothing.
         """
         points = self._about(None)
         allowed = max(1, self._about(edge.Filter(must=[*conditions])))
         narrowest = min(self._about(edge.Filter(must=[one])) for one in conditions)
-        pool = 2 * n * points // allowed + 100
+        pool = 3 * n * points // (2 * allowed) + 100
         if _GATHERED * narrowest < points + _RANKED * pool:
             return None
         ranked = self._nearest(vector, None, pool, payload=False)

@@ -46,8 +46,7 @@ async def chronicle(question: Question, plan: Plan, rag: Rag) -> Draft | None:
         return None
     if plan.kind is Kind.HOW_MANY:
         return await _counted(question, places, words, rag)
-    place = places[0] if plan.kind is Kind.FIRST else places[-1]
-    shown = await _quotes(question, [place], words, rag)
+    shown = await _quotes(question, places[:1], words, rag)
     said = first_said if plan.kind is Kind.FIRST else last_said
     told = tuple(Sentence(f"{said(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown)
     return Draft(told, 1.0) if told else None

@@ -87,6 +87,8 @@ nearest = { $count ->
 shortfall = { $stage ->
     [plan] I could not think the question through, so I searched for it as it stands.
     [search] A part of the search did not answer: something may be missing.
+    [dense] I searched by words alone: the search by meaning does not answer.
+    [chronicle] Counting took too long, so I searched instead: there may be more posts.
     [rerank] The found posts are not sorted as well as usual.
     [fetch] Some of the found posts could not be read: something may be missing.
     [write] The answer could not be written out: these are the posts' own words.

@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint lock clean
+.PHONY: help demo test check bench lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -19,6 +19,9 @@ test: .venv/.dev  ## all tests
 check: lint  ## lint, types and the tests of the pure parts: seconds
 	@$(BIN)/python -m pytest -q tests/rag_core tests/ingest tests/test_house.py
 
+bench: .venv/.bench  ## side by side with rank-bm25, bm25s, SQLite, tantivy, qdrant-client, numpy: an hour with 1M posts
+	@$(BIN)/python tests/bench/run.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
+
 lint: .venv/.dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
@@ -27,6 +30,8 @@ lock:  ## renew the lock files (needs uv)
 	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command "make lock" pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command "make lock" pyproject.toml --group bench -c requirements-dev.lock -o requirements-bench.lock
 
 clean:  ## remove the environment and the caches, never the data
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -37,6 +42,10 @@ clean:  ## remove the environment and the caches, never the data
 
 .venv/.dev: requirements-dev.lock pyproject.toml
 	@$(call install,requirements-dev.lock)
+	@touch $@ .venv/.run
+
+.venv/.bench: requirements-bench.lock pyproject.toml
+	@$(call install,requirements-bench.lock)
 	@touch $@ .venv/.run
 
 ifdef UV

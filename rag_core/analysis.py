@@ -16,7 +16,7 @@ from rag_core.readable import readable
 
 __all__ = ["ANALYSIS_VERSION", "STOP_WORDS", "language_of", "stem", "terms"]
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
@@ -39,7 +39,7 @@ _STOP_RU = """
 _STOP_EN = """
 a about after again all also am an and any are as at be because been before being between both but by can
 could did do does doing down during each few for from further had has have having he her here hers him his
-how i if in into is it its itself just me more most my no nor not now of off on once only or other our out
+how i if in into is it its itself just many me more most much my no nor not now of off on once only or other our out
 over own s same she should so some such t than that the their them then there these they this those through
 to too under until up very was we were what when where which while who whom whose why will with would you your
 """

@@ -44,6 +44,7 @@ _ASKING = frozenset(
         "become became led lead result mean means consider considered known use used make made  locate located refer "
         "referred say said begin began start give gave example term word title year day time city country  group "
         "thing many several main"
+        " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
     ).split()
 )
 _ASKING_SHARE = 0.3

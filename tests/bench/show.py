@@ -1,0 +1,180 @@
+"""Figures to ratios, goals and tables a person reads on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["GOALS", "goals", "ratios", "table"]
+
+OURS = "citegram"
+_ORACLE = {"lexical": "rank-bm25", "dense": "numpy scan"}  # what the others should find
+_RATES = ("_per_s",)  # more is better
+
+# leg, figure, heading; in the order of the columns
+_COLUMNS = {
+    "lexical": (
+        ("build_s", "build s"),
+        ("query_p50_ms", "p50 ms"),
+        ("query_p95_ms", "p95 ms"),
+        ("filtered_p95_ms", "filtered p95"),
+        ("memory_mb", "memory MB"),
+        ("disk_mb", "disk MB"),
+        ("add_ms", "add one ms"),
+    ),
+    "dense": (
+        ("insert_per_s", "insert /s"),
+        ("query_p50_ms", "p50 ms"),
+        ("query_p95_ms", "p95 ms"),
+        ("filtered_p95_ms", "filtered p95"),
+        ("memory_mb", "memory MB"),
+        ("disk_mb", "disk MB"),
+        ("add_ms", "add one ms"),
+        ("reopen_s", "reopen s"),
+    ),
+    "whole": (
+        ("kept_per_s", "archived /s"),
+        ("indexed_per_s", "indexed /s"),
+        ("exec_to_ready_s", "exec to ready s"),
+        ("imports_to_ready_s", "after imports s"),
+        ("answer_p50_ms", "answer p50 ms"),
+        ("answer_p95_ms", "p95 ms"),
+        ("count_p95_ms", "counting p95"),
+        ("memory_mb", "memory MB"),
+        ("archive_mb", "archive MB"),
+        ("index_mb", "index MB"),
+    ),
+}
+_COMPARED = {"lexical": ("query_p95_ms", "p95"), "dense": ("filtered_p95_ms", "filtered")}
+_TITLES = {
+    "lexical": "Lexical search",
+    "dense": "Vector search, 384 numbers",
+    "whole": "Whole answers, without a model",
+}
+
+# size, leg, figure, peer (None: ours alone), "at least" or "at most", how much. With a peer: "at least" so many
+# times less than it, or "at most" so many times as much.
+GOALS: tuple[tuple[int, str, str, str | None, str, float], ...] = (
+    (100_000, "lexical", "query_p95_ms", "rank-bm25", "at least", 300),
+    (100_000, "lexical", "build_s", "rank-bm25", "at most", 2.5),
+    (100_000, "lexical", "filter_cost", None, "at most", 2),
+    (1_000_000, "lexical", "query_p95_ms", None, "at most", 10),
+    (1_000_000, "lexical", "query_p95_ms", "rank-bm25", "at least", 100),
+    (1_000_000, "lexical", "query_p95_ms", "tantivy", "at most", 4),
+    (100_000, "dense", "filtered_p95_ms", None, "at most", 15),
+    (100_000, "dense", "filtered_p95_ms", "qdrant-client local", "at least", 100),
+    (1_000_000, "dense", "filtered_p95_ms", None, "at most", 80),
+    (1_000_000, "dense", "reopen_s", None, "at most", 5),
+    (100_000, "whole", "answer_p95_ms", None, "at most", 120),
+    (100_000, "whole", "imports_to_ready_s", None, "at most", 3),
+    (100_000, "whole", "exec_to_ready_s", None, "at most", 9),
+    (1_000_000, "whole", "memory_mb", None, "at most", 4096),
+)
+
+Rows = dict[str, dict[str, Any]]  # engine -> figures
+
+
+def ratios(metrics: Mapping[str, Mapping[str, Rows]]) -> dict[str, Any]:
+    """How many times better we are than each peer, by size, leg and figure; and how far the findings agree.
+
+    What was found is taken out of `metrics`; what a filter costs, filtered p95 to p95, is put in.
+    """
+    told: dict[str, Any] = {"ratios": {}, "agreement": {}}
+    for size, legs in metrics.items():
+        told["ratios"][size] = {leg: _better(rows) for leg, rows in legs.items() if leg != "whole"}
+        told["agreement"][size] = {leg: _agreement(leg, rows) for leg, rows in legs.items() if leg != "whole"}
+        for rows in legs.values():
+            for row in rows.values():
+                row.pop("found", None)
+                if "filtered_p95_ms" in row:
+                    row["filter_cost"] = row["filtered_p95_ms"] / row["query_p95_ms"]
+    return told
+
+
+def _better(rows: Rows) -> dict[str, dict[str, float]]:
+    ours = rows.get(OURS, {})
+    return {
+        peer: {
+            name: ours[name] / value if name.endswith(_RATES) else value / ours[name]
+            for name, value in row.items()
+            if isinstance(value, float) and ours.get(name) and value
+        }
+        for peer, row in rows.items()
+        if peer != OURS
+    }
+
+
+def _agreement(leg: str, rows: Rows) -> dict[str, float]:
+    """Lexical: the largest difference of a score; dense: the share of the ten nearest that are the same."""
+    ours, oracle = (rows.get(name, {}).get("found") for name in (OURS, _ORACLE[leg]))
+    if not ours or not oracle:
+        return {}
+    if leg == "lexical":
+        pairs = zip(ours, oracle, strict=True)
+        return {"score_difference": max(abs(a[1] - b[1]) for x, y in pairs for a, b in zip(x, y, strict=False))}
+    return {"same_nearest": sum(len(set(x) & set(y)) / len(y) for x, y in zip(ours, oracle, strict=True)) / len(ours)}
+
+
+def goals(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the project promises, for what was measured."""
+    found = []
+    for size, leg, name, peer, way, much in GOALS:
+        rows = told["metrics"].get(str(size), {}).get(leg, {})
+        ours, theirs = (rows.get(engine, {}).get(name) for engine in (OURS, peer))
+        if ours is None or (peer and theirs is None):
+            continue
+        least = way == "at least"
+        value = ours if peer is None else theirs / ours if least else ours / theirs
+        against = "" if peer is None else f", {peer} to ours" if least else f", ours to {peer}"
+        met = value >= much if least else value <= much
+        goal = {"posts": size, "what": f"{leg}, {name}{against}", "goal": f"{way} {much:g}"}
+        found.append(goal | {"measured": value, "met": met})
+    return found
+
+
+def table(told: Mapping[str, Any]) -> str:
+    """Everything, as tables in plain text."""
+    return "\n".join(_lines(told))
+
+
+def _lines(told: Mapping[str, Any]) -> Iterator[str]:
+    for size, legs in told["metrics"].items():
+        for leg, rows in legs.items():
+            if not any(rows.values()):
+                continue
+            yield f"\n{_TITLES[leg]}, {int(size):,} posts"
+            columns = _COLUMNS[leg]
+            heads = ["", *(head for _, head in columns), *([f"{_COMPARED[leg][1]} to ours"] if leg != "whole" else [])]
+            cells = [[name, *(_cell(row.get(key)) for key, _ in columns)] for name, row in rows.items()]
+            if leg != "whole":
+                better = told["ratios"][size][leg]
+                for line in cells:
+                    line.append(_times(better.get(line[0], {}).get(_COMPARED[leg][0])))
+            yield from _aligned([heads, *cells])
+            if agreed := told["agreement"][size].get(leg):
+                yield "  " + ", ".join(f"{name.replace('_', ' ')} {value:.2g}" for name, value in agreed.items())
+    if told["goals"]:
+        yield "\nWhat was promised"
+        rows = [
+            [f"{g['posts']:,}", g["what"], g["goal"], _cell(g["measured"]), "met" if g["met"] else "MISSED"]
+            for g in told["goals"]
+        ]
+        yield from _aligned([["posts", "figure", "goal", "measured", ""], *rows])
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{_cell(value)}x"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    for row in rows:
+        yield "  " + "  ".join(
+            f"{cell:<{w}}" if n == 0 else f"{cell:>{w}}" for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )

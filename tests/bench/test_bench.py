@@ -1,0 +1,93 @@
+"""The short form of the bench: what must hold on any machine, in seconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # the scripts know each other as bench.*
+
+from bench import corpus, lexical  # noqa: E402
+from bench.measure import seconds  # noqa: E402
+
+SIZE = 10_000
+
+
+@pytest.fixture(scope="module")
+def posts() -> corpus.Corpus:
+    return corpus.make(SIZE)
+
+
+@pytest.fixture(scope="module")
+def engines(posts: corpus.Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    documents = [posts.terms(n) for n in range(SIZE)]
+    made = {name: lexical.ENGINES[name](posts, tmp_path_factory.mktemp(name)) for name in ("citegram", "rank-bm25")}
+    for engine in made.values():
+        engine.build(documents)
+    return made
+
+
+def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(posts: corpus.Corpus, engines: dict[str, Any]) -> None:
+    queries, took = corpus.draw(posts, 40), {name: np.full(40, np.inf) for name in engines}
+    for _ in range(5):  # turn and turn about, the best of each: other work on the machine hits both
+        for name, engine in engines.items():
+            now = [seconds(lambda e=engine, q=query: e.search(q)) * 1000 for query in queries]
+            took[name] = np.minimum(took[name], now)
+    ours, theirs = (float(np.percentile(took[name], 95)) for name in ("citegram", "rank-bm25"))
+    assert theirs / ours >= 20, f"{theirs:.2f} ms against {ours:.2f} ms"
+
+
+def test_scores_and_filters_are_those_of_rank_bm25(posts: corpus.Corpus, engines: dict[str, Any]) -> None:
+    ours, theirs = engines["citegram"], engines["rank-bm25"]
+    for query in corpus.draw(posts, 20, seed=3):
+        scores, passing = theirs.search(query), posts.frame.inside(query.window)
+        for found, allowed in ((ours.search(query), passing | True), (ours.within(query), passing)):
+            best = dict(ours.best(found))
+            assert max(abs(scores[n] - score) for n, score in best.items()) < 1e-9
+            assert all(allowed[list(best)])
+            left_out = np.setdiff1d(np.flatnonzero(allowed), list(best))
+            assert scores[left_out].max() <= min(best.values()) + 1e-9 or len(best) < lexical.MOST
+
+
+def test_the_same_seed_makes_the_same_posts_in_another_process(posts: corpus.Corpus) -> None:
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); from bench.corpus import make; print(make({SIZE}).digest())"
+    made = subprocess.run([sys.executable, "-c", code, HERE.parent], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == posts.digest()
+    assert corpus.make(SIZE, seed=2).digest() != posts.digest()
+
+
+def test_posts_read_like_posts(posts: corpus.Corpus) -> None:
+    lengths = np.array([len(posts.terms(n)) for n in range(SIZE)])
+    assert 28 <= np.median(lengths) <= 34
+    assert 36 <= lengths.mean() <= 44
+    some = list(posts.posts(0, 2000))
+    assert {post.key.chat_id for post in some} == {channel.chat_id for channel in corpus.CHANNELS}
+    assert all(a.date <= b.date for a, b in pairwise(some))
+    copies = [post for post in some if post.origin]
+    assert 20 <= len(copies) <= 100
+    texts = {tuple(post.key): post.text for post in some}
+    assert all(texts[p.origin.chat_id, p.origin.message_id] == p.text for p in copies if p.origin)
+
+
+def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, HERE / "run.py", "--quick", "--out", tmp_path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
+    assert told["command"] == "bench"
+    assert set(told["metrics"]["10000"]["lexical"]) == {"citegram", "rank-bm25"}
+    assert told["ratios"]["10000"]["lexical"]["rank-bm25"]["query_p95_ms"] > 5
+    assert told["agreement"]["10000"]["lexical"]["score_difference"] < 1e-9
+    whole = told["metrics"]["2000"]["whole"]["citegram"]
+    assert whole["right"] >= 0.8
+    assert whole["exec_to_ready_s"] > whole["imports_to_ready_s"] > 0
+    assert "rank-bm25" in done.stdout

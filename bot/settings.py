@@ -91,6 +91,14 @@ class Settings(BaseSettings):
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
 
 
+class _HubsOwn(BaseSettings):
+    """What the hub's own tools read: the address of a mirror. MODELS__HUB goes before it."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True)
+
+    hf_endpoint: str = ""
+
+
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:
     """Read the environment, then `env_file` (missing is fine); `data_dir` wins over DATA__DIR.
 
@@ -98,7 +106,11 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     """
     given = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
-        return Settings(_env_file=env_file, **given)  # type: ignore[arg-type]
+        settings = Settings(_env_file=env_file, **given)  # type: ignore[arg-type]
+        mirror = _HubsOwn(_env_file=env_file).hf_endpoint
+        if mirror and "hub" not in settings.models.model_fields_set:
+            return settings.model_copy(update={"models": settings.models.model_copy(update={"hub": mirror})})
+        return settings
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         raise SettingsWrong(_sentence([str(part) for part in first["loc"]], first["msg"])) from None

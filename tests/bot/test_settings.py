@@ -95,3 +95,10 @@ def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsWrong, match="settings cannot be read"):
         read_settings(tmp_path / ".env")
+
+
+def test_the_hubs_own_variable_names_a_mirror_unless_the_setting_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example")
+    assert read_settings(None).models.hub == "https://mirror.example"
+    monkeypatch.setenv("MODELS__HUB", "https://other.example")
+    assert read_settings(None).models.hub == "https://other.example"

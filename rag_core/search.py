@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.analysis import terms
+from rag_core.compose import fingerprint
 from rag_core.doors.archive import channels, posts
 from rag_core.doors.lexical import Filter, Place
 from rag_core.fuse import diverse
 from rag_core.header import header
 from rag_core.rag import Rag
+from rag_core.settings import SearchSettings
 from rag_core.stage import Run
 from rag_core.types import Hit, Kind, Passage, Plan, Post, PostKey, Question, Viewer
 
@@ -50,16 +52,13 @@ async def search(plan: Plan, question: Question, rag: Rag, run: Run) -> tuple[Hi
     finally:
         meaning.cancel()  # nobody waits for it where the lexical leg failed
     fused = _fused(lexical, near, question.lang, rag)
-    nothing: tuple[dict[Place, float], Ranked] = ({}, fused[: rag.settings.retrieval.keep])
-    likeness, fused = await run.attempt("diverse", _diverse(fused, vector, rag), nothing)
     passages = await run.require("fetch", fetch([place for place, _ in fused], rag))
+    fused = [pair for pair in fused if pair[0] in passages]
+    nothing: tuple[dict[Place, float], Ranked] = ({}, fused[: rag.settings.retrieval.keep])
+    likeness, fused = await run.attempt("diverse", _diverse(fused, vector, passages, rag), nothing)
     legs = {place: LEXICAL for place, _ in lexical}
     legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
-    return tuple(
-        Hit(passages[place], score, legs[place], likeness.get(place, 0.0))
-        for place, score in fused
-        if place in passages
-    )
+    return tuple(Hit(passages[place], score, legs[place], likeness.get(place, 0.0)) for place, score in fused)
 
 
 async def by_words(query: str, only: Filter, n: int, rag: Rag) -> Ranked:
@@ -88,14 +87,39 @@ def _fused(lexical: Ranked, near: Ranked, lang: str, rag: Rag) -> Ranked:
     return rag.calibration.fusion(rag.dense.model, lang, rag.settings.retrieval.dense)(lexical, near)
 
 
-async def _diverse(fused: Ranked, vector: Vector | None, rag: Rag) -> tuple[dict[Place, float], Ranked]:
-    """The cosines of the hits to the question, and the hits without near-copies of each other."""
-    keep = rag.settings.retrieval.keep
-    if vector is None or rag.dense is None:
-        return {}, fused[:keep]
-    stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
-    likeness = {place: float(v @ vector) for place, v in stored.items()}
-    return likeness, diverse(fused, stored, keep, rag.settings.retrieval.diversity)
+async def _diverse(
+    fused: Ranked, vector: Vector | None, passages: dict[Place, Passage], rag: Rag
+) -> tuple[dict[Place, float], Ranked]:
+    """The cosines of the hits to the question, and the hits without what is too much like others."""
+    stored: dict[Place, Vector] = {}
+    if vector is not None and rag.dense is not None:
+        stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
+    likeness = {place: float(v @ vector) for place, v in stored.items()} if vector is not None else {}
+    return likeness, await asyncio.to_thread(_unlike, fused, stored, passages, rag.settings.retrieval)
+
+
+def _unlike(
+    fused: Ranked, stored: dict[Place, Vector], passages: dict[Place, Passage], settings: SearchSettings
+) -> Ranked:
+    """What MMR keeps, by stored vectors, by shared terms where there are none. The same text counts once.
+
+    Copies stay with the text they repeat: they say in how many channels it stands.
+    """
+    groups: dict[str, Ranked] = {}
+    for place, score in fused:
+        groups.setdefault(fingerprint(passages[place].text) or str(place), []).append((place, score))
+    firsts = [group[0] for group in groups.values()]
+    if len(firsts) <= settings.keep:
+        return fused
+    words = {place: frozenset(terms(passages[place].text)) for place, _ in firsts if place not in stored}
+
+    def alike(one: Place, other: Place) -> float:
+        a, b = words.get(one, frozenset()), words.get(other, frozenset())
+        return len(a & b) / max(1, len(a | b))
+
+    kept = {place for place, _ in diverse(firsts, stored, settings.keep, settings.diversity, alike)}
+    found = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
+    return [pair for pair in fused if pair[0] in found]
 
 
 async def matching(words: Sequence[str], plan: Plan, viewer: Viewer, rag: Rag) -> list[Place]:

@@ -188,4 +188,4 @@ def _nearest(cosines: Rows, numbers: NDArray[np.int64]) -> list[int]:
 
 
 ENGINES: dict[str, type[Engine]] = {"citegram": Ours, "qdrant-client local": LocalQdrant, "numpy scan": NumpyScan}
-NEEDS = {"citegram": "qdrant_edge", "qdrant-client local": "qdrant_client"}  # engine -> module
+NEEDS = {"qdrant-client local": "qdrant_client"}  # engine -> module

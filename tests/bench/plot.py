@@ -59,7 +59,7 @@ def _whole(metrics: Mapping[str, Any]) -> list[Line]:
         ("start → ready", "exec_to_ready_s", 1000),
         ("imports → ready", "imports_to_ready_s", 1000),
     )
-    rows = [(int(size), legs["whole"].get(_OURS, {})) for size, legs in metrics.items() if "whole" in legs]
+    rows = [(int(size), legs["whole"].get(_OURS, {})) for size, legs in metrics.items()]
     return [(label, [(size, row[name] * unit) for size, row in rows if name in row]) for label, name, unit in figures]
 
 

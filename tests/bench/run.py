@@ -1,6 +1,6 @@
 """The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json and bench.png.
 
-python tests/bench/run.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--out DIR]
+python tests/bench/run.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--resume] [--out DIR]
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ from bench.show import goals, ratios, table
 __all__ = ["main"]
 
 _CHILD = Path(__file__).with_name("child.py")
-_ENGINES = {"lexical": lexical.ENGINES, "dense": dense.ENGINES}
+_ENGINES = {"lexical": [*lexical.ENGINES], "dense": [*dense.ENGINES], "whole": ["citegram"]}
 _NEEDS = lexical.NEEDS | dense.NEEDS
 _MOST = {"qdrant-client local": 100_000}  # above it needs hours
 _PACKAGES = ("rank-bm25", "bm25s", "tantivy", "qdrant-client", "qdrant-edge-py", "numpy", "matplotlib")
-_SHORT_FORM = {10_000: [("lexical", "citegram"), ("lexical", "rank-bm25")], 2000: [("dense", "citegram")]}
+_SHORT_FORM = {
+    10_000: [("lexical", "citegram"), ("lexical", "rank-bm25")],
+    2000: [("dense", "citegram"), ("whole", "citegram")],
+}
 
 
 @dataclass
@@ -42,21 +45,22 @@ class Bench:
     """One run: what is measured, and what came of it."""
 
     sizes: Sequence[int]
-    legs: Sequence[str] = (*_ENGINES, "whole")
+    legs: Sequence[str] = (*_ENGINES,)
     queries: int = 200
     quick: bool = False
     metrics: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # size -> leg -> engine -> figures
     skipped: list[str] = field(default_factory=list)
 
-    def run(self) -> None:
-        """Measure everything, smallest size first."""
+    def run(self, notes: Path) -> None:
+        """Measure everything that is not there yet, smallest size first; what is there is kept in `notes`."""
         for size in self.sizes:
-            legs = self.metrics[str(size)] = {leg: {} for leg in _ENGINES}
+            legs = self.metrics.setdefault(str(size), {leg: {} for leg in _ENGINES})
             for leg, name in self._planned(size):
-                if row := self._measured(leg, name, size):
+                if name in legs[leg]:
+                    continue
+                if row := self._whole(size) if leg == "whole" else self._measured(leg, name, size):
                     legs[leg][name] = row
-            if "whole" in self.legs and not (self.quick and legs["lexical"]):
-                legs["whole"] = self._whole(size)
+                    notes.write_text(json.dumps(self.metrics), encoding="utf-8")
 
     def _planned(self, size: int) -> Iterator[tuple[str, str]]:
         for leg, engines in _ENGINES.items():
@@ -89,11 +93,11 @@ class Bench:
             print(f"{time.perf_counter() - began:.0f} s")
             return row
 
-    def _whole(self, size: int) -> dict[str, Any]:
+    def _whole(self, size: int) -> dict[str, Any] | None:
         with tempfile.TemporaryDirectory(prefix="citegram-bench-") as folder:
-            filled = self._measured("fill", "citegram", size, Path(folder)) or {}
+            filled = self._measured("fill", "citegram", size, Path(folder))
             asked = self._measured("ask", "citegram", size, Path(folder)) if filled else None
-            return {"citegram": filled | (asked or {})}
+            return filled | asked if filled and asked else None
 
     def report(self) -> dict[str, Any]:
         """Everything as one object, as the other commands write it."""
@@ -133,6 +137,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the short form: 10k posts, rank-bm25 the only peer")
     parser.add_argument("--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes an hour)")
     parser.add_argument("--legs", default="lexical,dense,whole", help="what to measure (default: %(default)s)")
+    parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
     args = parser.parse_args(argv)
     try:
@@ -140,7 +145,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     except ValueError:
         parser.error("--sizes takes numbers such as 10k,100k,1m")
     args.legs = args.legs.split(",")
-    if set(args.legs) - {*_ENGINES, "whole"}:
+    if set(args.legs) - _ENGINES.keys():
         parser.error("--legs takes lexical, dense, whole")
     if min(args.sizes) < 1000:
         parser.error("--sizes: a bench of fewer than 1,000 posts says nothing")
@@ -151,10 +156,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, write. Exit code 1 where an engine of ours failed."""
     args = _asked(argv)
     bench = Bench(list(_SHORT_FORM), queries=30, quick=True) if args.quick else Bench(args.sizes, args.legs)
-    bench.run()
+    args.out.mkdir(parents=True, exist_ok=True)
+    notes = args.out / "measured.json"
+    if args.resume and notes.exists():
+        bench.metrics = json.loads(notes.read_text(encoding="utf-8"))
+    bench.run(notes)
     told = bench.report()
     print(table(told))
-    args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "bench.json").write_text(json.dumps(told, ensure_ascii=False, indent=1), encoding="utf-8")
     if find_spec("matplotlib") is None:
         print("matplotlib is not installed: no picture")
@@ -162,6 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from bench.plot import draw
 
         draw(told, args.out / "bench.png")
+    notes.unlink(missing_ok=True)
     return int(any(line.startswith("citegram failed") for line in bench.skipped))
 
 

@@ -140,7 +140,7 @@ def table(told: Mapping[str, Any]) -> str:
 def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     for size, legs in told["metrics"].items():
         for leg, rows in legs.items():
-            if not any(rows.values()):
+            if not rows:
                 continue
             yield f"\n{_TITLES[leg]}, {int(size):,} posts"
             columns = _COLUMNS[leg]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,20 @@ async def test_both_legs_are_asked_for_what_the_viewer_may_read(library: Any) ->
     hits = await searched(library, library.question("lighthouse fish", see=(library.harbour,)))
     assert meaning.asked == [Filter(frozenset({library.harbour}))]
     assert (hits[0].passage.key.message_id, hits[0].leg) == (3, "both")
+
+
+async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text(
+    tmp_path: Path, open_library: Any, make_post: Any
+) -> None:
+    async with open_library(tmp_path / "data", retrieval={"keep": 5, "diversity": 0.2}) as library:
+        like = [make_post(n, f"ferry pier four timetable changed, page {n}", chat=library.harbour) for n in range(20)]
+        same = [
+            make_post(50, "The ferry race is won by the tortoise team.", chat=chat)
+            for chat in (library.harbour, library.kiln)
+        ]
+        await library.keep(*like, *same)
+        question = library.question("ferry timetable")
+        hits = await search(plan_by_rules(question), question, library.rag, Run(library.rag.settings.budgets, "test"))
+    keys = [hit.passage.key for hit in hits]
+    assert len(keys) == 6
+    assert {PostKey(library.harbour, 50), PostKey(library.kiln, 50)} <= set(keys)

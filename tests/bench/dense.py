@@ -39,7 +39,8 @@ class Near:
 
 
 def _unit(rows: Rows) -> Rows:
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    unit: Rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return unit
 
 
 def _topics() -> Rows:

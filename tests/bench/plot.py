@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 __all__ = ["draw"]
@@ -25,8 +26,9 @@ _LABELS = {"citegram": "Citegram", "sqlite-fts5": "SQLite FTS5"}
 def draw(told: Mapping[str, Any], file: Path) -> None:
     """Draw a report of the bench into a PNG file."""
     mpl.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "text.color": _INK})
-    figure = Figure(figsize=(13, 4.6), dpi=160, facecolor="white", layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)  # type: ignore[union-attr]
+    figure = Figure(
+        figsize=(13, 4.6), dpi=160, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)
+    )
     metrics = told["metrics"]
     panels: Sequence[tuple[str, str, list[Line]]] = (
         ("Finding words", "the 50 best of all posts", _lines(metrics, "lexical", "query_p95_ms")),

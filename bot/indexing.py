@@ -12,14 +12,14 @@ from bot.watch import Following, Watch
 from ingest import inbox
 from ingest.dense import DenseIndexer
 from ingest.index import Indexer
-from rag_core.doors.archive import Archive, updates
+from rag_core.doors.archive import Archive, channels, posts, updates
 from rag_core.errors import RagError
 from rag_core.search import DENSE, LEXICAL
 
 __all__ = ["Indexing"]
 
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found at the latest after this.
-_EVERY_S = 3.0
+_EVERY_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _TIDY_EVERY_S = 3600.0
 
@@ -83,9 +83,20 @@ class Indexing:
         await inbox.drain(self._archive)
         if await self._watched(LEXICAL, self._indexer.catch_up):
             self._dense_bell.set()
+        await self._purge()
         if time.monotonic() - self._tidied > _TIDY_EVERY_S:
             await updates.forget_old(self._archive)
             self._tidied = time.monotonic()
+
+    async def _purge(self) -> None:
+        """Delete for good what was removed with its channel, once both legs have dropped it, on disk too."""
+        if all(channel.state != "removed" for channel in (await channels.known(self._archive)).values()):
+            return
+        taken = self._indexer.watermark
+        if self._dense and await self._dense.waiting():
+            return
+        await self._indexer.save()
+        await posts.purge(self._archive, taken)
 
     async def _embed(self) -> None:
         assert self._dense is not None

@@ -40,6 +40,7 @@ async def _work_in(archive: Archive, bot_id: int, pending: list[_Pending]) -> in
         for channel in seen.values():
             # a channel nobody approved: its posts are kept, and read by nobody; a known one stays as it is
             await channels.put_in(connection, replace(channel, state="pending"))
+        await channels.heard_in(connection, seen)
         await posts.keep_each(connection, arrivals, source="live")
         await updates.settle_in(connection, bot_id, [update_id for _, update_id in arrivals])
     return len(arrivals)

@@ -51,6 +51,11 @@ class Indexer:
                 await self._save()
         return done
 
+    @property
+    def watermark(self) -> int:
+        """The change up to which the lexical leg is complete."""
+        return self._lexical.watermark
+
     async def save(self) -> None:
         """Write the index to disk if it changed since it was written. Raises IndexUnavailable."""
         async with self._turn:

@@ -65,6 +65,7 @@ def from_update(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         origin=_live_origin(message.get("forward_origin")),
         reply_to=whole(reply_to) if reply_to is not None else None,
         album=words(message.get("media_group_id")),
+        guarded=_guarded(message),
     )
     title = words(chat.get("title")) or words(chat.get("first_name")) or str(chat_id)
     kind = words(chat.get("type")) or "channel"
@@ -136,6 +137,13 @@ def _live_text(message: Mapping[str, Any]) -> tuple[str, tuple[Entity, ...]]:
             return text, entities_of(message.get(spans))
     listed = message.get("poll") or message.get("checklist")
     return _with_list("", listed) or flatten_blocks(message.get("rich_message")), ()
+
+
+def _guarded(message: Mapping[str, Any]) -> str | None:
+    """What keeps a post from being passed on: readers have paid for it, or Telegram forbids to copy it."""
+    if message.get("is_paid_post") is True or "paid_media" in message:
+        return "paid"
+    return "protected" if message.get("has_protected_content") is True else None
 
 
 def _live_media(message: Mapping[str, Any]) -> Media | None:

@@ -54,7 +54,10 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer."""
+    """A source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer.
+
+    `inside`: the bot is a member now. `guarded_too`: an admin lets its protected and paid posts be found.
+    """
 
     chat_id: int
     title: str
@@ -62,6 +65,8 @@ class Channel:
     kind: str = "channel"
     visibility: Visibility = Visibility.ADMINS
     state: str = "active"
+    inside: bool = False
+    guarded_too: bool = False
 
 
 def post_link(key: PostKey, username: str | None) -> str:
@@ -106,7 +111,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One message of a channel, in one version. The text is what people read, captions and polls included."""
+    """One message of a channel, in one version. The text is what people read, captions and polls included.
+
+    `guarded` is "protected" where Telegram forbids to copy it, "paid" where readers pay for it.
+    """
 
     key: PostKey
     date: datetime
@@ -121,6 +129,7 @@ class Post:
     album: str | None = None
     views: int | None = None
     version: int = 1
+    guarded: str | None = None
 
     @property
     def stamp(self) -> datetime:

@@ -9,9 +9,12 @@ import pytest
 
 from bot.indexing import Indexing
 from bot.watch import Following
-from rag_core.doors.archive import Archive, posts
+from ingest.index import Indexer
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.doors.lexical import Filter, Lexical
 from rag_core.errors import IndexUnavailable
-from rag_core.types import Answer, Post
+from rag_core.rag import index_folder
+from rag_core.types import Answer, Channel, Post
 
 
 class Stumbling:
@@ -76,6 +79,29 @@ async def test_an_index_that_cannot_be_saved_is_said_and_ends_nothing(
     indexer: Any = Stumbling()
     await Indexing(archive, indexer).save()
     assert "The disk is full." in caplog.text
+
+
+async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
+    archive: Archive, make_post: Callable[..., Post]
+) -> None:
+    await channels.put(archive, Channel(-1001, "Gone"))
+    await posts.keep(archive, [make_post(1, "ferry"), make_post(2, "harbour", chat=-1002)], source="test")
+    lexical = Lexical()
+    indexer = Indexer(archive, lexical)
+    await indexer.catch_up()
+    await posts.remove_channel(archive, -1001)
+
+    async def gone() -> None:
+        while await archive.rows("SELECT 1 FROM posts WHERE chat_id = -1001"):  # noqa: ASYNC110, nothing rings
+            await asyncio.sleep(0.01)
+
+    await run(Indexing(archive, indexer, every=0.01), gone())
+    assert await channels.known(archive) == {}
+    saved = Lexical.load(index_folder(archive), archive.identity)
+    assert saved is not None
+    for index in (lexical, saved):
+        assert len(index) == 1
+        assert not index.known("ferri", Filter(frozenset({-1001, -1002})))
 
 
 class Onlooker:

@@ -30,7 +30,7 @@ async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> No
 
     found = await posts.get(archive, [PostKey(-1001, 7), PostKey(-1001, 8)])
     assert {post.text: post.version for post in found.values()} == {"Хлеб 95": 2, "Сайка": 1}
-    assert await channels.known(archive) == {-1001: Channel(-1001, "Пекарня", "bread", state="pending")}
+    assert await channels.known(archive) == {-1001: Channel(-1001, "Пекарня", "bread", state="pending", inside=True)}
     assert await updates.counts(archive) == {"pending": 0, "poison": 0, "done": 3}
 
 
@@ -77,4 +77,20 @@ async def test_when_the_archive_fails_the_updates_wait(archive: Archive) -> None
     async with archive.writing() as connection:
         await connection.execute("PRAGMA max_page_count = 1000000")
     assert await updates.counts(archive) == {"pending": 1, "poison": 0, "done": 0}
+    assert await drain(archive) == 1
+
+
+async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 1_000_000
+    monkeypatch.setattr(updates, "now", lambda: clock)
+    await updates.keep_batch(archive, BOT, [update(1, "Обложка", media_group_id="a"), update(2, "Один", message_id=8)])
+    assert await drain(archive) == 1
+    assert await posts.ids(archive, -1001) == {8}
+    clock += 2
+    assert await drain(archive) == 1
+
+    await updates.keep_batch(archive, BOT, [update(3, "Ещё", message_id=9, media_group_id="b")])
+    clock -= 3600  # a clock that was put back holds nothing
     assert await drain(archive) == 1

@@ -13,12 +13,28 @@ from dataclasses import dataclass
 import aiosqlite
 
 from rag_core.doors.archive.connection import Archive
+from rag_core.doors.archive.units import VISIBLE
 from rag_core.types import PostKey
 
 __all__ = ["Waiting", "follow", "newest", "settle", "waiting"]
 
 _SLICE = 20_000  # changes queued in one transaction: about 100 ms
 _FIRST = 1 << 40  # seconds: deletions come before every post, or a deleted one could still be found
+# With a post come those that show it: its album, and its replies, whose headers hold its first words.
+_CHANGED = (
+    "SELECT chat_id, message_id, seq FROM posts WHERE seq > :mark AND seq <= :until "
+    "UNION ALL SELECT m.chat_id, m.message_id, p.seq FROM posts AS p JOIN posts AS m "
+    "ON m.chat_id = p.chat_id AND m.album = p.album WHERE p.seq > :mark AND p.seq <= :until "
+    "UNION ALL SELECT r.chat_id, r.message_id, p.seq FROM posts AS p JOIN posts AS r "
+    "ON r.chat_id = p.chat_id AND r.reply_to = p.message_id WHERE p.seq > :mark AND p.seq <= :until"
+)
+_QUEUE = (
+    "INSERT INTO to_embed (chat_id, message_id, seq, stamp) "
+    f"SELECT t.chat_id, t.message_id, max(w.seq), CASE WHEN {VISIBLE} THEN t.stamp ELSE :first END "
+    f"FROM ({_CHANGED}) AS w JOIN posts AS t ON t.chat_id = w.chat_id AND t.message_id = w.message_id "
+    "WHERE true GROUP BY t.chat_id, t.message_id "
+    "ON CONFLICT (chat_id, message_id) DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +57,7 @@ async def follow(archive: Archive, identity: str) -> int:
             )
             if not number:
                 return queued
-            await connection.execute(
-                "INSERT INTO to_embed (chat_id, message_id, seq, stamp) "
-                "SELECT chat_id, message_id, seq, CASE WHEN deleted_at IS NULL THEN stamp ELSE ? END "
-                "FROM posts WHERE seq > ? AND seq <= ? "
-                "ON CONFLICT (chat_id, message_id) DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp",
-                (_FIRST, mark, until),
-            )
+            await connection.execute(_QUEUE, {"first": _FIRST, "mark": mark, "until": until})
             await connection.execute("UPDATE dense SET watermark = ?", (until,))
             queued += number
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import aiosqlite
 
 from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.rows import now
+from rag_core.doors.archive.tombstones import touch
 from rag_core.types import Channel, Visibility
 
-__all__ = ["bind", "bound", "known", "put", "put_in", "set_state", "set_visibility", "unbind"]
+__all__ = [
+    "bind",
+    "bound",
+    "heard_in",
+    "joined",
+    "known",
+    "left",
+    "put",
+    "put_in",
+    "set_guarded_too",
+    "set_state",
+    "set_visibility",
+    "unbind",
+]
 
 
 async def put(archive: Archive, channel: Channel) -> None:
@@ -47,9 +63,37 @@ async def set_state(archive: Archive, chat_id: int, state: str) -> None:
         await connection.execute("UPDATE channels SET state = ? WHERE chat_id = ?", (state, chat_id))
 
 
+async def joined(archive: Archive, chat_id: int) -> None:
+    """The bot came into a known channel, or came back."""
+    async with archive.writing() as connection:
+        sql = "UPDATE channels SET joined_at = ?, left_at = NULL WHERE chat_id = ?"
+        await connection.execute(sql, (now(), chat_id))
+
+
+async def heard_in(connection: aiosqlite.Connection, chat_ids: Iterable[int]) -> None:
+    """Posts came from these known channels: the bot is in, also where nobody told us that it came."""
+    sql = "UPDATE channels SET joined_at = ? WHERE chat_id = ? AND joined_at IS NULL"
+    await connection.executemany(sql, [(now(), chat_id) for chat_id in chat_ids])
+
+
+async def left(archive: Archive, chat_id: int) -> None:
+    """The bot is no longer in a known channel."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE channels SET left_at = ? WHERE chat_id = ?", (now(), chat_id))
+
+
+async def set_guarded_too(archive: Archive, chat_id: int, allowed: bool) -> None:
+    """Let the protected and paid posts of a known channel be found, or no longer."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE channels SET guarded_too = ? WHERE chat_id = ?", (allowed, chat_id))
+    await touch(archive, chat_id, guarded=True)
+
+
 async def known(archive: Archive) -> dict[int, Channel]:
     """chat_id -> channel, all of them."""
-    rows = await archive.rows("SELECT chat_id, title, username, kind, visibility, state FROM channels ORDER BY chat_id")
+    rows = await archive.rows(
+        "SELECT *, joined_at IS NOT NULL AND left_at IS NULL AS inside FROM channels ORDER BY chat_id"
+    )
     return {
         row["chat_id"]: Channel(
             row["chat_id"],
@@ -58,6 +102,8 @@ async def known(archive: Archive) -> dict[int, Channel]:
             row["kind"],
             Visibility(row["visibility"]),
             row["state"],
+            bool(row["inside"]),
+            bool(row["guarded_too"]),
         )
         for row in rows
     }

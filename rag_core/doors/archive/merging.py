@@ -41,7 +41,8 @@ class Shelf:
     """One stored post while arrivals are worked in.
 
     `older` are the fingerprints of its earlier texts; `touched` asks for its row to be written,
-    `moved` for a new sequence number as well, so that the indexes look at it again.
+    `moved` for a new sequence number as well, so that the indexes look at it again. `firm`: an admin
+    deleted it, so that only a newer version brings it back, not an old export.
     """
 
     post: Post
@@ -49,6 +50,8 @@ class Shelf:
     update_id: int
     seq: int = 0
     living: bool = True
+    suspected: bool = False
+    firm: bool = False
     older: set[bytes] = field(default_factory=set)
     touched: bool = False
     moved: bool = False
@@ -77,7 +80,11 @@ class Pile:
         if shelf is None:
             self._shelves[post.key] = Shelf(replace(post, version=1), stamp, update_id, moved=True)
             return Tally(new=1)
+        if shelf.firm and not shelf.living and (stamp, update_id) <= (shelf.stamp, shelf.update_id):
+            return Tally(unchanged=1)
         replaced = self._work_in(shelf, post, (stamp, update_id))
+        if shelf.suspected:  # here it is: it was not gone
+            shelf.suspected, shelf.moved = False, True
         if not shelf.living:
             shelf.living = shelf.moved = True
             return Tally(new=1)
@@ -159,8 +166,9 @@ def _same(one: Post, other: Post) -> bool:
 
 
 def _header(post: Post) -> tuple[object, ...]:
-    """What is searched for beside the text."""
-    return (post.media and post.media.file_name, post.origin and post.origin.name, post.reply_to)
+    """What is searched for beside the text, and what decides whether it is searched at all."""
+    media, origin = post.media, post.origin
+    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded)
 
 
 def _enriched(stored: Post, post: Post) -> Post:
@@ -172,6 +180,8 @@ def _enriched(stored: Post, post: Post) -> Post:
         origin=_fuller(stored.origin, post.origin),
         reply_to=post.reply_to or stored.reply_to,
         album=stored.album or post.album,
+        # once guarded, always: an export does not say it
+        guarded=post.guarded or stored.guarded,
         views=post.views if post.views is not None else stored.views,
     )
 

@@ -1,22 +1,24 @@
-"""Posts in the archive: kept in versions, never lost, deleted only by tombstone."""
+"""Posts in the archive: kept in versions, never lost. How they go is in tombstones.py, how they show in units.py."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import aiosqlite
 
 from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.merging import Pile, Shelf, Tally
-from rag_core.doors.archive.rows import POST_COLUMNS, keys_json, now, post_from
+from rag_core.doors.archive.rows import BY_KEY, POST_COLUMNS, keys_json, post_from
+from rag_core.doors.archive.tombstones import erase, purge, remove_channel, suspect, touch
+from rag_core.doors.archive.units import Change, Version, changes, get, parents, versions
 from rag_core.types import Post, PostKey
 
 __all__ = [
     "Change",
     "Tally",
+    "Version",
     "changes",
     "count",
     "erase",
@@ -28,6 +30,11 @@ __all__ = [
     "last_seq",
     "missing",
     "parents",
+    "purge",
+    "remove_channel",
+    "suspect",
+    "touch",
+    "versions",
 ]
 
 # Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
@@ -40,21 +47,6 @@ _UPSERT = (  # names of columns, no values
     f"ON CONFLICT (chat_id, message_id) DO UPDATE SET {_RENEWED}, "
     "deleted_at = NULL, deleted_how = NULL, suspected = 0"
 )
-# CROSS JOIN keeps SQLite's order: the few keys outside, the big table by its primary key inside.
-_BY_KEY = (
-    "FROM json_each(?) AS k CROSS JOIN {table} AS t "
-    "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
-)
-_POSTS_BY_KEY = _BY_KEY.format(table="posts")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A post an index has not seen in this state; `post` is None where it is gone."""
-
-    seq: int
-    key: PostKey
-    post: Post | None
 
 
 async def keep(archive: Archive, posts: Sequence[Post], *, source: str, update_id: int = 0) -> Tally:
@@ -94,69 +86,25 @@ async def keep_each(connection: aiosqlite.Connection, arrivals: Sequence[tuple[P
 
 async def _stored(connection: aiosqlite.Connection, posts: Sequence[Post]) -> Pile:
     keys = keys_json(post.key for post in posts)
-    rows = await connection.execute_fetchall(f"SELECT t.* {_POSTS_BY_KEY}", (keys,))
+    rows = await connection.execute_fetchall(f"SELECT t.* {BY_KEY.format(table='posts')}", (keys,))
     pile = Pile(
-        Shelf(post_from(row), row["stamp"], row["update_id"], row["seq"], living=row["deleted_at"] is None)
+        Shelf(
+            post_from(row),
+            row["stamp"],
+            row["update_id"],
+            row["seq"],
+            living=row["deleted_at"] is None,
+            suspected=bool(row["suspected"]),
+            firm=row["deleted_how"] == "admin",
+        )
         for row in rows
     )
     if differing := pile.differing(posts):
-        by_key = _BY_KEY.format(table="post_versions")
+        by_key = BY_KEY.format(table="post_versions")
         sql = f"SELECT t.chat_id, t.message_id, t.text_hash {by_key}"
         for chat_id, message_id, mark in await connection.execute_fetchall(sql, (keys_json(differing),)):
             pile.remember(PostKey(chat_id, message_id), mark)
     return pile
-
-
-async def erase(archive: Archive, keys: Iterable[PostKey], *, how: str) -> int:
-    """Put tombstones: texts stay in the archive, but nobody finds them. Returns how many were living."""
-    erased, rest = 0, iter(dict.fromkeys(keys))
-    while batch := list(islice(rest, _SLICE)):
-        async with archive.writing() as connection:
-            erased += await _erase_in(connection, batch, how)
-    return erased
-
-
-async def _erase_in(connection: aiosqlite.Connection, keys: Sequence[PostKey], how: str) -> int:
-    sql = f"SELECT t.chat_id, t.message_id {_POSTS_BY_KEY} WHERE t.deleted_at IS NULL"
-    living = list(await connection.execute_fetchall(sql, (keys_json(keys),)))
-    ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
-    moment = now()
-    await connection.executemany(
-        "UPDATE posts SET deleted_at = ?, deleted_how = ?, seq = ? WHERE chat_id = ? AND message_id = ?",
-        [(moment, how, seq + n, *key) for n, key in enumerate(living, 1)],
-    )
-    await connection.execute("UPDATE sequence SET value = ?", (seq + len(living),))
-    return len(living)
-
-
-async def get(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
-    """The living posts among the keys."""
-    rows = await archive.rows(f"SELECT t.* {_POSTS_BY_KEY} WHERE t.deleted_at IS NULL", (keys_json(keys),))
-    found = map(post_from, rows)
-    return {post.key: post for post in found}
-
-
-async def parents(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
-    """Key of a post that replies -> text of the post it replies to, where that one is known and living."""
-    rows = await archive.rows(
-        f"SELECT t.chat_id, t.message_id, p.text {_POSTS_BY_KEY} "
-        "JOIN posts AS p ON p.chat_id = t.chat_id AND p.message_id = t.reply_to WHERE p.deleted_at IS NULL",
-        (keys_json(keys),),
-    )
-    return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
-
-
-async def changes(archive: Archive, after: int, limit: int = 1000) -> list[Change]:
-    """What changed after the sequence number `after`: each post once, as it is now, oldest change first."""
-    rows = await archive.rows("SELECT * FROM posts WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
-    return [
-        Change(
-            row["seq"],
-            PostKey(row["chat_id"], row["message_id"]),
-            post_from(row) if row["deleted_at"] is None else None,
-        )
-        for row in rows
-    ]
 
 
 async def last_seq(archive: Archive) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
 __all__ = [
+    "BY_KEY",
     "POST_COLUMNS",
     "entities_json",
     "fingerprint",
@@ -27,7 +28,15 @@ __all__ = [
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",
     "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album", "views",
+    "guarded",
 )  # fmt: skip
+
+# Rows of a table `t` by keys as `keys_json` gives them. CROSS JOIN keeps SQLite's order: the few keys outside,
+# the big table by its primary key inside.
+BY_KEY = (
+    "FROM json_each(?) AS k CROSS JOIN {table} AS t "
+    "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
+)
 
 
 def now() -> int:
@@ -79,6 +88,7 @@ def post_values(post: Post) -> tuple[object, ...]:
         post.reply_to,
         post.album,
         post.views,
+        post.guarded,
     )
 
 
@@ -98,6 +108,7 @@ def post_from(row: sqlite3.Row) -> Post:
         album=row["album"],
         views=row["views"],
         version=row["version"],
+        guarded=row["guarded"],
     )
 
 

@@ -122,4 +122,52 @@ _BACKLOG = (
     "CREATE INDEX to_embed_newest ON to_embed (stamp, seq)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY, _BACKLOG)
+# What a channel's life leaves behind: when the bot came and went, holes in what it was told, albums, work on its own.
+_LIFE = (
+    "ALTER TABLE channels ADD COLUMN joined_at INTEGER",
+    "ALTER TABLE channels ADD COLUMN left_at INTEGER",
+    # 1: an admin lets protected and paid posts of this channel into the indexes
+    "ALTER TABLE channels ADD COLUMN guarded_too INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE posts ADD COLUMN guarded TEXT CHECK (guarded IN ('protected', 'paid'))",
+    "CREATE INDEX posts_album ON posts (chat_id, album) WHERE album IS NOT NULL",
+    "CREATE INDEX posts_reply ON posts (chat_id, reply_to) WHERE reply_to IS NOT NULL",
+    # of a time in which posts may have been missed; `since` NULL: from the beginning of the channel
+    """CREATE TABLE gaps (
+        id INTEGER PRIMARY KEY,
+        chat_id INTEGER NOT NULL REFERENCES channels ON DELETE CASCADE,
+        since INTEGER,
+        until INTEGER NOT NULL,
+        noted_at INTEGER NOT NULL,
+        told_at INTEGER,
+        closed_at INTEGER
+    )""",
+    "CREATE TABLE heartbeat (id INTEGER PRIMARY KEY CHECK (id = 0), at INTEGER NOT NULL)",
+    # the last run of each scheduled job and its last failure
+    """CREATE TABLE jobs (
+        name TEXT PRIMARY KEY,
+        ran_at INTEGER,
+        took_ms INTEGER,
+        runs INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0,
+        failed_at INTEGER,
+        error TEXT,
+        said TEXT
+    )""",
+    # a rebuild of the indexes that was asked for; at most one is running
+    """CREATE TABLE rebuilds (
+        id INTEGER PRIMARY KEY,
+        chat_id INTEGER,
+        state TEXT NOT NULL CHECK (state IN ('running', 'done', 'cancelled', 'failed')),
+        asked_at INTEGER NOT NULL,
+        finished_at INTEGER,
+        done INTEGER NOT NULL DEFAULT 0,
+        total INTEGER NOT NULL DEFAULT 0,
+        tell_chat INTEGER,
+        tell_message INTEGER,
+        lang TEXT
+    )""",
+    # the first message of the answer, by which a reader may ask about it
+    "ALTER TABLE questions ADD COLUMN answer_message_id INTEGER",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY, _BACKLOG, _LIFE)

@@ -1,0 +1,220 @@
+"""How well expressions of time are read: test suites of other programs, scored as a search over past posts needs it.
+
+What is scored: rows of day grain or longer with one date that does not lie in the future; durations, repeats,
+holidays and times of day are left out, because no post is filtered by them. Days are compared, hours are not.
+Sources read "last N units" by the calendar or counting back from now, an end as inclusive or exclusive, and
+some give only where a range begins: each of these is right.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dateutil.relativedelta import relativedelta
+
+from rag_core.errors import ImportRefused, raised_as
+from rag_core.when import Period
+
+__all__ = ["Row", "Span", "date_metrics", "read_rows"]
+
+_NO_REF = datetime(2025, 1, 15, 12, tzinfo=UTC)
+_DAY = timedelta(days=1)
+_OF_DAY = re.compile(
+    r"\d\s*(?:[ap]\.?\s?m\b|h\d|hrs?\b|o'?clock)|\d:\d\d|\b(?:hours?|minutes?|mins?|sec(?:ond)?s?|noon|midnight|morning|"
+    r"afternoon|evening|tonight|night|час\w*|минут\w*|секунд\w*|утр\w+|вечер\w*|ночь\w*|дн[её]м|полдень|полночь|now|сейчас)\b",
+    re.I,
+)
+_REPEATS = re.compile(r"\b(?:every|each|all|daily|weekly|monthly|quarterly|yearly|кажд\w+)\b", re.I)
+_HOLIDAYS = re.compile(
+    r"\b(?:easter|christmas|xmas|thanksgiving|hallowe+n|ramadan|eid|mlk|holiday|new year'?s?|"
+    r"рождеств\w*|пасх\w*|новый год|новым годом)\b|\b\w+'s day\b",
+    re.I,
+)
+_WIDEST = {"day": 1, "week": 7, "month": 31, "year": 366}
+_AGO = re.compile(r"\b(?:ago|back|before|earlier|назад)\b", re.I)
+_LAST_N = re.compile(
+    r"\b(?:last|past|previous|прошл\w+|последн\w+)\s+(?:few\s+|нескол\w+\s+)?(?P<n>[\w-]+)\s+"
+    r"(?P<unit>days?|weeks?|months?|quarters?|years?|decades?|дн\w+|день|недел\w+|месяц\w*|квартал\w*|год\w*|лет)\b",
+    re.I,
+)
+# "the last three quarters": how many months or days a unit has
+_UNITS = {
+    "day": (0, 1), "дн": (0, 1), "день": (0, 1), "week": (0, 7), "недел": (0, 7), "month": (1, 0), "месяц": (1, 0),
+    "quarter": (3, 0), "квартал": (3, 0), "year": (12, 0), "год": (12, 0), "лет": (12, 0), "decade": (120, 0),
+}  # fmt: skip
+_NUMBERS = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
+    "twelve": 12, "два": 2, "две": 2, "три": 3, "четыре": 4, "пять": 5, "шесть": 6, "семь": 7, "восемь": 8,
+    "девять": 9, "десять": 10,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days from `since` to before `until`; None is open.
+
+    With `widest` only the beginning is known, which lies in these days: what begins there is right, and so is
+    what holds the first of them and is not longer than `widest` days.
+    """
+
+    since: date | None
+    until: date | None
+    widest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An expression, when it was said, and the readings that are right; none for one that holds no date."""
+
+    id: str
+    lang: str
+    text: str
+    ref: datetime
+    readings: tuple[Span, ...]
+
+
+def read_rows(folder: Path) -> list[Row]:
+    """The rows of all .jsonl files that are scored, and those without a date. Raises ImportRefused."""
+    files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
+    wrong = "{} is not a file of expressions of time: give a folder like temporal_peers."
+    found = []
+    for file in files:
+        with raised_as(ImportRefused, OSError, ValueError, KeyError, TypeError, say=wrong.format(file)):
+            with file.open(encoding="utf-8") as lines:
+                found += [row for line in lines if line.strip() and (row := _row(json.loads(line)))]
+    if not found:
+        raise ImportRefused(f"{folder} holds no expressions of time: give a folder like temporal_peers.")
+    return found
+
+
+def _row(raw: Mapping[str, Any]) -> Row | None:
+    ref = datetime.fromisoformat(raw["ref"]).replace(tzinfo=UTC) if raw.get("ref") else None
+    if raw.get("negative"):
+        return Row(raw["id"], raw["lang"], raw["text"], ref or _NO_REF, ())
+    text, expected = raw["text"], raw["expected"]
+    if len(expected) != 1 or _OF_DAY.search(text) or _REPEATS.search(text) or _HOLIDAYS.search(text):
+        return None
+    if ref is None and not re.search(r"\b(?:19|20)\d\d\b", text):
+        return None
+    (one,) = expected
+    if "offset" in one and not _AGO.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
+        return None  # a duration
+    now = ref or _NO_REF
+    past = tuple(s for s in _readings(one, now) if (s.since or s.until or date.max) <= now.date())
+    return Row(raw["id"], raw["lang"], text, now, (*past, *_last_n(text, now))) if past else None
+
+
+def _readings(one: Mapping[str, Any], now: datetime) -> Iterator[Span]:
+    """What a source asserts, in each of its forms."""
+    if "values" in one:
+        yield from (s for value in one["values"] if (s := _recognized(value, one["type"])))
+    elif "grain" in one:
+        if one["grain"] in {"day", "week", "month", "quarter", "year"} and not one.get("holiday"):
+            yield Span(_day(one["start"]), _day(one["end"]))
+    elif "offset" in one:
+        if one["period"] != "day" or not {"hours", "minutes", "seconds"} & set(one["offset"]):
+            day = _day(one["start_at"])
+            yield Span(day, day + _DAY if day else None, _WIDEST.get(one["period"], 31))
+    elif span := _asserted(one, now):
+        yield span
+
+
+def _recognized(value: Mapping[str, Any], kind: str) -> Span | None:
+    if kind == "date" and re.fullmatch(r"\d{4}-\d\d-\d\d", value.get("value") or ""):
+        day = _day(value["value"])
+        return Span(day, day + _DAY if day else None)
+    if kind == "daterange" and (value.get("start") or value.get("end")):
+        return Span(_day(value.get("start")), _day(value.get("end")))
+    return None
+
+
+def _asserted(one: Mapping[str, Any], now: datetime) -> Span | None:
+    """Instants and the fields of dates that a test looks at; the year may be missing."""
+    start, end = one.get("start_at") or one.get("start_fields"), one.get("end_at") or one.get("end_fields")
+    begins, ends = _fields(start, now), _fields(end, now)
+    if begins is None or ends is None:
+        return begins
+    return Span(begins.since, ends.until)
+
+
+def _fields(value: object, now: datetime) -> Span | None:
+    """The days that an instant or the asserted fields of a date leave open."""
+    if isinstance(value, str):
+        day = datetime.fromisoformat(value).date()
+        return Span(day, day + _DAY, 31)
+    if not isinstance(value, Mapping) or not 0 < value.get("year", now.year) < 9999:
+        return None
+    year, month = value.get("year", now.year), value.get("month")
+    if "day" in value:
+        day = date(year, month or now.month, value["day"])
+        return Span(day, day + _DAY, 31)
+    since = date(year, month or 1, 1)
+    until = (since + timedelta(days=31)).replace(day=1) if month else date(year + 1, 1, 1)
+    return Span(since, until, 366)
+
+
+def _day(value: str | None) -> date | None:
+    return datetime.fromisoformat(value).date() if value else None
+
+
+def _last_n(text: str, now: datetime) -> Iterator[Span]:
+    """Both readings of "the last N units"."""
+    found = _LAST_N.search(text)
+    number = _NUMBERS.get(found["n"].lower().replace("ё", "е"), found["n"]) if found else ""
+    if not found or not str(number).isdecimal():
+        return
+    months, days = next(size for start, size in _UNITS.items() if found["unit"].lower().startswith(start))
+    today, n = now.date(), int(number)
+    rolling = today - relativedelta(months=months * n) - timedelta(days=days * n)
+    yield Span(rolling, today)
+    yield Span(rolling, None)
+    if months:
+        first = today.replace(day=1) - relativedelta(months=(today.month - 1) % months if months <= 12 else 0)
+        yield Span(first - relativedelta(months=months * n), first)
+    elif days == 7:
+        monday = today - timedelta(days=today.weekday())
+        yield Span(monday - timedelta(days=7 * n), monday)
+
+
+def _right(found: Period | None, row: Row) -> bool:
+    if found is None:
+        return False
+    since = found.since.date() if found.since else None
+    until = found.until.date() if found.until else None
+    return any(_agree(since, until, reading) for reading in row.readings)
+
+
+def _agree(since: date | None, until: date | None, reading: Span) -> bool:
+    if reading.widest:
+        if since is None or reading.since is None or reading.until is None:
+            return False
+        inside = until is not None and since <= reading.since < until and (until - since).days <= reading.widest
+        return reading.since <= since < reading.until or inside
+    return _near(since, reading.since) and _near(until, reading.until)
+
+
+def _near(one: date | None, other: date | None) -> bool:
+    """The same day, or the next: some ends are inclusive, some exclusive."""
+    return one == other or (one is not None and other is not None and abs(one - other) <= _DAY)
+
+
+def date_metrics(rows: Sequence[Row], read: Callable[[str, datetime], Period | None]) -> dict[str, float | int | None]:
+    """right: of the rows with a date; false_finds: of those without; and how many are read in a second."""
+    dated, undated = [row for row in rows if row.readings], [row for row in rows if not row.readings]
+    started = time.perf_counter()
+    found = {row.id: read(row.text, row.ref) for row in rows}
+    took = time.perf_counter() - started
+    return {
+        "right": sum(_right(found[row.id], row) for row in dated) / len(dated) if dated else None,
+        "false_finds": sum(found[row.id] is not None for row in undated) / len(undated) if undated else None,
+        "rows_applied": len(dated),
+        "rows_without": len(undated),
+        "per_second": len(rows) / took,
+    }

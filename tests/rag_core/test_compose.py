@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.compose import MOST_SOURCES, compose, fingerprint
+from rag_core.compose import MOST_SOURCES, compose, fingerprint, in_order
+from rag_core.doors.archive.copies import Copies, Copy
 from rag_core.types import Hit, Origin, Passage, PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -55,3 +56,54 @@ def test_nothing_found_is_no_evidence() -> None:
 def test_an_address_is_no_mention() -> None:
     assert fingerprint("Пишите на a@b.ru") != fingerprint("Пишите на")
     assert fingerprint("Пишите @anna_k") == fingerprint("пишите!")
+
+
+def known(*hits: Hit, others: tuple[Copy, ...] = ()) -> dict[PostKey, Copies]:
+    """A family of the hits' posts and others."""
+    passages = [one.passage for one in hits]
+    everybody = (*(Copy(p.key, p.date, p.origin, b"x") for p in passages), *others)
+    return {p.key: Copies(1, b"x", everybody) for p in passages}
+
+
+def test_a_family_is_one_source_whatever_its_words_and_its_best_passage_is_cited() -> None:
+    best, first = hit(2, "The bridge is closed, they say", 9.0, days=3), hit(1, "The bridge is closed", 5.0, chat=-2)
+    (source,) = compose([best, first], known(best, first)).sources
+    assert (source.passage.key, source.passage.text) == (best.passage.key, best.passage.text)
+    assert (source.score, source.passage.copies) == (9.0, (first.passage.key,))
+
+
+def test_copies_that_are_no_hits_are_remembered_the_original_first() -> None:
+    found = hit(5, "same", days=5)
+    later, earlier = (Copy(PostKey(-3, n), DAY + timedelta(days=n), None, b"x") for n in (7, 2))
+    (source,) = compose([found], known(found, others=(later, earlier))).sources
+    assert source.passage.copies == (earlier.key, later.key)
+
+
+def test_a_post_that_is_too_new_joins_the_family_that_has_its_words() -> None:
+    old, new = hit(1, "The bridge is closed"), hit(9, "the bridge is CLOSED!", 9.0, chat=-2, days=4)
+    (source,) = compose([new, old], known(old)).sources
+    assert (source.passage.key, source.passage.copies) == (old.passage.key, (new.passage.key,))
+
+
+def test_families_with_the_same_words_stay_apart() -> None:
+    monday, tuesday = hit(1, "Closed tomorrow"), hit(2, "Closed tomorrow", days=7)
+    told = known(monday) | {key: Copies(2, b"y", c.all) for key, c in known(tuesday).items()}
+    assert len(compose([monday, tuesday], told).sources) == 2
+
+
+@pytest.mark.parametrize(
+    ("origin", "first"),
+    [
+        (None, 2),
+        (Origin("Harbour"), 1),  # of somebody with this name: it may be the other
+        (Origin("Harbour", -1, 1), 1),
+        (Origin("Harbour", -1), 1),  # exports know the channel only
+        (Origin("Harbour", -1, 77), 2),
+        (Origin("Elsewhere", -9, 1), 2),
+    ],
+)
+def test_the_earliest_is_the_original_and_a_forward_only_of_a_post_nobody_knows(
+    origin: Origin | None, first: int
+) -> None:
+    copies = [Copy(PostKey(-1, 1), DAY, None, b""), Copy(PostKey(-2, 2), DAY - timedelta(days=1), origin, b"")]
+    assert in_order(copies)[0].key.message_id == first

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ingest.footers import body, with_links
+from rag_core.types import Entity, Post
+
+NEWS = "Мост через Оку закрыт на ремонт.\nОбъезд по Полевой улице."
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "❤ [Подписаться](https://t.me/moscowtop) | [Прислать новость](https://t.me/moscowtop02_bot)",
+        "🔴 Подписаться | Прислать новость",
+        "👉 Подписывайтесь на канал «Река сегодня»",
+        "🐚 Подпишись на Реку",
+        "Река Live. Подписаться",
+        "Чтобы не пропустить новые исследования Академии, подпишитесь на канал @reka",
+        "Источник: РИА Новости",
+        "Источник @tass",
+        "Фото: АГН Москва",
+        "© Река сегодня",
+        "Больше новостей — в нашем телеграм-канале «Осторожно, мост»",
+        "Сайт | X/Twitter | Прислать новость/фото/видео | Реклама на канале | Помощь",
+        "[релиз](https://example.org/1) | @reka",
+        "[Река сегодня](https://t.me/reka)",
+        "Река сегодня @reka",
+        "Мы в VK | Дзен | YouTube",
+        "Читайте нас в МАКС",
+        "Подробнее: https://example.org/1",
+        "Boost канала: https://t.me/boost/reka",
+        "#мост #ремонт",
+        "@reka",
+        "t.me/reka",
+        "👇👇👇",
+        "Subscribe to our channel @river",
+        "Source: Reuters",
+        "Join us: t.me/river",
+    ],
+)
+def test_a_footer_is_no_part_of_the_body_at_the_end_or_on_top(footer: str) -> None:
+    assert body(f"{NEWS}\n\n{footer}") == NEWS
+    if not footer.startswith("Фото:"):
+        assert body(f"{footer}\n\n{NEWS}") == NEWS
+    assert body(f"{NEWS}\n\n{footer}\n🔴 Подписаться") == NEWS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Движение откроют 5 мая.",
+        "Подписаться на петицию можно до 5 мая",
+        "Путин отказался подписаться",
+        "Источник в МЧС сообщил о трёх пострадавших",
+        "Видео с места пожара",
+        "Новый сайт банка",
+        "[ЦБ поднял ставку](https://t.me/centralbank/123)",
+        "Евро в аутсайдерах после выборов. @banksta",
+        "• Прибыль упала на 54% https://t.me/banksta/61374",
+    ],
+)
+def test_a_line_that_says_something_is_no_footer(line: str) -> None:
+    assert len(body(f"{NEWS}\n{line}")) > len(NEWS) + 5
+    assert len(body(f"{line}\n{NEWS}")) > len(NEWS) + 5
+
+
+def test_a_footer_in_the_middle_and_links_inside_leave_the_words_around_them() -> None:
+    text = "Мост [закрыт](https://example.org/a).\nПодписаться\nПишите @reka до мая."
+    assert body(text).split() == "Мост закрыт. Подписаться Пишите до мая.".split()
+
+
+def test_on_top_it_is_no_credit_but_a_headline() -> None:
+    assert body(f"Видео: мост в Кашире\n{NEWS}") == f"Видео: мост в Кашире\n{NEWS}"
+
+
+def test_nothing_but_footers_is_nothing() -> None:
+    assert body("Подписаться | Прислать новость\n@reka") == ""
+
+
+def test_a_hidden_link_to_a_channel_tells_a_signature(make_post: Callable[..., Post]) -> None:
+    text = "Мост 🌉 закрыт на ремонт.\n\nРека сегодня"
+    start = len(text.encode("utf-16-le")) // 2 - 12
+    hidden = make_post(1, text, entities=(Entity("text_link", start, 12, "https://t.me/reka"),))
+    assert with_links(hidden) == "Мост 🌉 закрыт на ремонт.\n\n[Река сегодня](https://t.me/reka)"
+    assert body(with_links(hidden)) == "Мост 🌉 закрыт на ремонт."
+    assert with_links(make_post(2, text)) == text
+    elsewhere = make_post(3, text, entities=(Entity("text_link", 0, 4, "https://example.org"),))
+    assert with_links(elsewhere) == text

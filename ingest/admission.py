@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ingest.survey import Chat
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
-__all__ = ["Admitted", "ImportOptions", "admit"]
+__all__ = ["Admitted", "ImportOptions", "admit", "chat_of"]
 
 # Telegram Desktop's type -> the Bot API's kind and what stands before the bare id. Others are private.
 _KINDS = {
@@ -25,18 +25,26 @@ _KINDS = {
 }
 _PRIVATE = ("private", "")
 _USERNAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{3,31}")
+# What stands in a link before the bare id or the username, and behind it: https://core.telegram.org/api/links
+_LINK = re.compile(r"(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?([A-Za-z0-9_]+)(?:[/?].*)?|@?(-?[A-Za-z0-9_]+)")
 # Exports of 2019-21 write ids with the kind of the peer above 32 bits.
 _BARE = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """`username` has no @; `zone` is where an old export without Unix times was made; `visibility` overrides."""
+    """`username` has no @; `zone` is where an old export without Unix times was made; `visibility` overrides.
+
+    `chat` is the channel of a messages.html, which does not name it: an id as Telegram or its links write it,
+    or the @username of a channel that is known. `title` overrides the one in the export.
+    """
 
     username: str | None = None
     allow_private: bool = False
     visibility: Visibility | None = None
     zone: tzinfo = UTC
+    chat: str | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,9 @@ def admit(
 ) -> tuple[list[Admitted | None], list[str]]:
     """Each chat as it may come in, or None, and sentences about the latter. Raises `ImportRefused` if none may."""
     ids = [_chat_id(chat) for chat in chats]
+    wanted = chat_of(options.chat, known) if options.chat else None
+    if wanted is not None and wanted not in ids:
+        raise ImportRefused(f"{file} is of another chat than --chat says. Leave it out: the file says it itself.")
     private = [chat.type not in _KINDS and not options.allow_private for chat in chats]
     # The same chat twice in one file is nothing Telegram Desktop writes.
     nameless = [chat_id is None or chat_id in ids[:n] for n, chat_id in enumerate(ids)]
@@ -60,8 +71,9 @@ def admit(
     if not any(may):
         raise ImportRefused(_refusal(file, any(private)))
     username = _username(options.username)
-    if username and sum(may) > 1:
-        raise ImportRefused(f"{file} holds {sum(may)} chats, so --username cannot say which one it means.")
+    if (username or options.title) and sum(may) > 1:
+        option = "--username" if username else "--title"
+        raise ImportRefused(f"{file} holds {sum(may)} chats, so {option} cannot say which one it means.")
     notes = []
     if left_out := sum(private):
         notes.append(f"Left out {left_out} private conversations: --allow-private lets them in.")
@@ -78,6 +90,22 @@ def admit(
         if entry and _called_public(entry.chat) and not entry.channel.username
     ]
     return admitted, notes
+
+
+def chat_of(given: str, known: Mapping[int, Channel]) -> int | None:
+    """The Bot API's id of a channel that is named by id, link or username; None for a username nobody knows.
+
+    Raises `ImportRefused` for what names nothing.
+    """
+    found = _LINK.fullmatch(given.strip())
+    name = (found[1] or found[2]) if found else ""
+    if re.fullmatch(r"-?[0-9]{1,15}", name, re.ASCII):
+        # an id without a sign is the one in links and in Telegram Desktop
+        return int(name) if name.startswith("-") else int(f"-100{name}")
+    if not _USERNAME.fullmatch(name):
+        raise ImportRefused(f"“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890.")
+    same = (channel for channel in known.values() if (channel.username or "").casefold() == name.casefold())
+    return next((channel.chat_id for channel in same), None)
 
 
 def _refusal(file: Path, private: bool) -> str:
@@ -122,10 +150,11 @@ def _admitted(
         visibility = Visibility.PUBLIC
     else:
         visibility = known.visibility if known else Visibility.ADMINS
-    title = words(chat.name) or (known.title if known else None) or str(chat.type or chat_id)
+    title = options.title or words(chat.name) or (known.title if known else None) or str(chat.type or chat_id)
     # whoever imports a channel by hand has approved it
-    state = known.state if known and known.state != "pending" else "active"
-    channel = Channel(chat_id, title, named, kind, visibility, state)
+    state = known.state if known and known.state not in {"pending", "removed"} else "active"
+    channel = known or Channel(chat_id, title)
+    channel = replace(channel, title=title, username=named, kind=kind, visibility=visibility, state=state)
     return Admitted(chat, channel, decided=known is None or visibility != known.visibility)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
 
 from ingest.fields import ID_LIMIT, box
@@ -17,7 +17,10 @@ __all__ = ["Reading"]
 
 @dataclass(slots=True)
 class Reading:
-    """One chat while it is read. Not frozen: it is a notebook. `seen` holds the ids of all its entries."""
+    """One chat while it is read. Not frozen: it is a notebook.
+
+    `seen` holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
+    """
 
     channel: Channel
     zone: tzinfo
@@ -26,6 +29,8 @@ class Reading:
     services: int = 0
     migrated: int = 0
     broken: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
 
     def posts(self, messages: Iterator[object]) -> Iterator[Post]:
         """The posts among the messages, in their order; the rest is counted."""
@@ -47,6 +52,8 @@ class Reading:
             if post is None:
                 self.services += 1
             else:
+                self.first = min(self.first or post.date, post.date)
+                self.last = max(self.last or post.date, post.date)
                 yield post
 
     def _post(self, entry: Mapping[str, Any]) -> Post | None:

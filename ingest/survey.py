@@ -61,7 +61,10 @@ def _sentence(file: Path, error: str) -> str:
         return f"{file} ends in the middle. Export the chat again, or copy the whole file."
     if "overflow" in error:
         return f"{file} holds a number that is too big. Export the chat again."
-    return f"{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”."
+    return (
+        f"{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
+        "or its messages.html."
+    )
 
 
 def survey(file: Path, source: Repaired) -> list[Chat]:

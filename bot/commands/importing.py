@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from bot.commands.indexed import caught_up, embedded
+from bot.beside.client import Owner, alone_or_beside
+from bot.commands.indexed import bar, caught_up, embedded, grouped
 from bot.render import plain
 from bot.settings import Settings
 from ingest.desktop_export import ImportOptions, ImportReport, import_export
+from rag_core.doors.archive import Archive
 from rag_core.rag import open_rag
 from rag_core.types import Visibility
 
@@ -22,8 +22,11 @@ __all__ = ["declare", "run"]
 
 def declare(commands: Any) -> None:
     """Describe the command to argparse."""
-    parser = commands.add_parser("import", help="import an export of Telegram Desktop (result.json)")
-    parser.add_argument("path", type=Path, metavar="PATH", help="result.json, or the folder that holds it")
+    parser = commands.add_parser("import", help="import an export of Telegram Desktop (result.json or messages.html)")
+    parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
+    which = "the channel of a messages.html, which does not say it: its id, or its @name if the bot knows it"
+    parser.add_argument("--chat", metavar="ID", help=which)
+    parser.add_argument("--title", help="what to call it, if not as in the export")
     parser.add_argument("--username", help="the channel's public @name: exports do not hold it, and links need it")
     who = "who may read it: public, members or admins (default: public with --username, else admins)"
     parser.add_argument("--visibility", choices=[v.value for v in Visibility], help=who)
@@ -36,19 +39,41 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Import and index. Returns the exit code."""
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
-    options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone)
-    async with open_rag(settings.rag()) as rag:
-        with tqdm(desc="import", unit="B", unit_scale=True, delay=1, leave=False) as bar:
-
-            def moved(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            report = await import_export(rag.archive, args.path, options, moved)
-        await caught_up(settings, rag.archive, rag.lexical)
-        _tell(report, as_json=args.json)
-        await embedded(rag)
+    options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
+    async with alone_or_beside(settings.data.dir) as owner:
+        if owner:
+            await _beside(owner, args, settings, options)
+        else:
+            await _alone(args, settings, options)
     return 0
+
+
+async def _alone(args: argparse.Namespace, settings: Settings, options: ImportOptions) -> None:
+    async with open_rag(settings.rag()) as rag:
+        report = await _imported(rag.archive, args.path, options)
+        await caught_up(rag)
+        _tell(report, as_json=args.json)
+        await grouped(rag)
+        await embedded(rag)
+
+
+async def _beside(owner: Owner, args: argparse.Namespace, settings: Settings, options: ImportOptions) -> None:
+    """Only the archive is written here: the bot that runs keeps the indexes."""
+    archive = await Archive.open(settings.data.dir)
+    try:
+        report = await _imported(archive, args.path, options)
+    finally:
+        await archive.close()
+    try:
+        with bar("index") as moved:
+            await owner.wake(moved)
+    finally:  # the posts are kept, whatever became of the bot: it takes them in when it starts
+        _tell(report, as_json=args.json)
+
+
+async def _imported(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
+    with bar("import", "B") as moved:
+        return await import_export(archive, path, options, moved)
 
 
 def _tell(report: ImportReport, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ import pytest
 from ingest.desktop_export import ImportOptions, import_export
 from ingest.post import from_update
 from rag_core.doors.archive import Archive, channels, posts
+from rag_core.doors.archive import stored as rows
 from rag_core.doors.archive.posts import Tally
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -27,7 +28,7 @@ PLAIN = ImportOptions()
 
 async def stored(archive: Archive, chat_id: int = BAKERY) -> dict[int, Post]:
     keys = [PostKey(chat_id, n) for n in await posts.ids(archive, chat_id)]
-    return {key.message_id: post for key, post in (await posts.get(archive, keys)).items()}
+    return {key.message_id: found.post for key, found in (await rows.stored(archive, keys)).items()}
 
 
 async def test_a_real_export_comes_in_once(archive: Archive, shared_data: Path) -> None:

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.__main__ import main
+from bot.owner import owned
+from rag_core.doors.archive.snapshots import found
+
+
+@pytest.fixture
+def citegram(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(["--data", str(home), *words])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def count(home: Path) -> int:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return int(archive.execute("SELECT count(*) FROM posts").fetchone()[0])
+
+
+def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
+    citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATA__BACKUPS", "2")
+    with owned(home):
+        for _ in range(3):
+            code, out, _ = citegram("backup")
+            assert code == 0
+    kept = found(home)
+    assert len(kept) == 2
+    assert str(kept[0]) in out
+
+
+def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram: Any, home: Path) -> None:
+    citegram("backup")
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        archive.execute("DELETE FROM posts")
+        archive.commit()
+    code, out, err = citegram("restore")
+    assert (code, err) == (0, "")
+    assert "citegram-before-" in out
+    assert count(home) == 12
+    code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert code == 0
+    assert "7:30" in out
+
+
+def test_a_chosen_backup_is_put_back(citegram: Any, home: Path, tmp_path: Path) -> None:
+    citegram("backup")
+    elsewhere = found(home)[0].rename(tmp_path / "mine.db")
+    (home / "citegram.db").unlink()
+    code, out, _ = citegram("restore", str(elsewhere))
+    assert code == 0
+    assert "mine.db" in out
+    assert "citegram-before-" not in out
+    assert count(home) == 12
+
+
+def test_a_restore_needs_the_folder_for_itself(citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.beside.client._PATIENCE_S", 0.1)
+    citegram("backup")
+    with owned(home):
+        code, out, err = citegram("restore")
+    assert (code, out) == (1, "")
+    assert "Another Citegram" in err
+    assert not list(home.glob("citegram-before-*"))
+
+
+def test_what_cannot_be_done_is_one_sentence(citegram: Any, home: Path) -> None:
+    code, out, err = citegram("restore")
+    assert (code, out) == (1, "")
+    assert err.strip().startswith("There is no backup in")
+    assert "\n" not in err.strip()
+
+
+def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Any, home: Path) -> None:
+    citegram("backup")
+    file = home / "citegram.db"
+    pages = bytearray(file.read_bytes())
+    pages[8 * 4096 : 20 * 4096] = b"\x5a" * (12 * 4096)
+    file.write_bytes(pages)
+    code, out, err = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert (code, out) == (1, "")
+    assert "`citegram restore`" in err
+    assert citegram("restore")[0] == 0
+    code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert "7:30" in out

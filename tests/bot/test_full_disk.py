@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import turns
+from bot.sandbox import Sandbox
+from rag_core.doors.archive import Archive, posts, updates
+from rag_core.types import PostKey
+
+OTTO, SAFE = 502, -1001000004
+FERRY = "When does the ferry to Owl Island leave?"
+LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "слово " * 400
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits after a failure waits shorter."""
+    monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
+    monkeypatch.setattr(turns, "_PAUSE_S", 0.02)
+    monkeypatch.setattr("bot.indexing._LONGEST_PAUSE_S", 0.05)
+
+
+@pytest.fixture
+def archives(monkeypatch: pytest.MonkeyPatch) -> list[Archive]:
+    """The archives that are opened, the last one last."""
+    opened: list[Archive] = []
+    really = Archive.open.__func__  # type: ignore[attr-defined]
+
+    async def noted(cls: type[Archive], *given: Any) -> Archive:
+        opened.append(await really(cls, *given))
+        return opened[-1]
+
+    monkeypatch.setattr(Archive, "open", classmethod(noted))
+    return opened
+
+
+@asynccontextmanager
+async def full(archive: Archive) -> AsyncIterator[None]:
+    """No further page can be had, as on a full disk; the few that are free are taken."""
+    async with archive._turn:
+        ((pages,),) = await archive._writer.execute_fetchall("PRAGMA page_count")
+        await archive._writer.execute(f"PRAGMA max_page_count = {pages}")
+    try:
+        yield
+    finally:
+        async with archive._turn:
+            await archive._writer.execute("PRAGMA max_page_count = 1000000")
+
+
+def offset(sandbox: Sandbox) -> int:
+    """What Telegram was told is confirmed."""
+    asked = [call["params"] for call in sandbox.transcript if call["method"] == "getUpdates"]
+    return int(asked[-1].get("offset") or 0) if asked else 0
+
+
+async def true(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_all_goes_on_when_there_is_room(
+    sandbox: Sandbox, live: Any, archives: list[Archive], eyes: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with live(watch=eyes):
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+        archive = archives[-1]
+        async with full(archive):
+            before = len(sandbox.transcript)
+            sent = [await sandbox.post(SAFE, f"{LONG}{number}") for number in range(20)]
+            await sandbox.say(OTTO, FERRY)
+            confirmed = offset(sandbox)
+            await true(lambda: sum(call["method"] == "getUpdates" for call in sandbox.transcript[before:]) > 20)
+            assert offset(sandbox) == confirmed
+            said = [record for record in caplog.records if record.levelno >= logging.ERROR]
+            assert [record.getMessage().count("is full") for record in said] == [1] * len(said)
+            assert 1 <= len(said) <= 3  # updates, and perhaps the indexes and a question's worker
+            assert not any(record.exc_info for record in said)
+        (reply,) = await sandbox.replies(OTTO)
+        assert "7:30" in reply["text"]
+        for message in sent:
+            await eyes.see(message["text"].strip())
+        kept = await posts.get(archive, [PostKey(SAFE, message["message_id"]) for message in sent])
+        assert {post.text for post in kept.values()} == {message["text"] for message in sent}
+        assert (await updates.counts(archive))["poison"] == 0
+
+
+async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again_and_the_reader_may_ask_on(
+    sandbox: Sandbox, live: Any, archives: list[Archive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, go_on, really = asyncio.Event(), asyncio.Event(), turns.answer
+
+    async def slowly(*given: Any) -> Any:
+        asking.set()
+        await go_on.wait()
+        return await really(*given)
+
+    monkeypatch.setattr(turns, "answer", slowly)
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await asking.wait()
+        async with archives[-1].writing() as connection:
+            await connection.execute("PRAGMA query_only = ON")  # a disk that turned read-only
+        go_on.set()
+        (reply,) = await sandbox.replies(OTTO)
+        assert "7:30" in reply["text"]
+        await asyncio.sleep(0.1)
+        async with archives[-1]._turn:
+            await archives[-1]._writer.execute("PRAGMA query_only = OFF")
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+    assert len(sandbox.world.sent[OTTO]) == 2
+
+
+async def test_an_archive_that_another_program_locks_is_waited_for(
+    sandbox: Sandbox, live: Any, home: Path, ask: Any, archives: list[Archive], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with live():
+        await ask(OTTO, FERRY)
+        async with archives[-1]._turn:
+            await archives[-1]._writer.execute("PRAGMA busy_timeout = 50")
+        other = sqlite3.connect(home / "citegram.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        await sandbox.say(OTTO, FERRY)
+        await true(lambda: "is locked by another program" in caplog.text)
+        await asyncio.sleep(0.3)
+        assert caplog.text.count("Failed to fetch updates") == 1
+        other.execute("ROLLBACK")
+        other.close()
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert "Traceback" not in caplog.text

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import footprint
+from bot.sandbox import Sandbox
+from bot.stats import ago
+from bot.words import LANGUAGES, words_for
+from rag_core.doors.archive.snapshots import shelf
+
+OTTO, RITA, ADMIN, GROUP = 502, 500, 501, -1009
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+async def stats(sandbox: Sandbox, chat: int = ADMIN) -> str:
+    await sandbox.say(chat, "/stats")
+    (reply,) = await sandbox.replies(chat)
+    return str(reply["text"])
+
+
+async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    sandbox.push({"brand_new_kind": {"of": "update"}})
+    shelf(home).mkdir()
+    (shelf(home) / f"citegram-{datetime.now(UTC) - timedelta(hours=5):%Y%m%d-%H%M%S}.db").write_bytes(b"x" * 3_000_000)
+    async with live():
+        await ask(OTTO, FERRY)
+        await ask(OTTO, "What is the capital of Mongolia?")
+        said = await stats(sandbox)
+    lines = said.splitlines()
+    assert lines[0] == "4 channels · 12 posts"
+    assert "Search by words: 12 passages, up to date" in lines
+    assert "Search by meaning: off" in lines
+    assert "Inbox: 0 waiting, 1 in quarantine" in lines
+    assert any(
+        line.startswith("• ") and line.endswith("unknown kind ['brand_new_kind', 'update_id']") for line in lines
+    )
+    assert "No gaps" in lines
+    assert "Questions today: 2 (answered 1, refused 1, failed 0)" in lines
+    assert "In 7 days: 2 (answered 1, refused 1, failed 0)" in lines
+    assert "Last backup: 5 h ago (kept: 1)" in lines
+    assert any(line.startswith("Done: ") and "index 0 s ago" in line.replace("1 s", "0 s") for line in lines)
+    assert len(said) < 1500
+
+
+async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_cannot_keep_it(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ingest.index import Indexer
+    from rag_core.errors import IndexUnavailable
+
+    async def broken(self: Indexer, *_: Any) -> int:
+        raise IndexUnavailable("The index cannot be written to disk: free some space.")
+
+    monkeypatch.setattr(Indexer, "catch_up", broken)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        moment = int(datetime.now(UTC).timestamp()) - 7200
+        row = ("backup", moment + 60, 5, 3, 1, moment, "There was no room.", "made")
+        archive.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        archive.commit()
+    async with live():
+        await asyncio.sleep(0.1)
+        said = await stats(sandbox)
+    assert "⚠ Fails: index, last" in said
+    assert "The index cannot be written to disk: free some space." in said
+    assert "Failed 2 h ago, works again: backup. There was no room." in said
+
+
+async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sandbox, live: Any, home: Path) -> None:
+    sandbox.world.people[ADMIN].lang = "ru"
+    async with live():
+        assert "Only the bot's admins" in await stats(sandbox, OTTO)
+        said = await stats(sandbox)
+    assert "Поиск по словам: фрагментов 12, всё учтено" in said
+    assert "Резервной копии ещё нет" in said
+
+
+async def test_an_admin_finds_stats_in_the_menu_and_in_the_help(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.say(ADMIN, "/help")
+        (reply,) = await sandbox.replies(ADMIN)
+        assert "/stats" in reply["text"]
+        await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) >= 6, 5)
+    menus = [call["params"] for call in sandbox.transcript if call["method"] == "setMyCommands"]
+    for menu in menus:
+        of_admin = "chat_id" in json.dumps(menu["scope"])
+        assert ("stats" in json.dumps(menu["commands"])) == of_admin
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_how_long_ago_is_said_in_a_unit_that_fits(lang: str) -> None:
+    words = words_for(lang)
+    past = [timedelta(seconds=-5), timedelta(seconds=59), timedelta(minutes=3), timedelta(hours=7), timedelta(days=9)]
+    said = [ago(datetime.now(UTC) - span, words) for span in past]
+    numbers = ["".join(filter(str.isdigit, text)) for text in said]
+    assert numbers == ["0", "59", "3", "7", "9"]
+    assert len({text.strip("0123456789") for text in said}) == 4
+
+
+def test_memory_and_disk_are_measured(tmp_path: Path) -> None:
+    assert 10_000_000 < footprint.memory() < 10_000_000_000
+    (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
+    (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
+    (tmp_path / "lexical" / "1").mkdir(parents=True)
+    (tmp_path / "lexical" / "1" / "postings.npz").write_bytes(b"x" * 30)
+    disk = footprint.disk(tmp_path)
+    assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
+    assert disk.free > 0

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiogram import Bot
+from aiogram.client.telegram import TelegramAPIServer
+
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import block
+from bot.session import Session
+from bot.settings import BotSettings
+from bot.telling import Telling
+from ingest import chores
+from ingest.notices import Failing, GapsFound, Mended
+from rag_core.doors.archive import Archive, questions
+from rag_core.doors.archive.gaps import Gap
+from rag_core.types import Channel
+
+ADMIN, OTTO, HARBOUR = 501, 502, -1001000001
+DAY = datetime(2025, 3, 1, 23, tzinfo=UTC)
+
+
+@pytest.fixture
+async def told(sandbox: Sandbox, home: Path) -> Any:
+    archive = await Archive.open(home)
+    for person in (ADMIN, OTTO):
+        sandbox.world.people[person].started = True
+    async with Bot(sandbox.token, Session(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
+        settings = BotSettings(admins=(ADMIN, OTTO), timezone="Europe/Moscow")
+        yield Telling(bot, settings, archive)
+    await archive.close()
+
+
+async def said(sandbox: Sandbox, chat: int = ADMIN) -> str:
+    (message,) = await sandbox.replies(chat)
+    return str(message["text"])
+
+
+async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: Sandbox, told: Telling) -> None:
+    channel = Channel(HARBOUR, "Harbour News", "harbour_news")
+    between = Gap(1, HARBOUR, DAY, DAY + timedelta(days=3))
+    before = Gap(2, HARBOUR, None, DAY)
+    assert await told(GapsFound(((channel, between), (channel, before))))
+    text = await said(sandbox)
+    assert "Harbour News: 2 March 2025 – 5 March 2025" in text  # in the admins' time zone
+    assert "Harbour News: before 2 March 2025" in text
+    assert "/import" in text
+    assert "citegram import" in text
+    assert text == await said(sandbox, OTTO)
+
+
+async def test_many_gaps_are_cut_short(sandbox: Sandbox, told: Telling) -> None:
+    gaps = tuple((Channel(n, f"Channel {n}"), Gap(n, n, None, DAY)) for n in range(1, 31))
+    await told(GapsFound(gaps))
+    text = await said(sandbox)
+    assert "30 times" in text
+    assert "Channel 10:" in text
+    assert "Channel 11:" not in text
+    assert "20 more" in text
+
+
+async def test_an_admin_is_told_in_the_language_of_their_questions(sandbox: Sandbox, told: Telling, home: Path) -> None:
+    row: dict[str, Any] = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
+    row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
+    await questions.queue(told._archive, **row)
+    await told(Failing("backup", "There is no room for a backup."))
+    assert "резервная копия. There is no room for a backup." in await said(sandbox)
+    assert "backup. There is no room for a backup." in await said(sandbox, OTTO)
+    await told(Mended(again=3, out=1))
+    assert "загружено заново: 3" in await said(sandbox)
+
+
+async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: Telling) -> None:
+    block(sandbox.world, ADMIN)
+    assert await told(Mended(1, 0))
+    block(sandbox.world, OTTO)
+    assert not await told(Mended(1, 0))
+
+
+async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chores, "_BEAT_S", 0.05)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        past = int((datetime.now(UTC) - timedelta(days=3)).timestamp())
+        archive.execute("INSERT INTO heartbeat VALUES (0, ?)", (past,))
+        archive.execute("UPDATE channels SET joined_at = 1, state = 'active' WHERE chat_id = ?", (HARBOUR,))
+        archive.commit()
+    sandbox.world.people[ADMIN].started = True
+    for _ in range(2):
+        async with live():
+            for _ in range(8):  # Telegram answers now and then
+                await sandbox.say(OTTO, "/help")
+                await sandbox.replies(OTTO)
+                await asyncio.sleep(0.05)
+    assert "Harbour News" in await said(sandbox)
+    assert len(sandbox.world.sent[ADMIN]) == 1

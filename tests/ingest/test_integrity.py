@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ingest import integrity
+from ingest.comparing import passages_now
+from ingest.dense import DenseIndexer
+from ingest.index import entry
+from ingest.notices import Mended, Notice
+from rag_core.doors.archive import posts
+from rag_core.doors.lexical import Place
+from rag_core.doors.vectors import Point
+from rag_core.errors import ArchiveUnavailable
+from rag_core.types import PostKey
+
+HARBOUR, KILN, NOBODYS = -1001000000001, -1001000000002, -1001000000099
+
+
+class Night:
+    """A library at night, and what its admins are told."""
+
+    def __init__(self, library: Any) -> None:
+        self.books, self.rag = library, library.rag
+        self.told: list[Notice] = []
+
+    async def tell(self, notice: Notice) -> bool:
+        self.told.append(notice)
+        return True
+
+    async def check(self, samples: int = 200) -> integrity.Found:
+        return await integrity.check(self.rag, self.books.indexer, self.tell, samples)
+
+    async def finds(self, question: str) -> set[PostKey]:
+        given = await self.books.ask(question)
+        return {source.passage.key for source in given.found}
+
+
+@pytest.fixture
+async def night(library: Any) -> Night:
+    return Night(library)
+
+
+class Mute:
+    """The real embedder; a text that smiles has no vector."""
+
+    def __init__(self, embedder: Any) -> None:
+        self._embedder = embedder
+        self.name = embedder.name
+
+    async def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows: NDArray[np.float32] = await self._embedder.passages(texts)
+        return np.where([["🙂" in text] for text in texts], np.float32(0), rows)
+
+
+@pytest.fixture
+async def bright(tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any) -> AsyncIterator[Night]:
+    """A library with vectors of twenty posts, one of them without words that mean anything."""
+    async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
+        texts = [f"The ferry leaves pier {n} at noon, and the harbour is quiet." for n in range(19)]
+        kept = [make_post(n, text, chat=HARBOUR, days=n) for n, text in enumerate([*texts, "🙂🙂🙂"], 1)]
+        await library.keep(*kept)
+        mute: Any = Mute(library.rag.dense.embedder)
+        library.rag = replace(library.rag, dense=replace(library.rag.dense, embedder=mute))
+        library.dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, mute)
+        await library.dense.catch_up()
+        yield Night(library)
+
+
+async def test_an_archive_and_indexes_in_order_are_all_right(night: Night, make_post: Any) -> None:
+    album = [make_post(n, "A caption" if n == 31 else "", chat=KILN, album="a") for n in (30, 31, 32)]
+    silent = [make_post(40, "", chat=KILN), make_post(41, " \n\u00a0 ", chat=KILN), make_post(42, "gone", chat=KILN)]
+    guarded = make_post(43, "for members", chat=KILN, guarded="protected")
+    reply = make_post(44, "Yes, at noon.", chat=KILN, reply_to=1)
+    long = make_post(45, "слово за словом. " * 400, chat=KILN)
+    await night.books.keep(*album, *silent, guarded, reply, long)
+    await night.books.erase(PostKey(KILN, 42))
+    found = await night.check()
+    assert (found.words_wrong, found.vectors) == ([], None)
+    assert str(found) == f"14 posts, {len(night.rag.lexical)} passages: all right"
+    assert night.told == []
+
+
+async def test_a_post_missing_from_the_words_is_found_again(night: Night) -> None:
+    lost = [PostKey(HARBOUR, 1), PostKey(KILN, 2)]
+    night.rag.lexical.remove(lost)
+    assert PostKey(HARBOUR, 1) not in await night.finds("When does the ferry to Owl Island leave?")
+    found = await night.check(samples=0)
+    assert sorted(found.words_wrong) == sorted(lost)
+    assert night.told == [Mended(again=2, out=0)]
+    assert PostKey(HARBOUR, 1) in await night.finds("When does the ferry to Owl Island leave?")
+    assert str(await night.check()).endswith("all right")
+
+
+async def test_a_post_that_is_gone_leaves_the_words(night: Night, make_post: Any) -> None:
+    stray = make_post(900, "The ferry sinks at midnight.", chat=NOBODYS)
+    hidden = make_post(900, "The ferry sinks at midnight.", chat=HARBOUR)
+    await night.books.keep(hidden)
+    await night.books.erase(hidden.key)
+    for post in (stray, hidden):
+        (passage,) = (await passages_now(night.rag.archive, [PostKey(HARBOUR, 1)]))[PostKey(HARBOUR, 1)]
+        night.rag.lexical.add([entry(replace(passage, key=post.key))])
+    before = len(night.rag.lexical)
+    found = await night.check(samples=0)
+    assert sorted(found.words_wrong) == sorted([stray.key, hidden.key])
+    assert night.told == [Mended(again=0, out=2)]
+    assert len(night.rag.lexical) == before - 2
+
+
+async def test_a_post_with_the_words_of_another_version_is_noticed_among_the_samples(night: Night) -> None:
+    key = PostKey(HARBOUR, 2)
+    (passage,) = (await passages_now(night.rag.archive, [key]))[key]
+    night.rag.lexical.replace([key], [entry(replace(passage, text="Fresh herring is sold on the quay on Mondays."))])
+    assert (await night.check(samples=0)).words_wrong == []  # by its number it is in order
+    found = await night.check(samples=2000)
+    assert found.words_wrong == [key]
+    assert key in await night.finds("When is fresh mackerel sold?")
+
+
+async def test_a_part_that_a_shorter_version_left_is_taken_out(night: Night) -> None:
+    key = PostKey(HARBOUR, 2)
+    (passage,) = (await passages_now(night.rag.archive, [key]))[key]
+    night.rag.lexical.add([entry(replace(passage, part=1))])
+    found = await night.check(samples=2000)
+    assert found.words_wrong == [key]
+    assert list(night.rag.lexical.parts_of(HARBOUR)[0]).count(2) == 1
+
+
+async def test_posts_that_come_and_change_meanwhile_are_not_wrong(night: Night, make_post: Any) -> None:
+    async def busy() -> None:
+        for number in range(200):
+            await night.books.keep(make_post(100 + number % 50, f"ferry {number}", chat=HARBOUR, days=number),
+                                     index=False)  # fmt: skip
+
+    working = asyncio.create_task(busy())
+    while not working.done():
+        assert (await night.check()).words_wrong == []
+    await working
+
+
+async def test_a_damaged_file_is_said_and_nothing_is_compared(night: Night) -> None:
+    await night.rag.archive.look_through()
+    file = night.rag.archive.folder / "citegram.db"
+    async with night.rag.archive._turn:
+        await night.rag.archive._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    pages = bytearray(file.read_bytes())
+    pages[8 * 4096 : 12 * 4096] = b"\x5a" * (4 * 4096)
+    file.write_bytes(pages)
+    with pytest.raises(ArchiveUnavailable, match="is damaged"):
+        await night.check()
+
+
+async def test_rows_that_belong_to_nothing_are_said(night: Night) -> None:
+    archive = night.rag.archive
+    async with archive._turn:
+        await archive._writer.execute("PRAGMA foreign_keys = OFF")
+        await archive._writer.execute("INSERT INTO bindings VALUES (1, 2)")
+    with pytest.raises(ArchiveUnavailable, match="1 rows belong to nothing"):
+        await night.check()
+
+
+async def test_vectors_in_order_are_all_right_also_where_a_text_has_none_and_where_posts_have_come_since(
+    bright: Night, make_post: Any
+) -> None:
+    found = await bright.check()
+    assert (found.vectors, list(found.vectors_wrong)) == (19, [])
+    await bright.books.keep(make_post(50, "A new pier opens.", chat=HARBOUR))
+    await posts.erase(bright.rag.archive, [PostKey(HARBOUR, 4)], how="admin")
+    assert list((await bright.check()).vectors_wrong) == []
+    assert bright.told == []
+
+
+async def test_missing_and_stray_vectors_are_put_right(bright: Night) -> None:
+    vectors, gone = bright.rag.dense.vectors, PostKey(HARBOUR, 900)
+    await vectors.remove([PostKey(HARBOUR, 3), PostKey(HARBOUR, 7)])
+    date = bright.books.now
+    for key in (gone, PostKey(NOBODYS, 5)):
+        vector = np.ones(vectors.dimension, np.float32)
+        await vectors.upsert([Point(Place(key, 0, 0, 5), date, "en", "0" * 32, vector)])
+    found = await bright.check(samples=0)
+    assert sorted(found.vectors_wrong) == sorted([PostKey(HARBOUR, 3), PostKey(HARBOUR, 7), gone, PostKey(NOBODYS, 5)])
+    assert bright.told == [Mended(again=2, out=2)]
+    assert await bright.books.dense.waiting() == 4
+    assert list((await bright.check()).vectors_wrong) == []  # what waits in the queue is on its way
+    await bright.books.dense.catch_up()
+    assert await vectors.count() == 19
+    assert list((await bright.check()).vectors_wrong) == []
+
+
+async def test_vectors_of_other_texts_and_parts_too_many_are_noticed_among_the_samples(bright: Night) -> None:
+    vectors, key, longer = bright.rag.dense.vectors, PostKey(HARBOUR, 3), PostKey(HARBOUR, 8)
+    (held,) = [held async for page in vectors.held() for held in page if held.place.key == key]
+    (other,) = await bright.rag.dense.embedder.passages(["The oven is cold on Mondays."])
+    for place in (held.place, Place(longer, 1, 0, 5)):
+        await vectors.upsert([Point(place, bright.books.now, "en", "f" * 32, other)])
+    assert list((await bright.check(samples=0)).vectors_wrong) == []
+    assert sorted((await bright.check(samples=2000)).vectors_wrong) == [key, longer]
+    await bright.books.dense.catch_up()
+    assert list((await bright.check(samples=2000)).vectors_wrong) == []
+    assert await vectors.count() == 19

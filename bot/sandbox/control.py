@@ -183,6 +183,16 @@ async def _edit(body: Json, world: World) -> Json:
     return people.edit(world, room.id, int(body["message"]), str(body["text"]))
 
 
+async def _delete(body: Json, world: World) -> Json:
+    room, message_id = world.room(int(body["chat"])), int(body["message"])
+    if room.kind == "channel":
+        _leading(body, world)
+    elif room.messages.get(message_id, {}).get("from", {}).get("id") != int(body["user"]):
+        raise bad("message can't be deleted")
+    people.delete(world, room.id, message_id)
+    return {}
+
+
 async def _press(body: Json, world: World) -> Json:
     args = int(body["user"]), int(body["chat"]), int(body["message"]), str(body["data"])
     query = world.queries[people.press(world, *args)]
@@ -200,4 +210,6 @@ async def _stop(body: Json, world: World) -> Json:
     return {}
 
 
-_DEEDS: Deeds = {"say": _say, "post": _post, "edit": _edit, "press": _press, "react": _react, "stop": _stop}
+_DEEDS: Deeds = {
+    "say": _say, "post": _post, "edit": _edit, "delete": _delete, "press": _press, "react": _react, "stop": _stop
+}  # fmt: skip

@@ -26,7 +26,7 @@ _COUNTED = ("send", "edit", "forward", "copy")
 
 @dataclass(slots=True)
 class Fault:
-    """One fault that waits: `times` calls of `method` ("*": of any but getUpdates) meet it.
+    """One fault that waits: `times` calls of `method` ("*": any but getUpdates; "file": a download) meet it.
 
     "drop" closes the line before the call was read, "lost" after it was carried out, "stall" waits
     `seconds` and then carries it out.

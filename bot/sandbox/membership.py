@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bot.sandbox.reach import hears
 from bot.sandbox.rooms import Json, Membership
 from bot.sandbox.world import World
 
-__all__ = ["block", "make_topic", "set_member"]
+__all__ = ["block", "make_topic", "rename", "set_member"]
 
 _BLUE = 7322096  # a topic icon colour, https://core.telegram.org/bots/api#createforumtopic
 
@@ -46,6 +47,19 @@ def _announce(world: World, chat_id: int, actor: Json, person: Json, *, joined: 
     message = world.add(room, {"from": actor} | what)
     if room.member(world.bot.id).inside:
         world.queue.push("message", message)
+
+
+def rename(world: World, chat_id: int, title: str, *, username: str | None = None, by: int | None = None) -> None:
+    """A chat gets another title, of which a service message tells, and another username, of which none does."""
+    room = world.room(chat_id)
+    renamed, room.title, room.username = title != room.title, title, username
+    world.changed()
+    if not renamed:
+        return
+    sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.people[by or 0].wire()}
+    message = world.add(room, sender | {"new_chat_title": title})
+    if hears(world, room, message):
+        world.queue.push("channel_post" if room.kind == "channel" else "message", message)
 
 
 def block(world: World, user_id: int, *, blocked: bool = True) -> None:

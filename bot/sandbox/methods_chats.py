@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aiogram.enums import ChatAction
@@ -20,11 +21,12 @@ from aiogram.methods import (
 )
 
 from bot.sandbox.checks import formatted
+from bot.sandbox.membership import set_member
 from bot.sandbox.reach import readable, writable
-from bot.sandbox.refused import bad
+from bot.sandbox.refused import bad, forbidden
 from bot.sandbox.replies import marks, named, thread_fields
-from bot.sandbox.rooms import Json, Membership
-from bot.sandbox.world import Draft, World
+from bot.sandbox.rooms import Json
+from bot.sandbox.world import Draft, Upload, World
 
 __all__ = ["HANDLERS", "REACTIONS"]
 
@@ -75,12 +77,13 @@ def get_member_count(call: GetChatMemberCount, world: World) -> int:
 
 
 def leave(call: LeaveChat, world: World) -> bool:
-    """The bot goes."""
+    """The bot goes, and is told so like of everything that happens to it."""
     room = readable(world, call.chat_id)
     if room.kind == "private":
         raise bad("chat member status can't be changed in private chats")
-    room.members[world.bot.id] = Membership("left")
-    world.changed()
+    if not room.member(world.bot.id).inside:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    set_member(world, room.id, world.bot.id, "left")
     return True
 
 
@@ -142,11 +145,19 @@ def get_file(call: GetFile, world: World) -> Json:
     upload = world.files.get(call.file_id)
     if upload is None:
         raise bad("wrong file_id or the file is temporarily unavailable")
-    if len(upload.data) > _DOWNLOAD:
+    if world.local is None and len(upload.data) > _DOWNLOAD:
         raise bad("file is too big")
     known = upload.wire()
     kept = {name: known[name] for name in ("file_id", "file_unique_id", "file_size")}
-    return kept | {"file_path": upload.path()}
+    return kept | {"file_path": _on_disk(upload, world.local) if world.local else upload.path()}
+
+
+def _on_disk(upload: Upload, folder: Path) -> str:
+    """The absolute path that a server with --local gives instead."""
+    file = folder / upload.path()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(upload.data)
+    return str(file)
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {

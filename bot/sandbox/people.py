@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import randbelow, token_urlsafe
 
-from bot.sandbox.checks import formatted
+from bot.sandbox.checks import CAPTION, formatted
 from bot.sandbox.history import picture
 from bot.sandbox.reach import hears, origin_of
 from bot.sandbox.refused import bad, forbidden
@@ -14,7 +14,7 @@ from bot.sandbox.replies import thread_fields
 from bot.sandbox.rooms import Json, Room, alone
 from bot.sandbox.world import Query, Upload, World
 
-__all__ = ["Deed", "edit", "post", "press", "react", "say", "send_file", "stop_draft"]
+__all__ = ["Deed", "delete", "edit", "post", "press", "react", "say", "send_file", "stop_draft"]
 
 _CHANNEL_SERVICE = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 _BODY = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
@@ -53,7 +53,8 @@ def post(world: World, chat_id: int, deed: Deed) -> Json:
     room = world.room(chat_id)
     if room.kind != "channel":
         raise bad("this is not a channel")
-    message = world.add(room, {"sender_chat": room.wire()} | _written(world, room, deed))
+    head = {"sender_chat": room.wire()} | ({"has_protected_content": True} if room.protected else {})
+    message = world.add(room, head | _written(world, room, deed))
     _tell(world, room, "channel_post", message)
     if room.linked is not None:
         group = world.room(room.linked)
@@ -78,6 +79,14 @@ def edit(world: World, chat_id: int, message_id: int, text: str) -> Json:
     message = world.change(room, message_id, **fields)
     _tell(world, room, "edited_channel_post" if room.kind == "channel" else "edited_message", message)
     return message
+
+
+def delete(world: World, chat_id: int, message_id: int) -> None:
+    """A person or a channel deletes a message for everybody. Telegram tells bots nothing of it."""
+    room = world.room(chat_id)
+    if message_id not in room.messages:
+        raise bad("message to delete not found")
+    world.remove(room, message_id)
 
 
 def press(world: World, user_id: int, chat_id: int, message_id: int, data: str) -> str:
@@ -109,11 +118,12 @@ def react(world: World, user_id: int, chat_id: int, message_id: int, emoji: str 
         world.queue.push("message_reaction", change | shown | {"user": world.people[user_id].wire()})
 
 
-def send_file(world: World, user_id: int, upload: Upload, caption: str = "") -> Json:
-    """Send a file to the bot in private."""
+def send_file(world: World, user_id: int, upload: Upload, caption: str = "", chat_id: int | None = None) -> Json:
+    """Send a file to the bot in private, or into a group."""
     world.files[upload.file_id] = upload
-    shown: Json = {"text": None, "document": upload.wire(), "caption": caption}
-    return say(world, user_id, user_id, Deed(extra=shown))
+    clean, entities = formatted(caption, None, None, CAPTION, empty=True)
+    shown: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
+    return say(world, user_id, user_id if chat_id is None else chat_id, Deed(extra=shown))
 
 
 def stop_draft(world: World, chat_id: int, draft_id: int) -> None:

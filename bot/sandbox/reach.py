@@ -16,14 +16,14 @@ _SERVICE = {"new_chat_members", "left_chat_member", "pinned_message", "forum_top
 
 
 def readable(world: World, chat: int | str | None) -> Room:
-    """A chat the bot is in; 400 or 403 otherwise."""
+    """A chat the bot is in, or a public one; 400 or 403 otherwise."""
     room = world.room(chat)
     if room.kind == "private":
         return room
     mine = room.member(world.bot.id)
     if mine.status == "kicked":
         raise forbidden(f"bot was kicked from the {room.kind} chat")
-    if not mine.inside:
+    if not mine.inside and room.username is None:
         raise forbidden(f"bot is not a member of the {room.kind} chat")
     return room
 
@@ -31,6 +31,8 @@ def readable(world: World, chat: int | str | None) -> Room:
 def writable(world: World, chat: int | str | None) -> Room:
     """A chat the bot may write to now; 400 or 403 otherwise."""
     room = readable(world, chat)
+    if room.kind != "private" and not room.member(world.bot.id).inside:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
     if room.kind == "private":
         person = world.people[room.id]
         if person.blocked:

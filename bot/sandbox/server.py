@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from secrets import token_urlsafe
 from typing import Any
 
 from aiohttp import web
@@ -18,7 +19,7 @@ from bot.sandbox.people import Deed
 from bot.sandbox.refused import Refused, missing
 from bot.sandbox.rooms import Json, Person
 from bot.sandbox.updates import Queue
-from bot.sandbox.world import World
+from bot.sandbox.world import Upload, World
 
 __all__ = ["Sandbox"]
 
@@ -99,9 +100,19 @@ class Sandbox:
         """A channel posts; the message. `Deed` says what album, origin and extra mean."""
         return people.post(self.world, chat_id, Deed(text, reply_to, None, origin, album, extra))
 
+    async def send_file(
+        self, user_id: int, name: str, data: bytes, caption: str = "", *, mime: str = "application/octet-stream"
+    ) -> Json:
+        """A person sends a document to the bot; the message."""
+        return people.send_file(self.world, user_id, Upload(token_urlsafe(12), name, mime, data), caption)
+
     async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
         """A message of a person or a channel gets another text; the message."""
         return people.edit(self.world, chat_id, message_id, text)
+
+    async def delete(self, chat_id: int, message_id: int) -> None:
+        """A message of a person or a channel goes; no update tells of it."""
+        people.delete(self.world, chat_id, message_id)
 
     async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
         """Press a button and wait for the bot to answer it: {"id", "answer"}; None: it said nothing."""
@@ -173,13 +184,17 @@ class Sandbox:
         return None
 
     async def _on_file(self, request: web.Request) -> web.StreamResponse:
-        """The content of a file."""
-        path = request.match_info["path"]
-        for upload in self.world.files.values():
-            if upload.path() == path and request.match_info["token"] == self.token:
-                return web.Response(body=upload.data, content_type="application/octet-stream")
-        exc = missing("file not found")
-        return web.json_response(exc.body(), status=exc.code)
+        """The content of a file; for faults this is the method "file"."""
+        path, fault = request.match_info["path"], self.faults.meet("file")
+        try:
+            if fault and (broken := await self._broken(fault, request)) is not None:
+                return broken
+            for upload in self.world.files.values() if self.world.local is None else ():
+                if upload.path() == path and request.match_info["token"] == self.token:
+                    return web.Response(body=upload.data, content_type="application/octet-stream")
+            raise missing("file not found")
+        except Refused as exc:
+            return web.json_response(exc.body(), status=exc.code)
 
 
 def _cut(request: web.Request) -> web.StreamResponse:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from bot.app import run_bot
+from bot.beside.client import alone
 from bot.commands.indexed import caught_up, embedded
 from bot.sandbox.server import Sandbox
 from bot.settings import BotSettings, Settings
@@ -31,15 +32,16 @@ _ALL = 1_000_000  # changes: more than a demo's archive will ever hold
 
 @asynccontextmanager
 async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbox, Settings]]:
-    """The sandbox on 127.0.0.1, and the settings of the bot in it. Raises SettingsWrong where the port is taken.
+    """The sandbox on 127.0.0.1, and the settings of the bot in it. Raises SettingsWrong where the port is taken,
+    FolderHeld where a demo runs in the folder.
 
     The sample channels are imported into `settings.data.dir` (again is no work); posts made in an earlier
     demo are still there.
     """
     sandbox = Sandbox(token=_TOKEN)
-    async with open_rag(settings.rag()) as rag:
+    async with alone(settings.data.dir), open_rag(settings.rag()) as rag:
         found = await _imported(rag.archive)
-        await caught_up(settings, rag.archive, rag.lexical)
+        await caught_up(rag)
         await embedded(rag)
         await _settle(sandbox, rag.archive, found)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 from secrets import token_urlsafe
 
 from bot.sandbox.bell import Bell
@@ -44,8 +45,9 @@ class Upload:
     data: bytes
 
     def path(self) -> str:
-        """Where the server offers it, below /file/bot<token>/."""
-        return f"documents/{self.file_id}/{self.name}"
+        """Where the server offers it, below /file/bot<token>/; of its name only the ending is left."""
+        ending = PurePath(self.name).suffix
+        return f"documents/{self.file_id}{ending if ending[1:].isalnum() and ending.isascii() else ''}"
 
     def wire(self) -> Json:
         """As a Bot API `Document`."""
@@ -67,6 +69,7 @@ class World:
     """The state of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages).
 
     `log` has (n, chat id, message id) of every change, `run` tells one run of the sandbox from another.
+    `local` is the folder of a Bot API server that runs with --local: getFile puts files there, of any size.
     """
 
     bot: Person
@@ -82,6 +85,7 @@ class World:
     reactions: dict[tuple[int, int], dict[int, list[str]]] = field(default_factory=dict)
     queries: dict[str, Query] = field(default_factory=dict)
     files: dict[str, Upload] = field(default_factory=dict)
+    local: Path | None = None
     sent: dict[int, list[int]] = field(default_factory=dict)
     log: list[tuple[int, int, int]] = field(default_factory=list)
     run: str = field(default_factory=lambda: token_urlsafe(6))

@@ -1,23 +1,33 @@
+"""/channels as an admin uses it: the list, the card, who may read, pause, guarded posts, removal."""
+
 from __future__ import annotations
 
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bot.channels import Open, Turn
+from bot.channels.buttons import Act, Press, mark_of
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import set_member
-from bot.sandbox.people import press
-from rag_core.doors.archive import Archive, channels
-from rag_core.types import Channel, Visibility
+from bot.sandbox.membership import rename, set_member
+from bot.words import words_for
+from rag_core.doors.archive import Archive, backlog, channels, gaps, posts, standing
+from rag_core.types import Channel, Post, PostKey, Visibility
 
 RITA, OTTO, ADMIN = 500, 502, 501
-HARBOUR, SAFE, NEW = -1001000001, -1001000004, -1001000009
+HARBOUR, SAFE = -1001000001, -1001000004
+TROPHY = "Where did the treasurer hide the silver trophy?"
+FERRY = "When does the ferry to Owl Island leave?"
 
 
 def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = message["reply_markup"]["inline_keyboard"]
+    rows = message.get("reply_markup", {"inline_keyboard": []})["inline_keyboard"]
     return {button["text"]: button["callback_data"] for row in rows for button in row}
 
 
@@ -31,114 +41,444 @@ def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
     return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
 
 
+class Card:
+    """The message of /channels in an admin's chat, and its buttons."""
+
+    def __init__(self, sandbox: Sandbox, admin: int, message: dict[str, Any]) -> None:
+        self.sandbox, self.admin, self.message = sandbox, admin, message
+
+    @classmethod
+    async def asked(cls, sandbox: Sandbox, admin: int = ADMIN) -> Card:
+        return cls(sandbox, admin, await told(sandbox, admin, "/channels"))
+
+    async def press(self, *labels: str) -> dict[str, Any]:
+        """Press one button after another; what the bot said to the last."""
+        for label in labels:
+            said = await self.send(self.buttons[label])
+        return said
+
+    async def send(self, data: str) -> dict[str, Any]:
+        pressed = await self.sandbox.press(self.admin, self.admin, self.message["message_id"], data)
+        assert pressed["answer"] is not None, f"the bot let {data} spin"
+        return dict(pressed["answer"])
+
+    async def says(self, words: str) -> bool:
+        """Wait until the message begins so."""
+        return await self.sandbox.until(lambda: self.text.startswith(words))
+
+    @property
+    def text(self) -> str:
+        return str(shown(self.sandbox, self.message)["text"])
+
+    @property
+    def buttons(self) -> dict[str, str]:
+        return buttons(shown(self.sandbox, self.message))
+
+
+async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
+    archive = await Archive.open(home)
+    try:
+        return await ask(archive)
+    finally:
+        await archive.close()
+
+
+async def channel_of(home: Path, chat_id: int) -> Channel | None:
+    found: dict[int, Channel] = await of_archive(home, channels.known)
+    return found.get(chat_id)
+
+
+def mark(home: Path, chat_id: int = SAFE) -> str:
+    with closing(sqlite3.connect(home / "citegram.db")) as connection:
+        ((identity,),) = connection.execute("SELECT value FROM identity")
+    return mark_of(SimpleNamespace(identity=identity), chat_id)  # type: ignore[arg-type]
+
+
+async def found(sandbox: Sandbox, question: str, words: str, timeout: float = 10) -> bool:  # noqa: ASYNC109
+    """Ask until an answer holds the words."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if words in (await told(sandbox, ADMIN, question))["text"]:
+            return True
+    return False
+
+
+# the list and the card
+
+
 async def test_an_admin_sees_the_channels_and_opens_one_to_everybody(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        listed = await told(sandbox, ADMIN, "/channels")
-        assert listed["text"].startswith("4 channels\n\n")
-        assert "Harbour News\n4 posts · read · for everyone" in listed["text"]
-        assert "The safe\n2 posts · read · for admins" in listed["text"]
-        place = (ADMIN, ADMIN, listed["message_id"])
-        await sandbox.press(*place, buttons(listed)["The safe"])
-        card = shown(sandbox, listed)
-        assert card["text"].startswith("The safe\n2 posts · read · for admins\n\nWho may read it through me?")
-        pressed = await sandbox.press(*place, buttons(card)["Everyone"])
-        assert pressed["answer"]["text"] == "Done: The safe is for everyone."
-        assert shown(sandbox, listed)["text"].startswith("The safe\n2 posts · read · for everyone")
-        await sandbox.press(*place, buttons(card)["Everyone"])  # again: nothing to change, no error
-        await sandbox.press(*place, buttons(card)["‹ Back"])
-        assert shown(sandbox, listed)["text"].startswith("4 channels")
-        answer = await told(sandbox, OTTO, "Where did the treasurer hide the silver trophy?")
+        card = await Card.asked(sandbox)
+        assert card.text.startswith("4 channels\n\n")
+        assert "Harbour News\n4 posts · read · for everyone · last post 15 March 2024" in card.text
+        assert "The safe\n2 posts · read · for admins" in card.text
+        await card.press("The safe")
+        assert card.text.startswith("The safe\n2 posts · read · for admins · last post 13 March 2024")
+        assert "\n\nWho may read it through me?\n" in card.text
+        assert (await card.press("Everyone"))["text"] == "Done: The safe is for everyone."
+        assert card.text.startswith("The safe\n2 posts · read · for everyone")
+        await card.press("Everyone")  # again: nothing to change, no error
+        await card.press("‹ Back")
+        assert card.text.startswith("4 channels")
+        answer = await told(sandbox, OTTO, TROPHY)
     assert "under the staircase" in answer["text"]
 
 
 async def test_in_russian_as_well(sandbox: Sandbox, live: Any) -> None:
     async with live(admins=(RITA,)):
-        listed = await told(sandbox, RITA, "/channels")
-        await sandbox.press(RITA, RITA, listed["message_id"], buttons(listed)["Печь и глина"])
-    assert listed["text"].startswith("4 канала")
-    card = shown(sandbox, listed)
-    assert "4 поста · читается · открыт всем\n\nКому его открыть?" in card["text"]
-    assert list(buttons(card)) == ["Всем", "Участникам", "Администраторам", "‹ Назад"]
+        card = await Card.asked(sandbox, RITA)
+        assert card.text.startswith("4 канала")
+        await card.press("Печь и глина")
+        assert "4 поста · читается · открыт всем · последний пост 15 марта 2024" in card.text
+        assert "\n\nКому его открыть?\n" in card.text
+        row = ["Всем", "Участникам", "Администраторам"]
+        assert list(card.buttons) == [*row, "Пауза", "Удалить…", "‹ Назад"]
+        await card.press("Удалить…")
+        assert card.text.startswith("Удалить Печь и глина? 4 поста исчезнут навсегда, со всеми версиями.")
 
 
 async def test_readers_have_no_list_and_no_buttons(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         refused = await told(sandbox, RITA, "/channels")
         assert refused["text"].startswith("Это могут только администраторы бота.")
-        for data in (Open(chat_id=SAFE, visibility="public").pack(), Open(chat_id=SAFE).pack(), Turn(leaf=0).pack()):
-            pressed = await sandbox.press(RITA, RITA, refused["message_id"], data)
-            assert pressed["answer"]["alert"] is True
-        assert shown(sandbox, refused)["text"] == refused["text"]
-    archive = await Archive.open(home)
-    assert (await channels.known(archive))[SAFE].visibility is Visibility.ADMINS
-    await archive.close()
+        card = Card(sandbox, RITA, refused)
+        for act in Act:
+            assert (await card.send(Press(act=act, mark=mark(home), number=int(time.time())).pack()))["alert"] is True
+        assert card.text == refused["text"]
+        assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
+    channel = await channel_of(home, SAFE)
+    assert channel and (channel.visibility, channel.state) == (Visibility.ADMINS, "active")
+    assert await of_archive(home, lambda archive: posts.count(archive, SAFE)) == 2
 
 
-@pytest.mark.parametrize("data", ["channel:-1:public", "channel:-1001000004:everyone", "channel:x:", "elsewhere"])
-async def test_made_up_buttons_change_nothing(sandbox: Sandbox, live: Any, home: Path, data: str) -> None:
+async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, home: Path) -> None:
+    group = -1009
     async with live():
-        listed = await told(sandbox, ADMIN, "/channels")
-        press(sandbox.world, ADMIN, ADMIN, listed["message_id"], data)
-        await told(sandbox, ADMIN, "/help")
-    archive = await Archive.open(home)
-    assert (await channels.known(archive))[SAFE].visibility is Visibility.ADMINS
-    await archive.close()
+        await sandbox.say(ADMIN, "/start@citegram_bot", chat_id=group)
+        (there,) = await sandbox.replies(group)
+        data = Press(act=Act.PUBLIC, mark=mark(home)).pack()
+        pressed = await sandbox.press(ADMIN, group, there["message_id"], data)
+    assert pressed["answer"]["alert"] is True
+    channel = await channel_of(home, SAFE)
+    assert channel and channel.visibility is Visibility.ADMINS
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["ch:p:AAAAAAAA:0", "ch:x:AAAAAAAA:1", "ch:p::0", "ch:nonsense:x:0", "ch:p:x", "ch:l::-99", "ch:l::999999999999",
+     "ch:v:AAAAAAAA:-1001000004", "ch:c:" + "A" * 50 + ":0", "channel:-1001000004:public", "elsewhere", ":", "ch"],
+)  # fmt: skip
+async def test_made_up_buttons_change_nothing_and_are_answered(
+    sandbox: Sandbox, live: Any, home: Path, data: str
+) -> None:
+    before = await of_archive(home, channels.known)
+    async with live():
+        card = await Card.asked(sandbox)
+        await card.send(data)
+    assert await of_archive(home, channels.known) == before
+    assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
+
+
+async def test_a_mark_of_another_archive_is_nothing_here(
+    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path
+) -> None:
+    await of_archive(tmp_path / "other", channels.known)
+    other = mark(tmp_path / "other")
+    assert other != mark(home)
+    async with live():
+        card = await Card.asked(sandbox)
+        assert (await card.send(Press(act=Act.PUBLIC, mark=other).pack()))["text"].startswith("I do not know")
 
 
 async def test_a_long_list_is_turned_like_pages(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    for number in range(15):
-        await channels.put(archive, Channel(-1002000 - number, f"Number {number:02}"))
-    await archive.close()
+    async def more(archive: Archive) -> None:
+        for number in range(15):
+            await channels.put(archive, Channel(-1002000 - number, f"Number {number:02}"))
+
+    await of_archive(home, more)
     async with live():
-        listed = await told(sandbox, ADMIN, "/channels")
-        seen = list(buttons(listed))
+        card = await Card.asked(sandbox)
+        seen = list(card.buttons)
         for _ in range(2):
-            await sandbox.press(ADMIN, ADMIN, listed["message_id"], buttons(shown(sandbox, listed))["Later ›"])
-            seen += buttons(shown(sandbox, listed))
-        assert "Later ›" not in buttons(shown(sandbox, listed))
+            await card.press("Later ›")
+            seen += card.buttons
+        assert "Later ›" not in card.buttons
     assert len({text for text in seen if not text.startswith("‹") and not text.endswith("›")}) == 19
 
 
-async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: Sandbox, live: Any, home: Path) -> None:
-    world = sandbox.world
-    world.add_channel(NEW, "Bakery <b>", "bakery", members=[OTTO], bot=False)
-    world.people[ADMIN].started = True
+HOSTILE = [
+    "x" * 20_000,
+    "я" * 300,
+    "👨‍👩‍👧" * 100,
+    "\n\n\n\n",
+    "\u200b\u200b",
+    "\u3164",
+    "\u202eevil\u202d",
+    "<b>&amp;</b> [x](http://example.org)",
+    "\ue0000\ue001",
+    "{ $title }",
+    "a\n" * 500,
+    "é" + "\u0301" * 200,
+]
+
+
+async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async def more(archive: Archive) -> None:
+        for number in range(300):
+            title = HOSTILE[number % len(HOSTILE)]
+            await channels.put(archive, Channel(-(10**15) - number, title, visibility=Visibility.PUBLIC))
+
+    await of_archive(home, more)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
-        (notice,) = await sandbox.replies(ADMIN)
-        assert notice["text"].startswith("I was added to the channel Bakery <b>. Nothing from it is shown to anybody")
-        assert notice["text"].endswith("Added by Otto (id 502).")
-        archive = await Archive.open(home)
-        before = (await channels.known(archive))[NEW]
-        assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
-        assert "waits for your approval" in (await told(sandbox, ADMIN, "/channels"))["text"]
-        await sandbox.press(ADMIN, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
-        after = (await channels.known(archive))[NEW]
-        assert (after.state, after.visibility) == ("active", Visibility.PUBLIC)
-        await archive.close()
+        card = await Card.asked(sandbox)
+        assert card.text.startswith("304 channels")
+        for _ in range(37):
+            for label, data in card.buttons.items():
+                assert 0 < len(label) <= 60 and "\n" not in label
+                assert len(data.encode()) <= 64
+            await card.press("Later ›")
+        assert "Later ›" not in card.buttons
+        for number in range(len(HOSTILE)):
+            await card.send(Press(act=Act.CARD, mark=mark(home, -(10**15) - number)).pack())
+            assert "Who may read it" in card.text
+        assert "I read" in (await told(sandbox, ADMIN, "/start"))["text"]
 
 
-async def test_a_channel_that_is_read_already_is_not_closed_by_adding_the_bot_again(
-    sandbox: Sandbox, live: Any, home: Path
+# pause
+
+
+async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        card = await Card.asked(sandbox)
+        assert (await card.press("Harbour News", "Pause"))["text"].startswith("Paused: Harbour News")
+        assert "4 posts · paused · for everyone" in card.text
+        assert "7:30" not in (await told(sandbox, OTTO, FERRY))["text"]
+        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+        assert (await card.press("Members"))["text"] == "Done: Harbour News is for members."
+        assert "paused · for members" in card.text
+        await card.press("Everyone", "Resume")
+        assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
+        assert "7:30" in (await told(sandbox, OTTO, FERRY))["text"]
+
+
+async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await of_archive(home, lambda archive: channels.set_state(archive, SAFE, "pending"))
+    async with live():
+        card = await Card.asked(sandbox)
+        for act in (Act.PAUSE, Act.RESUME):
+            assert "not approved yet" in (await card.send(Press(act=act, mark=mark(home)).pack()))["text"]
+        assert "2 posts · waits for your approval" in card.text
+    channel = await channel_of(home, SAFE)
+    assert channel and channel.state == "pending"
+
+
+# protected and paid posts
+
+
+async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox: Sandbox, live: Any) -> None:
+    protected = {"has_protected_content": True}
+    question, words = "What colour is the harbour master's velvet umbrella?", "crimson"
+    async with live():
+        card = await Card.asked(sandbox)
+        await card.press("Harbour News")
+        assert not any("protected" in label for label in card.buttons)
+        await sandbox.post(HARBOUR, "The harbour master's velvet umbrella is crimson.", extra=protected)
+        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+        assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
+        assert words not in (await told(sandbox, ADMIN, question))["text"]
+        await card.press("‹ Back", "Harbour News")
+        assert "1 protected or paid post left out" in card.text
+        assert "are searched too" in (await card.press("Search protected and paid posts too"))["text"]
+        assert await found(sandbox, question, words)
+        await card.press("Leave protected and paid posts out")
+        end = time.monotonic() + 10
+        while words in (await told(sandbox, ADMIN, question))["text"] and time.monotonic() < end:
+            pass
+        assert words not in (await told(sandbox, ADMIN, question))["text"]
+
+
+# removal
+
+
+async def gone_for_good(home: Path) -> bool:
+    with closing(sqlite3.connect(home / "citegram.db")) as connection:
+        left = [connection.execute(f"SELECT count(*) FROM {table} WHERE chat_id = ?", (SAFE,)).fetchone()[0]
+                for table in ("channels", "posts", "post_versions", "bindings", "gaps", "to_embed")]  # fmt: skip
+    return not any(left)
+
+
+async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await of_archive(home, lambda archive: channels.bind(archive, -1009, SAFE))
+    async with live():
+        card = await Card.asked(sandbox)
+        await card.press("The safe", "Remove…")
+        assert card.text.startswith("Remove The safe? Its 2 posts are deleted for good, with every version.")
+        await card.press("‹ Back")
+        assert card.text.startswith("The safe\n2 posts")
+        await card.press("Remove…")
+        yes = card.buttons["Yes, delete all of it"]
+        assert (await card.send(yes))["text"] == "Removing The safe …"
+        assert await card.says("Removed: The safe. Its 2 posts are found no more")
+        assert "I am still in the channel" in card.text
+        assert "staircase" not in (await told(sandbox, ADMIN, TROPHY))["text"]
+        end = time.monotonic() + 10
+        while not await gone_for_good(home) and time.monotonic() < end:
+            await told(sandbox, ADMIN, "/help")
+        assert await gone_for_good(home)
+        assert "do not know this channel" in (await card.send(yes))["text"]
+        await card.press("‹ Back")
+        assert card.text.startswith("3 channels") and "The safe" not in card.text
+
+
+async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        card = await Card.asked(sandbox)
+        await card.press("The safe", "Remove…", "Yes, delete all of it")
+        assert await card.says("Removed: The safe.")
+        await sandbox.post(SAFE, "The new combination is nine four four one.")
+        end = time.monotonic() + 10
+        while "1 post · waits for your approval" not in card.text and time.monotonic() < end:
+            await card.press("‹ Back") if "‹ Back" in card.buttons else await card.send(Press(act=Act.LIST).pack())
+        assert "The safe\n1 post · waits for your approval" in card.text
+        assert "nine four" not in (await told(sandbox, ADMIN, "What is the new combination?"))["text"]
+        await card.press("The safe", "Admins only")
+        assert await found(sandbox, "What is the new combination?", "nine four")
+
+
+async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    async with live():
+        card = await Card.asked(sandbox)
+        await card.press("The safe")  # the bot sees that it is in
+        await card.press("Remove…", "Yes, delete all of it")
+        assert await card.says("Removed: The safe.")
+        leave = card.buttons["Leave the channel"]
+        forged = leave.rsplit(":", 1)[0] + f":{HARBOUR}"
+        assert "do not know" in (await card.send(forged))["text"]
+        assert world.room(HARBOUR).member(world.bot.id).inside
+        await sandbox.post(SAFE, "One last word.")
+        await card.send(leave)
+        assert not world.room(SAFE).member(world.bot.id).inside
+        assert card.text.endswith("I have left the channel.")
+        await card.send(leave)  # pressed twice
+        assert card.text.count("I have left the channel.") == 1
+        end = time.monotonic() + 10
+        while not await gone_for_good(home) and time.monotonic() < end:
+            await told(sandbox, ADMIN, "/help")
+        assert await gone_for_good(home)
+
+
+async def test_a_yes_of_yesterday_removes_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        card = await Card.asked(sandbox)
+        for when in (time.time() - 601, time.time() + 3600, 0, -5):
+            said = await card.send(Press(act=Act.REMOVE, mark=mark(home), number=int(when)).pack())
+            assert said["text"] == "This question is too old. Open the channel again with /channels."
+    assert await of_archive(home, lambda archive: posts.count(archive, SAFE)) == 2
+
+
+# gaps, and what the indexes have not taken in
+
+
+async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async def noted(archive: Archive) -> None:
+        await channels.joined(archive, HARBOUR)
+        await gaps.before_joining(archive, HARBOUR)
+        async with archive.writing() as connection:
+            sql = "INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (?, ?, ?, 0)"
+            day = 86400
+            rows = [
+                (SAFE, None, 1700000000),
+                *((SAFE, 1700000000 + n * day, 1700000000 + (n + 2) * day) for n in range(6)),
+            ]
+            await connection.executemany(sql, rows)
+
+    await of_archive(home, noted)
+    async with live():
+        card = await Card.asked(sandbox)
+        assert "for admins · last post 13 March 2024 · I am not in it · 7 gaps" in card.text
+        await card.press("Harbour News")
+        today = words_for("en").date(datetime.now(UTC), UTC)
+        assert f"Posts may be missing: 15 March 2024 – {today}.\nTo fill it: in Telegram Desktop open" in card.text
+        await card.press("‹ Back", "The safe")
+        assert "Posts may be missing: before 14 November 2023; 14 November 2023 – 16 November 2023; " in card.text
+        assert "; … and 3 more." in card.text  # with the one until today, when it came in
+
+
+async def test_what_the_indexes_have_not_taken_in_is_counted_for_each_channel(
+    home: Path, make_post: Callable[..., Post]
 ) -> None:
-    world = sandbox.world
-    world.people[ADMIN].started = True
-    async with live():
-        set_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
-        set_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
-        (notice,) = await sandbox.replies(ADMIN)
-        assert "I know it already" in notice["text"]
-        assert "7:30" in (await told(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
+    async def counted(archive: Archive) -> None:
+        done = await posts.last_seq(archive)
+        assert await standing.standing(archive, SAFE, done, None) == standing.Standing(
+            2, 0, datetime(2024, 3, 13, 9, tzinfo=UTC), 0, None, left=False
+        )
+        new = [make_post(n, "Fresh", chat=SAFE, guarded="paid" if n == 71 else None) for n in range(70, 73)]
+        await posts.keep(archive, [*new, make_post(1, "Elsewhere", chat=HARBOUR)], source="test")
+        await posts.erase(archive, [PostKey(SAFE, 10)], how="test")
+        now = await standing.standing(archive, SAFE, done, "store")
+        assert (now.posts, now.guarded, now.lexical, now.dense) == (4, 1, 4, 5)
+        await backlog.follow(archive, "store")
+        assert (await standing.standing(archive, SAFE, done, "store")).dense == 5
+        await backlog.settle(archive, await backlog.newest(archive, 100))
+        after = await standing.standing(archive, SAFE, await posts.last_seq(archive), "store")
+        assert (after.lexical, after.dense) == (0, 0)
+        assert (await standing.standing(archive, SAFE, done, "another store")).dense == 5
+
+    await of_archive(home, counted)
 
 
-async def test_an_admin_who_never_wrote_to_the_bot_is_no_obstacle(sandbox: Sandbox, live: Any, home: Path) -> None:
-    world = sandbox.world
-    world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
+async def test_what_waits_is_said(sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(*_: Any, **__: Any) -> int:
+        return 0
+
+    monkeypatch.setattr("ingest.index.Indexer.catch_up", slow)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
-        archive = await Archive.open(home)
-        while NEW not in await channels.known(archive):
-            await told(sandbox, OTTO, "/help")
-        await archive.close()
-        assert "7:30" in (await told(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
+        for text in ("One.", "Two."):
+            await sandbox.post(SAFE, text)
+        card = await Card.asked(sandbox)
+        while "The safe\n4 posts" not in card.text:
+            await card.send(Press(act=Act.LIST).pack())
+        assert "2 changes not yet in the search by words" in card.text
+        assert "meaning" not in card.text
+
+
+# what Telegram knows
+
+
+async def test_a_card_shows_the_name_the_channel_has_now(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    async with live():
+        card = await Card.asked(sandbox)
+        rename(world, HARBOUR, "Harbour News", username="harbour_today")  # no update tells of a username
+        await card.press("Harbour News")
+        entities = shown(sandbox, card.message)["entities"]
+        assert [e["url"] for e in entities if e["type"] == "text_link"] == ["https://t.me/harbour_today"]
+        await card.press("‹ Back")
+        rename(world, HARBOUR, "Port Herald", username=None)
+        await card.send(Press(act=Act.CARD, mark=mark(home, HARBOUR)).pack())
+        assert card.text.startswith("Port Herald\n")
+        assert not [e for e in shown(sandbox, card.message)["entities"] if e["type"] == "text_link"]
+
+
+async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    async with live():
+        card = await Card.asked(sandbox)
+        await card.press("The safe")
+        assert "not in it" not in card.text and "no longer" not in card.text
+    set_member(world, SAFE, world.bot.id, "kicked", by=ADMIN)
+    world.queue.kept.clear()  # more than a day went by
+    async with live():
+        card = await Card.asked(sandbox)
+        assert "no longer in it" not in card.text
+        await card.press("The safe")
+        assert "I am no longer in it" in card.text
+
+
+async def test_a_card_opens_while_telegram_does_not_answer(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        card = await Card.asked(sandbox)
+        sandbox.faults.fail_next("getChatMember", "stall", seconds=60)
+        await card.press("The safe")
+        assert card.text.startswith("The safe\n2 posts")

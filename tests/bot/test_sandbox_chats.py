@@ -10,7 +10,7 @@ from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyPa
 
 from bot.sandbox import Sandbox
 from bot.sandbox.client import local_bot
-from bot.sandbox.membership import make_topic, set_member
+from bot.sandbox.membership import make_topic, rename, set_member
 from bot.sandbox.people import react
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
@@ -198,8 +198,65 @@ async def test_chats_are_known_by_username_too(bot: Bot) -> None:
         await bot.get_chat("@nobody")
 
 
+async def test_a_bot_that_leaves_is_told_so_and_cannot_leave_twice(sandbox: Sandbox, bot: Bot) -> None:
+    assert await bot.leave_chat(GROUP)
+    left = next(u.my_chat_member for u in await heard(bot) if u.my_chat_member)
+    assert (left.from_user.id, left.new_chat_member.status) == (42, "left")
+    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the supergroup chat"):
+        await bot.leave_chat(GROUP)
+    with pytest.raises(TelegramBadRequest, match="can't be changed in private chats"):
+        await bot.leave_chat(READER)
+
+
+async def test_a_new_title_is_a_service_message_and_a_new_username_is_none(sandbox: Sandbox, bot: Bot) -> None:
+    world = sandbox.world
+    rename(world, CHANNEL, "Harbour News", username="port")
+    assert await heard(bot) == []
+    assert (await bot.get_chat(CHANNEL)).username == "port"
+    rename(world, CHANNEL, "Port News", username="port")
+    rename(world, GROUP, "Friends", by=ADMIN)
+    channel, group = await heard(bot)
+    assert channel.channel_post is not None and channel.channel_post.new_chat_title == "Port News"
+    assert channel.channel_post.chat.title == "Port News" and channel.channel_post.sender_chat is not None
+    assert group.message is not None and group.message.new_chat_title == "Friends"
+    assert group.message.from_user is not None and group.message.from_user.id == ADMIN
+
+
+async def test_a_public_channel_is_read_from_outside_and_written_from_inside(sandbox: Sandbox, bot: Bot) -> None:
+    set_member(sandbox.world, CHANNEL, 42, "left", by=ADMIN)
+    assert (await bot.get_chat(CHANNEL)).title == "Harbour News"
+    assert (await bot.get_chat_member(CHANNEL, 42)).status == "left"
+    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
+        await bot.send_message(CHANNEL, "x")
+    set_member(sandbox.world, CHANNEL, 42, "kicked", by=ADMIN)
+    with pytest.raises(TelegramForbiddenError, match="bot was kicked from the channel chat"):
+        await bot.get_chat(CHANNEL)
+
+
 async def test_reactions_of_people_are_told_to_a_leading_bot(sandbox: Sandbox, bot: Bot) -> None:
     post = await sandbox.post(CHANNEL, "News")
     react(sandbox.world, READER, CHANNEL, post["message_id"], "🔥")
     change = (await heard(bot))[-1].message_reaction
     assert change is not None and change.new_reaction[0].model_dump()["emoji"] == "🔥"
+
+
+async def test_what_a_channel_deletes_is_not_told_and_cannot_be_copied_any_more(sandbox: Sandbox, bot: Bot) -> None:
+    post = (await sandbox.post(CHANNEL, "Ferry at 9:00"))["message_id"]
+    await sandbox.say(READER, "hi")
+    await heard(bot)
+    copy = await bot.copy_message(READER, CHANNEL, post)
+    await bot.delete_message(READER, copy.message_id)
+    await sandbox.delete(CHANNEL, post)
+    assert await heard(bot) == []
+    with pytest.raises(TelegramBadRequest, match="message to copy not found"):
+        await bot.copy_message(READER, CHANNEL, post)
+
+
+async def test_the_posts_of_a_protected_channel_say_so_and_are_not_copied(sandbox: Sandbox, bot: Bot) -> None:
+    sandbox.world.room(CHANNEL).protected = True
+    post = await sandbox.post(CHANNEL, "Ferry at 9:00")
+    await sandbox.say(READER, "hi")
+    told = (await heard(bot))[0].channel_post
+    assert told and told.has_protected_content
+    with pytest.raises(TelegramBadRequest, match="protected content"):
+        await bot.copy_message(READER, CHANNEL, post["message_id"])

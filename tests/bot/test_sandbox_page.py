@@ -118,6 +118,7 @@ async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(s
         assert (await http.get(f"/sandbox/messages?chat={SECRET}&user={READER}")).status == 403
         post = {"user": READER, "chat": CHANNEL, "text": "spam"}
         assert (await http.post("/sandbox/post", json=post)).status == 403
+        assert (await http.post("/sandbox/delete", json=post | {"message": 1})).status == 403
         assert (await http.post("/sandbox/post", data=post)).status == 404
         assert (await http.get("/page/..%2fserver.py")).status == 404
         state = await (await http.get(f"/sandbox/state?since=0&user={READER}")).json()

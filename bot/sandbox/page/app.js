@@ -46,6 +46,7 @@ const on = (pane) => ({
     go({ main: message.chat.id });
     main.composer?.edit(message);
   },
+  remove: (message) => act("delete", { chat: message.chat.id, message: message.message_id }, toast),
   async forward(message) {
     const which = { text: "", forward_of: [message.chat.id, message.message_id] };
     if (await act("say", which, toast)) toast(say("forwardedDone"));

@@ -153,5 +153,6 @@ function actions(message, chat, own, on) {
   }
   const mine = chat.type === "channel" ? chat.can_post : own;
   if (mine && textOf(message)) box.append(button("edit", say("edit"), () => on.edit(message), "mini"));
+  if (mine) box.append(button("close", say("remove"), () => on.remove(message), "mini"));
   return box;
 }

@@ -71,6 +71,7 @@ const WORDS = {
   post: ["Write a post", "Написать пост"],
   private: ["private channel", "закрытый канал"],
   readOnly: ["You read this channel", "Вы читаете этот канал"],
+  remove: ["Delete", "Удалить"],
   reply: ["Reply", "Ответить"],
   replyTo: ["Reply to", "В ответ"],
   send: ["Send", "Отправить"],

@@ -1,0 +1,245 @@
+"""The bot is added to channels, thrown out of them, and follows their names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import rename, set_member
+from rag_core.doors.archive import Archive, channels, gaps
+from rag_core.types import Channel, Visibility
+
+RITA, OTTO, ADMIN = 500, 502, 501
+HARBOUR, SAFE, NEW = -1001000001, -1001000004, -1001000009
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+async def told(sandbox: Sandbox, who: int, text: str) -> str:
+    await sandbox.say(who, text)
+    (reply,) = await sandbox.replies(who)
+    return str(reply["text"])
+
+
+def buttons(message: dict[str, Any]) -> dict[str, str]:
+    return {b["text"]: b["callback_data"] for row in message["reply_markup"]["inline_keyboard"] for b in row}
+
+
+def started(sandbox: Sandbox, *people: int) -> None:
+    for person in people:
+        sandbox.world.people[person].started = True
+
+
+async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
+    archive = await Archive.open(home)
+    try:
+        return await ask(archive)
+    finally:
+        await archive.close()
+
+
+async def channel_when(home: Path, chat_id: int, true: Callable[[Channel], bool]) -> Channel:
+    """The channel, once this is true of it."""
+    async with asyncio.timeout(10):
+        while True:
+            channel: Channel | None = (await of_archive(home, channels.known)).get(chat_id)
+            if channel and true(channel):
+                return channel
+
+
+async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    world.add_channel(NEW, "Bakery <b>", "bakery", members=[OTTO], bot=False)
+    started(sandbox, ADMIN, OTTO)
+    async with live():
+        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        (notice,), (thanks,) = await sandbox.replies(ADMIN), await sandbox.replies(OTTO)
+        assert notice["text"].startswith("I was added to the channel Bakery <b>. Nothing from it is shown to anybody")
+        assert notice["text"].endswith("Added by Otto (id 502).")
+        assert list(buttons(notice)) == ["Everyone", "Members", "Admins only", "Remove…"]
+        assert thanks["text"].startswith("Thank you for adding me to the channel Bakery <b>. One of my admins has to")
+        assert "reply_markup" not in thanks
+        before = await channel_when(home, NEW, lambda c: c.inside)
+        assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
+        assert [gap.since for gap in (await of_archive(home, gaps.open_gaps))[NEW]] == [None]
+        assert "waits for your approval" in await told(sandbox, ADMIN, "/channels")
+        await sandbox.press(ADMIN, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
+        after = await channel_when(home, NEW, lambda c: c.state == "active")
+        assert after.visibility is Visibility.PUBLIC
+
+
+async def test_whoever_added_it_is_told_in_their_language(sandbox: Sandbox, live: Any) -> None:
+    world = sandbox.world
+    world.add_channel(NEW, "Пекарня", members=[RITA], bot=False)
+    started(sandbox, RITA)
+    async with live():
+        set_member(world, NEW, world.bot.id, "administrator", by=RITA)
+        (thanks,) = await sandbox.replies(RITA)
+        assert thanks["text"].startswith("Спасибо, что добавили меня в канал Пекарня. Сначала его должен одобрить")
+        assert "Пекарня" not in await told(sandbox, RITA, "/start")
+
+
+async def test_the_adder_cannot_approve_their_own_channel(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
+    started(sandbox, ADMIN, OTTO)
+    async with live():
+        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        (notice,), (thanks,) = await sandbox.replies(ADMIN), await sandbox.replies(OTTO)
+        pressed = await sandbox.press(OTTO, OTTO, thanks["message_id"], buttons(notice)["Everyone"])
+        assert pressed["answer"]["alert"] is True
+        pressed = await sandbox.press(OTTO, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
+        assert pressed["answer"]["alert"] is True
+    assert (await channel_when(home, NEW, lambda c: True)).state == "pending"
+
+
+async def test_an_admin_who_adds_it_is_asked_once(sandbox: Sandbox, live: Any) -> None:
+    world = sandbox.world
+    world.add_channel(NEW, "Bakery", members=[ADMIN], bot=False)
+    started(sandbox, ADMIN)
+    async with live():
+        set_member(world, NEW, world.bot.id, "administrator", by=ADMIN)
+        (notice,) = await sandbox.replies(ADMIN)
+        assert "Everyone" in buttons(notice)
+        assert "7:30" in await told(sandbox, ADMIN, FERRY)
+    assert len(world.sent[ADMIN]) == 2
+
+
+async def test_an_admin_who_never_wrote_to_the_bot_is_no_obstacle(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
+    async with live():
+        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        await channel_when(home, NEW, lambda c: c.state == "pending")
+        assert "7:30" in await told(sandbox, RITA, FERRY)
+
+
+async def test_a_channel_that_is_read_already_is_not_closed_by_adding_the_bot_again(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    world = sandbox.world
+    async with live():
+        started(sandbox, ADMIN)
+        set_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
+        await sandbox.replies(ADMIN)
+        set_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
+        (notice,) = await sandbox.replies(ADMIN)
+        assert "I know it already: new posts are read" in notice["text"]
+        assert (await channel_when(home, HARBOUR, lambda c: c.inside)).visibility is Visibility.PUBLIC
+        assert "7:30" in await told(sandbox, OTTO, FERRY)
+
+
+async def test_a_paused_channel_stays_paused_when_the_bot_is_added_again(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    world = sandbox.world
+    await of_archive(home, lambda archive: channels.set_state(archive, HARBOUR, "paused"))
+    started(sandbox, ADMIN, OTTO)
+    async with live():
+        set_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
+        set_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
+        notice = next(n for n in await sandbox.replies(ADMIN, 2) if "was added" in n["text"])
+        assert "it is paused: new posts are kept and not searched" in notice["text"]
+        assert "reply_markup" not in notice
+    assert (await channel_when(home, HARBOUR, lambda c: c.inside)).state == "paused"
+    assert OTTO not in world.sent  # nothing to approve, so there is nothing to tell
+
+
+async def test_admins_are_told_when_the_bot_is_thrown_out_and_posts_stay_readable(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    world = sandbox.world
+    started(sandbox, ADMIN)
+    async with live():
+        for status in ("kicked", "left"):  # the second is no news
+            set_member(world, HARBOUR, world.bot.id, status, by=OTTO)
+        (notice,) = await sandbox.replies(ADMIN)
+        assert notice["text"].startswith("I am no longer an administrator of the channel Harbour News")
+        assert notice["text"].endswith("Done by Otto (id 502).")
+        await channel_when(home, HARBOUR, lambda c: not c.inside)
+        assert "for everyone · last post 15 March 2024 · I am no longer in it" in await told(
+            sandbox, ADMIN, "/channels"
+        )
+        assert "7:30" in await told(sandbox, OTTO, FERRY)
+    assert len(world.sent[ADMIN]) == 2
+
+
+async def test_a_demoted_bot_is_out(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    started(sandbox, RITA)
+    async with live(admins=(RITA,)):
+        set_member(world, HARBOUR, world.bot.id, "member", by=RITA)
+        (notice,) = await sandbox.replies(RITA)
+        assert notice["text"].startswith("Я больше не администратор канала Harbour News, и новые посты до меня")
+        assert not (await channel_when(home, HARBOUR, lambda c: True)).inside
+
+
+async def test_a_channel_nobody_approved_goes_without_a_word(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
+    started(sandbox, ADMIN)
+    async with live():
+        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        await channel_when(home, NEW, lambda c: c.inside)
+        set_member(world, NEW, world.bot.id, "kicked", by=OTTO)
+        await channel_when(home, NEW, lambda c: not c.inside)
+        await told(sandbox, OTTO, "/help")
+    assert len(world.sent[ADMIN]) == 1
+
+
+async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    world = sandbox.world
+    started(sandbox, ADMIN, OTTO)
+    async with live():
+        for number in range(20):
+            world.add_channel(NEW - number, f"Spam {number}", members=[OTTO], bot=False)
+            set_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
+        for number in range(20):
+            await channel_when(home, NEW - number, lambda c: c.inside)
+        assert (await told(sandbox, RITA, "/start")).startswith("Я отвечаю")
+        assert len(world.sent[ADMIN]) == len(world.sent[OTTO]) == 5
+        world.add_channel(SAFE - 100, "Honest", members=[RITA], bot=False)
+        set_member(world, SAFE - 100, world.bot.id, "administrator", by=RITA)
+        notices = await sandbox.replies(ADMIN, 6)
+        assert "Honest" in notices[-1]["text"]
+        assert (await told(sandbox, ADMIN, "/channels")).startswith("25 channels")
+
+
+async def test_changes_that_come_together_are_taken_in_their_order(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    for _ in range(5):
+        set_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
+        set_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
+    for _ in range(5):
+        set_member(world, SAFE, world.bot.id, "administrator", by=ADMIN)
+        set_member(world, SAFE, world.bot.id, "left", by=ADMIN)
+    async with live():
+        await told(sandbox, OTTO, "/help")
+        await channel_when(home, HARBOUR, lambda c: c.inside)
+        await channel_when(home, SAFE, lambda c: not c.inside)
+
+
+async def test_names_are_followed_by_the_posts_that_bring_them(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    async with live():
+        rename(world, HARBOUR, "Port Herald", username="harbour_news")
+        await channel_when(home, HARBOUR, lambda c: c.title == "Port Herald")
+        rename(world, HARBOUR, "Port Herald", username="port_herald")
+        await sandbox.post(HARBOUR, "We have moved.")
+        await channel_when(home, HARBOUR, lambda c: c.username == "port_herald")
+        assert "Port Herald" in await told(sandbox, ADMIN, "/channels")
+        assert "Port Herald" in await told(sandbox, OTTO, "/start")
+
+
+async def test_the_name_of_an_imported_group_is_followed(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world, group = sandbox.world, -1009
+    imported = Channel(group, "Neighbours", kind="supergroup", visibility=Visibility.MEMBERS)
+    await of_archive(home, lambda archive: channels.put(archive, imported))
+    async with live():
+        rename(world, group, "Good neighbours", by=ADMIN)
+        after = await channel_when(home, group, lambda c: c.title == "Good neighbours")
+    assert (after.visibility, after.kind) == (Visibility.MEMBERS, "supergroup")

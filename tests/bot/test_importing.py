@@ -1,0 +1,529 @@
+"""/import as an admin uses it: a document, an offer, a reply; progress, stopping, what is said at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import sys
+import zipfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.importing import process
+from bot.sandbox import Sandbox, methods_chats
+from bot.sandbox.people import press, send_file
+from bot.sandbox.world import Upload
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.types import Channel, Visibility
+
+RITA, OTTO, ADMIN = 500, 502, 501
+HARBOUR, BAKERY = -1001000001, -10077
+GROUP = -1009
+ROLLS = "When does the bakery sell cinnamon rolls?"
+
+
+def entry(number: int, text: str) -> dict[str, Any]:
+    stamp = 1_700_000_000 + number * 3600
+    return {"id": number, "type": "message", "date": "2023-11-14T22:13:20", "date_unixtime": str(stamp),
+            "from": "Bakery", "from_id": "channel77", "text": text, "text_entities": []}  # fmt: skip
+
+
+def export(count: int = 3, *, name: str = "Bakery", chat: int = 77, kind: str = "private_channel") -> bytes:
+    texts = ["The bakery sells cinnamon rolls at six in the morning.", *(f"Loaf number {n}." for n in range(1, count))]
+    messages = [entry(number, text) for number, text in enumerate(texts, 1)]
+    return json.dumps({"name": name, "type": kind, "id": chat, "messages": messages}).encode()
+
+
+def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+class Telling:
+    """The message that tells of an import."""
+
+    def __init__(self, sandbox: Sandbox, message: dict[str, Any]) -> None:
+        self.sandbox, self.place = sandbox, (message["chat"]["id"], message["message_id"])
+
+    @property
+    def now(self) -> dict[str, Any]:
+        return self.sandbox.world.room(self.place[0]).messages[self.place[1]]
+
+    @property
+    def text(self) -> str:
+        return str(self.now["text"])
+
+    @property
+    def buttons(self) -> dict[str, str]:
+        rows = self.now.get("reply_markup", {"inline_keyboard": []})["inline_keyboard"]
+        return {button["text"]: button["callback_data"] for row in rows for button in row}
+
+    async def end(self, seconds: float = 30) -> str:
+        """What it says when the import is over."""
+        done = lambda: not self.buttons  # noqa: E731
+        assert await self.sandbox.until(done, seconds), self.text
+        return self.text
+
+
+async def sent(sandbox: Sandbox, data: bytes, name: str = "result.json", caption: str = "/import", who: int = ADMIN
+               ) -> Telling:  # fmt: skip
+    """Send a document; the bot's reply to it."""
+    await sandbox.send_file(who, name, data, caption)
+    (reply,) = await sandbox.replies(who)
+    return Telling(sandbox, reply)
+
+
+async def told(sandbox: Sandbox, who: int, text: str, **more: Any) -> dict[str, Any]:
+    await sandbox.say(who, text, **more)
+    (reply,) = await sandbox.replies(who)
+    return reply
+
+
+async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
+    archive = await Archive.open(home)
+    try:
+        return await ask(archive)
+    finally:
+        await archive.close()
+
+
+async def kept(home: Path, chat_id: int = BAKERY) -> int:
+    return int(await of_archive(home, lambda archive: posts.count(archive, chat_id)))
+
+
+async def channel_of(home: Path, chat_id: int = BAKERY) -> Channel:
+    found: dict[int, Channel] = await of_archive(home, channels.known)
+    return found[chat_id]
+
+
+def nothing_left(home: Path) -> bool:
+    return not (home / "incoming").exists()
+
+
+def child_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(process, "_COMMAND", ("-c", code))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that has read three posts before it begins: for what happens around it."""
+    tally = {"new": 3, "edited": 0, "unchanged": 0, "skipped": 0, "deleted": 0}
+    end = json.dumps({"end": {"tally": tally, "channels": [], "notes": [], "more": 0}})
+    child_that(monkeypatch, f"print({end!r})")
+
+
+async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        telling = await sent(sandbox, export())
+        assert "Stop" in telling.buttons and "result.json" in telling.text
+        report = await telling.end()
+        assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
+        (asked,) = await sandbox.replies(ADMIN)
+        who = Telling(sandbox, asked)
+        assert who.text == "Only admins read Bakery so far. Who may read it through me?"
+        assert "six in the morning" not in (await told(sandbox, OTTO, ROLLS))["text"]
+        assert "six in the morning" in (await told(sandbox, ADMIN, ROLLS))["text"]
+        await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
+        assert "six in the morning" in (await told(sandbox, OTTO, ROLLS))["text"]
+        again = await (await sent(sandbox, export())).end()
+        assert "New: 0 · edited: 0 · unchanged: 3" in again
+        assert nothing_left(home)
+        assert (await told(sandbox, ADMIN, "/help"))["text"].startswith(
+            "Write a question"
+        )  # and nothing is asked again
+
+
+async def test_in_russian_and_as_a_zip(sandbox: Sandbox, live: Any, home: Path) -> None:
+    members = {"ChatExport/result.json": export(name="Пекарня"), "ChatExport/photos/1.jpg": b"\xff\xd8" * 50}
+    async with live(admins=(RITA,)):
+        report = await (await sent(sandbox, zipped(members), "Экспорт.zip", who=RITA)).end()
+        assert report.startswith("Экспорт.zip импортирован.\n\nПекарня\nНовых: 3 · изменённых: 0 · без изменений: 0")
+        (asked,) = await sandbox.replies(RITA)
+        assert asked["text"].startswith("Пекарня пока читают только администраторы.")
+    assert nothing_left(home)
+
+
+async def test_a_document_without_a_word_is_offered_a_button(
+    sandbox: Sandbox, live: Any, home: Path, quick: None
+) -> None:
+    async with live():
+        offer = await sent(sandbox, export(), caption="")
+        assert offer.text == "result.json looks like an export of a chat. Shall I import it?"
+        assert await kept(home) == 0
+        data = offer.buttons["Import it"]
+        await sandbox.press(ADMIN, *offer.place, data)
+        (reply,) = await sandbox.replies(ADMIN)
+        assert "New: 3" in await Telling(sandbox, reply).end()
+
+
+async def test_a_reply_to_a_document_imports_it(sandbox: Sandbox, live: Any, quick: None) -> None:
+    async with live():
+        document = await sandbox.send_file(ADMIN, "notes.bin", export())
+        await sandbox.replies(ADMIN)  # not a question, and not called an export
+        reply = await told(sandbox, ADMIN, "/import", reply_to=document["message_id"])
+        assert "New: 3" in await Telling(sandbox, reply).end()
+
+
+async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> None:
+    async with live(admins=(ADMIN, RITA)):
+        assert (await told(sandbox, ADMIN, "/import"))["text"].startswith(
+            "Send me the export of a channel as a document"
+        )
+        assert (await told(sandbox, RITA, "/IMPORT"))["text"].startswith("Пришлите экспорт канала документом")
+
+
+async def test_others_are_refused_and_not_offered_anything(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        for caption in ("/import", "/import @harbour_news"):
+            assert "Only the bot's admins" in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
+        assert (await sent(sandbox, export(), caption="", who=OTTO)).text.startswith("I read only text")
+        assert "Only the bot's admins" in (await told(sandbox, OTTO, "/import"))["text"]
+    assert await kept(home) == 0 and nothing_left(home)
+
+
+async def test_a_stranger_presses_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        offer = await sent(sandbox, export(), caption="")
+        pressed = await sandbox.press(OTTO, *offer.place, offer.buttons["Import it"])
+        assert pressed["answer"]["alert"] is True
+        # a stranger's own document, and the admin made to press a button below it
+        theirs = await sent(sandbox, export(), caption="", who=OTTO)
+        pressed = await sandbox.press(OTTO, *theirs.place, "import-go")
+        assert pressed["answer"]["alert"] is True
+        pressed = await sandbox.press(ADMIN, *theirs.place, "import-go")
+        assert pressed["answer"]["alert"] is True
+        for data in ("import-stop:x", "import-stop:", "import-go:1", "import-stop:" + "x" * 40):
+            assert (await sandbox.press(ADMIN, *offer.place, data))["answer"] is not None
+    assert await kept(home) == 0
+
+
+async def test_an_offer_whose_document_is_gone_is_a_sentence(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        help_text = await told(sandbox, ADMIN, "/help")
+        for message in (help_text["message_id"], 4_000):  # without a document above it; too old to be seen
+            pressed = await sandbox.press(ADMIN, ADMIN, message, "import-go")
+            assert pressed["answer"]["text"] == "I do not see that document any more: send it again with /import."
+
+
+async def test_in_groups_nothing_is_imported(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        sandbox.world.reads_groups = True
+        upload = Upload("f1", "result.json", "application/json", export())
+        send_file(sandbox.world, ADMIN, upload, "/import@citegram_bot", chat_id=GROUP)
+        await told(sandbox, OTTO, "/help")
+    assert GROUP not in sandbox.world.sent
+    assert await kept(home) == 0
+
+
+# the channel it is of
+
+
+async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live():
+        report = await (await sent(sandbox, export(kind="public_channel"), caption="/import @bakery_news")).end()
+        assert "New: 3" in report
+        (asked,) = await sandbox.replies(ADMIN)
+        assert asked["text"].startswith("Only admins read Bakery so far.")
+        channel = await channel_of(home)
+        assert (channel.username, channel.visibility, channel.state) == ("bakery_news", Visibility.ADMINS, "active")
+        wrong = await (await sent(sandbox, export(chat=78), caption="/import @bakery_news")).end()
+        assert wrong == "result.json is not from the channel you named: check the name, or leave it out."
+        strange = await (await sent(sandbox, export(), caption="/import что угодно")).end()
+        assert "does not say which channel it is from" in strange
+
+
+async def test_the_pages_of_a_real_export_need_the_channels_name(
+    sandbox: Sandbox, live: Any, home: Path, shared_data: Path
+) -> None:
+    pages = sorted((shared_data / "tg_export_en" / "html").glob("messages*.html"))
+    packed = zipped({f"ChatExport/{page.name}": page.read_bytes() for page in pages})
+    async with live():
+        said = await (await sent(sandbox, packed, "html.zip")).end()
+        assert said.startswith("html.zip does not say which channel it is from: send it with its @name or id")
+        report = await (await sent(sandbox, packed, "html.zip", "/import -1003204528972")).end()
+        assert "New: 208 · edited: 0 · unchanged: 0" in report
+    assert await kept(home, -1003204528972) == 208
+
+
+async def test_a_name_that_only_telegram_knows_is_looked_up(sandbox: Sandbox, live: Any, home: Path) -> None:
+    sandbox.world.add_channel(BAKERY - 1, "Another bakery", "other_bakery", bot=False)
+    async with live():
+        wrong = await (await sent(sandbox, export(), caption="/import @other_bakery")).end()
+        assert "is not from the channel you named" in wrong
+    assert await kept(home) == 0
+
+
+async def test_a_known_channel_keeps_its_readers_and_its_pause(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await of_archive(home, lambda archive: channels.set_state(archive, HARBOUR, "paused"))
+    bare = int(str(HARBOUR).removeprefix("-100"))
+    async with live():
+        report = await (await sent(sandbox, export(name="Harbour News", chat=bare))).end()
+        assert "New: 3" in report
+        assert (await told(sandbox, ADMIN, "/help"))["text"].startswith("Write a question")  # nothing was asked
+    channel = await channel_of(home, HARBOUR)
+    assert (channel.visibility, channel.state) == (Visibility.PUBLIC, "paused")
+
+
+async def test_an_import_brings_a_removed_channel_back_to_admins_only(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async def removed(archive: Archive) -> None:
+        await channels.put(archive, Channel(BAKERY, "Bakery", visibility=Visibility.PUBLIC, state="removed"))
+
+    async with live():
+        await of_archive(home, removed)
+        assert "New: 3" in await (await sent(sandbox, export())).end()
+        channel = await channel_of(home)
+    assert (channel.visibility, channel.state) == (Visibility.ADMINS, "active")
+    assert await kept(home) == 3
+
+
+async def test_many_new_channels_are_one_sentence(sandbox: Sandbox, live: Any) -> None:
+    chats = [json.loads(export(name=f"Bakery {n}", chat=100 + n)) for n in range(9)]
+    full = json.dumps({"about": "", "chats": {"about": "", "list": chats}}).encode()
+    async with live():
+        report = await (await sent(sandbox, full)).end()
+        assert "Bakery 4\n… and 4 more\nNew: 27" in report
+        (asked,) = await sandbox.replies(ADMIN)
+        assert asked["text"].startswith("9 channels were new to me: only admins read them")
+
+
+# one at a time, stopped, interrupted
+
+
+def slow_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The child waits for ever after it has begun."""
+    code = (
+        "import json, os, time; print(json.dumps({'at': [1, 2]}), flush=True); "
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    child_that(monkeypatch, code)
+
+
+async def child_of(tmp_path: Path) -> int:
+    async with asyncio.timeout(10):
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return int((tmp_path / "pid").read_text())
+
+
+async def gone(pid: int) -> bool:
+    async with asyncio.timeout(10):
+        while Path(f"/proc/{pid}").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return True
+
+
+async def test_one_import_at_a_time_and_it_can_be_stopped(
+    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with live():
+        with monkeypatch.context() as stuck:
+            slow_child(stuck, tmp_path)
+            telling = await sent(sandbox, export())
+            pid = await child_of(tmp_path)
+            assert (
+                await sent(sandbox, export())
+            ).text == "Another import is running: wait until it is done, or stop it."
+            stop = telling.buttons["Stop"]
+            assert (await sandbox.press(OTTO, *telling.place, stop))["answer"]["alert"] is True
+            assert (await sandbox.press(ADMIN, *telling.place, "import-stop:AAAAAAAAAAAA"))["answer"]["text"] == (
+                "This import is over."
+            )
+            assert (await sandbox.press(ADMIN, *telling.place, stop))["answer"]["text"] == "Stopping …"
+            assert (await telling.end()).startswith("The import of result.json was stopped.")
+            assert await gone(pid)
+            assert (await sandbox.press(ADMIN, *telling.place, stop))["answer"]["text"] == "This import is over."
+        assert nothing_left(home)
+        assert "New: 3" in await (await sent(sandbox, export())).end()
+
+
+async def test_progress_is_edited_into_the_message(
+    sandbox: Sandbox, live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.importing.telling._EDIT_EVERY_S", 0.0)
+    slow_child(monkeypatch, tmp_path)
+    async with live(admins=(RITA,)):
+        telling = await sent(sandbox, export(), who=RITA)
+        assert await sandbox.until(lambda: telling.text == "Импортирую result.json: 50 %")
+        assert "Остановить" in telling.buttons
+        await sandbox.press(RITA, *telling.place, telling.buttons["Остановить"])
+        await telling.end()
+
+
+async def test_stopping_the_bot_stops_the_import_and_says_so(
+    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_child(monkeypatch, tmp_path)
+    async with live():
+        telling = await sent(sandbox, export())
+        pid = await child_of(tmp_path)
+    assert (await telling.end()).startswith("The import of result.json was interrupted, as I was restarted.")
+    assert await gone(pid) and nothing_left(home)
+
+
+async def test_after_a_crash_the_next_start_says_that_it_was_interrupted(
+    sandbox: Sandbox, live: Any, home: Path, quick: None
+) -> None:
+    async with live(admins=(RITA,)):
+        shown = await told(sandbox, RITA, "/help")
+    folder = home / "incoming"
+    folder.mkdir()
+    note = {"chat": RITA, "message": shown["message_id"], "lang": "ru", "file": "канал.zip"}
+    (folder / "note.json").write_text(json.dumps(note))
+    (folder / "document").write_bytes(b"posts")
+    async with live(admins=(RITA,)):
+        telling = Telling(sandbox, shown)
+        assert await sandbox.until(
+            lambda: telling.text.startswith("Импорт канал.zip прервался из-за моего перезапуска")
+        )
+        assert nothing_left(home)
+        assert "Новых: 3" in await (await sent(sandbox, export(), who=RITA)).end()
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", '{"chat": 1}', "nonsense"])
+async def test_a_note_that_cannot_be_read_does_not_keep_the_bot_from_starting(
+    sandbox: Sandbox, live: Any, home: Path, note: str
+) -> None:
+    (home / "incoming").mkdir()
+    (home / "incoming" / "note.json").write_text(note)
+    async with live():
+        await told(sandbox, ADMIN, "/help")
+    assert nothing_left(home)
+
+
+LIMITS = {
+    "over its limits": ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "needs more memory or time than"),
+    "out of memory": ('print(\'{"refused": ["import-too-heavy", {}]}\')', "needs more memory or time than"),
+    "too long": ("import time; time.sleep(600)", "Reading result.json took too long"),
+    "with a bug": ("raise KeyError('of ours')", "Something went wrong on my side"),
+    "without a disk": ('print(\'{"refused": ["import-disk", {}]}\')', "There is no room for the import"),
+}
+
+
+@pytest.mark.parametrize("how", LIMITS)
+async def test_a_child_that_ends_badly_is_a_sentence(
+    sandbox: Sandbox, live: Any, home: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, said = LIMITS[how]
+    child_that(monkeypatch, code)
+    monkeypatch.setattr(process, "_LONGEST_S", 0.7 if how == "too long" else 60)
+    async with live():
+        assert said in await (await sent(sandbox, export())).end()
+    assert nothing_left(home)
+
+
+async def test_a_confined_process_has_little_memory(tmp_path: Path) -> None:
+    code = "from bot.confined import confine; confine(); print('begun', flush=True); bytearray(2**31)"
+    confined = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await confined.communicate()
+    assert out == b"begun\n" and err.rstrip().endswith(b"MemoryError")
+
+
+async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "incoming"
+    folder.mkdir()
+    (folder / "document").write_bytes(export(20_000))
+    order = {"folder": str(folder), "document": "document", "data": str(home), "zone": "UTC", "chat": None}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bot.importing.child", json.dumps(order),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout and process.stdin
+    await process.stdout.readline()
+    process.stdin.close()
+    assert await asyncio.wait_for(process.wait(), 5) == 1
+
+
+# the way from Telegram
+
+
+async def test_a_token_is_never_logged(sandbox: Sandbox, live: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    sandbox.token = "42:" + "S3CRET" * 6
+    async with live():
+        for kind in ("500", "drop", "502html"):
+            sandbox.faults.fail_next("file", kind, times=30)
+            said = await (await sent(sandbox, export())).end()
+            assert said == "Telegram did not give me result.json: send it again."
+            sandbox.faults.clear()
+        sandbox.faults.fail_next("file", "500")  # once: tried again
+        assert "New: 3" in await (await sent(sandbox, export())).end()
+    assert "S3CRET" not in "\n".join(logging.Formatter().format(record) for record in caplog.records)
+
+
+async def test_21_megabytes_are_refused_before_and_after_they_are_asked_for(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = b"x" * (21 * 2**20)
+    async with live():
+        said = await sent(sandbox, large)
+        assert said.text.startswith("result.json is larger than 20 MB") and "citegram import" in said.text
+        monkeypatch.setattr("bot.sandbox.world.Upload.wire", lowballed)
+        assert (await (await sent(sandbox, large)).end()).startswith("result.json is larger than 20 MB")
+        monkeypatch.setattr("bot.sandbox.methods_chats._DOWNLOAD", 2**30)  # a server that gives whatever there is
+        assert (await (await sent(sandbox, large)).end()).startswith("result.json is larger than 20 MB")
+    assert nothing_left(home)
+
+
+def lowballed(upload: Any) -> dict[str, Any]:
+    return {"file_id": upload.file_id, "file_unique_id": "u", "file_name": upload.name, "file_size": 5}
+
+
+async def test_a_server_of_ones_own_gives_a_path_on_its_disk(
+    sandbox: Sandbox, live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox.world.local = tmp_path / "bot-api"
+    async with live():
+        assert "New: 3" in await (await sent(sandbox, export())).end()
+        await sandbox.replies(ADMIN)
+        theirs = next((tmp_path / "bot-api").rglob("*.json"))
+        assert theirs.exists()  # the server's file is the server's
+        monkeypatch.setattr("bot.sandbox.world.Upload.wire", lowballed)
+        said = await (await sent(sandbox, b"x" * (21 * 2**20))).end()
+        assert said.startswith("result.json is larger than 20 MB")
+
+
+async def test_a_file_on_a_far_disk_is_a_sentence(
+    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    sandbox.world.local = tmp_path
+    async with live():
+        for place in (tmp_path / "nowhere.json", tmp_path / "folder", tmp_path / "pipe"):
+            monkeypatch.setattr(methods_chats, "_on_disk", lambda *_, place=place: str(place))
+            said = await (await sent(sandbox, export())).end()
+            assert said.startswith("My Bot API server keeps result.json where I cannot read it")
+    assert nothing_left(home)
+
+
+async def test_what_the_reader_sees_of_a_hostile_file_name(sandbox: Sandbox, live: Any) -> None:
+    sandbox.faults.fail_next("file", "500", times=99)
+    async with live():
+        for name in ("../../../etc/passwd", "x" * 5000 + ".json", "\u202egnp.json", "{ $file }.json", "\u200b", "a\nb"):
+            said = await (await sent(sandbox, b"nonsense", name)).end()
+            assert said.endswith(": send it again.") and len(said) < 200
+            assert "\u202e" not in said and "\n" not in said
+
+
+async def test_pressing_the_offer_twice_imports_once(sandbox: Sandbox, live: Any, quick: None) -> None:
+    async with live():
+        offer = await sent(sandbox, export(), caption="")
+        for _ in range(2):
+            press(sandbox.world, ADMIN, *offer.place, offer.buttons["Import it"])
+        first, second = await sandbox.replies(ADMIN, 2)
+        assert "Another import is running" in first["text"] + second["text"]
+        running = first if "Another" in second["text"] else second
+        assert "New: 3" in await Telling(sandbox, running).end()

@@ -1,0 +1,231 @@
+"""Documents that are no export, or mean harm: one sentence, nothing left behind, the bot goes on."""
+
+from __future__ import annotations
+
+import io
+import re
+import stat
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.importing.refusal import Refusal
+from bot.importing.sentences import noted, refusal
+from bot.importing.unpacking import unpacked
+from bot.sandbox import Sandbox
+from bot.words import words_for
+from ingest.desktop_export import ImportOptions, import_export
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.errors import ImportRefused
+from rag_core.types import Channel
+
+RITA, ADMIN = 500, 501
+CHAT = b'{"name": "Bakery", "type": "private_channel", "id": 77, "messages": [%s]}'
+EXPORT = CHAT % b'{"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls at six."}'
+HEAD = CHAT.partition(b"%s")[0] + b'{"id": 1, "type": "message", '
+
+Members = dict[str, bytes]
+
+
+def zipped(members: Members, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def claiming(raw: bytes, offset: int, value: bytes) -> bytes:
+    """A zip whose central directory says something else of its first member."""
+    place = raw.index(b"PK\x01\x02") + offset
+    return raw[:place] + value + raw[place + len(value) :]
+
+
+def with_link() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        info = zipfile.ZipInfo("result.json")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    return file.getvalue()
+
+
+GOOD = zipped({"result.json": EXPORT})
+ZIPS: dict[str, tuple[bytes, str]] = {
+    "a bomb": (zipped({"result.json": b" " * 50 * 2**20}), "import-zip-ratio"),
+    "a bomb beside the export": (zipped({"result.json": EXPORT, "a.txt": b"0" * 2**22}), "import-zip-ratio"),
+    "a bomb of crumbs": (zipped({f"{n}": b"0" * 60_000 for n in range(1900)} | {"result.json": EXPORT}),
+                         "import-zip-ratio"),
+    "more than 500 MB": (claiming(GOOD, 24, struct.pack("<L", 501 * 2**20)), "import-zip-size"),
+    "2001 members": (zipped({f"{n}.txt": b"" for n in range(2001)}), "import-zip-members"),
+    "a zip in a zip": (zipped({"result.zip": GOOD}), "import-zip-nested"),
+    "an archive beside the export": (zipped({"result.json": EXPORT, "files/a.TAR": b""}), "import-zip-nested"),
+    "encrypted": (claiming(GOOD, 8, b"\x01\x00"), "import-zip-encrypted"),
+    "up and out": (zipped({"../result.json": EXPORT}), "import-zip-path"),
+    "down, up and out": (zipped({"a/b/../../../result.json": EXPORT}), "import-zip-path"),
+    "from the root": (zipped({"/tmp/result.json": EXPORT}), "import-zip-path"),
+    "Windows' way out": (zipped({"..\\result.json": EXPORT}), "import-zip-path"),
+    "another drive": (zipped({"C:/result.json": EXPORT}), "import-zip-path"),
+    "a harmless export and a way out": (zipped({"result.json": EXPORT, "../x.css": b""}), "import-zip-path"),
+    "a link": (with_link(), "import-zip-path"),
+    "two exports": (zipped({"a/result.json": EXPORT, "b/result.json": EXPORT}), "import-zip-many"),
+    "pages of two chats": (zipped({"a/messages.html": b"<", "b/messages.html": b"<"}), "import-zip-many"),
+    "no export": (zipped({"readme.txt": b"hello"}), "import-zip-empty"),
+    "nothing": (zipped({}), "import-zip-empty"),
+    "a folder called result.json": (zipped({"result.json/": b""}), "import-zip-empty"),
+    "half a zip": (GOOD[: len(GOOD) // 2], "import-zip-broken"),
+    "only the beginning": (b"PK\x03\x04", "import-zip-broken"),
+    "another content than it says": (claiming(GOOD, 16, b"\0\0\0\0"), "import-zip-broken"),
+    "longer than it says": (claiming(GOOD, 24, struct.pack("<L", 20)), "import-zip-broken"),
+    "an unknown packing": (claiming(GOOD, 10, b"\x63\x00"), "import-zip-broken"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ZIPS)
+def test_a_zip_that_is_no_export_is_refused(tmp_path: Path, what: str) -> None:
+    raw, sentence = ZIPS[what]
+    folder = tmp_path / "incoming"
+    folder.mkdir()
+    (folder / "document").write_bytes(raw)
+    with pytest.raises(Refusal) as caught:
+        unpacked(folder / "document", folder)
+    assert caught.value.sentence == sentence
+    said = words_for("ru")(sentence, file="a.zip", **caught.value.values)
+    assert re.search("[а-я]", said) and "\n" not in said
+    assert {file.name for file in tmp_path.iterdir()} == {"incoming"}
+    assert {file.name for file in folder.iterdir()} <= {"document", "result.json"}
+
+
+@pytest.mark.parametrize(
+    ("members", "file"),
+    [
+        ({"result.json": EXPORT}, "result.json"),
+        ({"Канал/ChatExport_2024-01-01/result.json": EXPORT, "Канал/photos/1.jpg": b"x" * 9}, "result.json"),
+        ({"result.json": EXPORT, "messages.html": b"<"}, "result.json"),
+        ({"e/messages2.html": b"<2", "e/messages.html": b"<1", "e/css/style.css": b"", "e/": b""}, "messages.html"),
+        ({"__MACOSX/._result.json": b"x", "result.json": EXPORT}, "result.json"),
+    ],
+)
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_an_export_comes_out_of_its_zip_for_its_owner_only(
+    tmp_path: Path, members: Members, file: str, method: int
+) -> None:
+    (tmp_path / "document").write_bytes(zipped(members, method))
+    found = unpacked(tmp_path / "document", tmp_path)
+    assert found == tmp_path / file
+    assert found.stat().st_mode & 0o777 == 0o600
+    assert found.read_bytes() == next(data for name, data in members.items() if Path(name).name == file)
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [(EXPORT, "result.json"), (b"\xef\xbb\xbf \n<!DOCTYPE html>", "messages.html"), (b"", "result.json")],
+)
+def test_what_is_no_zip_is_known_by_its_content(tmp_path: Path, raw: bytes, name: str) -> None:
+    (tmp_path / "document").write_bytes(raw)
+    assert unpacked(tmp_path / "document", tmp_path).name == name
+
+
+# through the bot
+
+DOCUMENTS: dict[str, tuple[bytes, str]] = {
+    "a bomb": (ZIPS["a bomb"][0], "Архив канал.zip сжат больше чем в 100 раз"),
+    "garbage": (b"\x89PNG\r\n\x1a\n" * 100, "канал.zip — не JSON"),
+    "deep": (HEAD + b'"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", "канал.zip вложен слишком глубоко"),
+    "half": (EXPORT[:-30], "канал.zip обрывается на середине"),
+}  # fmt: skip
+
+
+async def ended(sandbox: Sandbox, message_id: int) -> str:
+    """What the message of an import says when the import is over."""
+    room = sandbox.world.room(RITA).messages
+    assert await sandbox.until(lambda: "reply_markup" not in room[message_id], 60)
+    return str(room[message_id]["text"])
+
+
+async def test_the_bot_says_no_in_russian_and_goes_on(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live(admins=(RITA,)):
+        for raw, said in DOCUMENTS.values():
+            await sandbox.send_file(RITA, "канал.zip", raw, "/import")
+            (telling,) = await sandbox.replies(RITA)
+            assert (await ended(sandbox, telling["message_id"])).startswith(said)
+            assert not (home / "incoming").exists()
+        await sandbox.say(RITA, "когда открывается запись на осенний курс керамики?")
+        (answer,) = await sandbox.replies(RITA)
+    assert "пятого сентября" in answer["text"]
+
+
+# every refusal and every note has words of its own
+
+WRONG: dict[str, bytes] = {
+    "not JSON": b"\x89PNG", "empty": b"", "cut": EXPORT[:40], "no export": b'{"a": 1}', "list": b"[1]",
+    "nameless": b'{"name": "x", "type": "public_channel", "messages": []}',
+    "private": CHAT.replace(b"private_channel", b"personal_chat") % b"",
+    "number": HEAD + b'"date_unixtime": ' + b"9" * 5000 + b"}]}",
+    "deep": HEAD + b'"text": ' + b"[" * 1000, "page": b"<!DOCTYPE html><html></html>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, what: str) -> None:
+    file = tmp_path / ("messages.html" if what == "page" else "result.json")
+    file.write_bytes(WRONG[what])
+    archive = await Archive.open(home)
+    with pytest.raises(ImportRefused) as caught:
+        await import_export(archive, file, ImportOptions())
+    await archive.close()
+    refused = refusal(caught.value.reason)
+    assert refused.sentence != "import-refused", caught.value.reason
+    for lang in ("ru", "en"):
+        assert "--" not in words_for(lang)(refused.sentence, file=file.name, example="/import @channel")
+
+
+@pytest.mark.parametrize("chat", ["два слова", "@nowhere_known", "-1001000001"])
+async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path: Path, home: Path, chat: str) -> None:
+    page = tmp_path / "messages.html"
+    page.write_bytes(b"<html>")
+    archive = await Archive.open(home)
+    (tmp_path / "result.json").write_bytes(EXPORT)
+    with pytest.raises(ImportRefused) as caught:
+        await import_export(archive, tmp_path / "result.json", ImportOptions(chat=chat))
+        await import_export(archive, page, ImportOptions(chat=chat))
+    await archive.close()
+    assert refusal(caught.value.reason).sentence in {"import-whose", "import-other-chat", "import-no-page"}
+
+
+def test_what_has_no_words_is_shown_as_it_is() -> None:
+    strange = refusal("The moon is full.\u202e Come back later.")
+    assert strange.sentence == "import-refused"
+    said = words_for("ru")(strange.sentence, file="a.json", **strange.values)
+    assert said == "a.json не получилось импортировать: The moon is full. Come back later."
+    assert noted("The moon is full.", words_for("ru")) == "The moon is full."
+
+
+async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_post: Callable[..., Any]) -> None:
+    entries = [b'{"id": %d, "type": "message", "date_unixtime": "1700000000", "text": "x"}' % n for n in (1, 2, -5)]
+    entries += [b'{"id": 3, "type": "message"}', b"5", b'{"id": -999999999, "type": "message"}']
+    public = CHAT.replace(b"private_channel", b"public_channel") % b",".join(entries)
+    empty = CHAT.replace(b"77", b"78") % b""
+    private = CHAT.replace(b"private_channel", b"personal_chat") % b""
+    nameless = CHAT.replace(b'"id": 77, ', b"") % b""
+    full = b'{"about": "", "chats": {"about": "", "list": [%s]}}' % b",".join((public, empty, private, nameless))
+    (tmp_path / "result.json").write_bytes(full)
+    archive = await Archive.open(home)
+    await channels.put(archive, Channel(-10077, "Bakery"))
+    await posts.keep(archive, [make_post(n, "old", chat=-10077) for n in range(1, 100)], source="test")
+    report = await import_export(archive, tmp_path / "result.json", ImportOptions())
+    await archive.close()
+    assert len(report.notes) >= 4
+    for note in report.notes:
+        said = noted(note, words_for("ru"))
+        assert re.search("[а-я]", said), note
+        assert said.startswith(("Bakery: ", "Пропущен"))
+
+
+def test_a_title_in_a_note_is_one_short_line() -> None:
+    said = noted(f"{'я' * 5000}\u202e\n: the export holds no messages.", words_for("en"))
+    assert len(said) < 200 and "\n" not in said and "\u202e" not in said

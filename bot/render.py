@@ -9,14 +9,15 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.words import Words
-from rag_core.types import Answer, Passage, Post, PostKey, Sentence
+from rag_core.compose import in_order
+from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Sentence
 
-__all__ = ["Shown", "link", "plain", "render"]
+__all__ = ["Shown", "dated", "link", "plain", "render", "speaker", "titled"]
 
 # A longer list of sources folds; a tap opens it.
 _FOLDED_FROM = 4
@@ -36,7 +37,7 @@ class Shown:
 
 
 def render(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
-    """The answer as one formatted text; `posts` are those it cites, for their edits and origins.
+    """The answer as one formatted text; `posts` are those it names, for their edits, origins and times.
 
     A post missing from `posts` keeps its line, without these marks.
     """
@@ -60,13 +61,35 @@ def plain(text: str) -> str:
     return "".join(kept).strip()
 
 
+def speaker(channel: Channel | None, origin: Origin | None, words: Words) -> str:
+    """Whose words a post has: the channel's, or those of whom it forwards."""
+    title = (plain(channel.title).replace("\n", " ") if channel else "") or words("unnamed-channel")
+    if origin is None or (channel and origin.chat_id == channel.chat_id):
+        return title
+    name = plain(origin.name).replace("\n", " ") or words("unnamed-origin")
+    return words("source-forwarded", origin=name, channel=title)
+
+
+def titled(channel: Channel | None, origin: Origin | None, url: str, words: Words) -> Text:
+    """Who speaks in a post, as the link that opens it."""
+    return link(speaker(channel, origin, words), url)
+
+
+def dated(date: datetime, edited: datetime | None, shown: Shown) -> str:
+    """The day of a post, and that of its last edit."""
+    said = shown.words.date(date, shown.zone)
+    if edited is None:
+        return said
+    return f"{said} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
+
+
 def _answered(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> list[Text]:
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
     said = [_sentence(s, answer, numbers) for s in answer.sentences]
     # A model writes a paragraph; quotes of different posts stand apart.
     blocks = [as_list(*said, sep=" " if answer.model else "\n\n")]
     if numbers:
-        lines = [_source(key, n, answer, posts.get(key), shown) for key, n in numbers.items()]
+        lines = [_source(key, n, answer, posts, shown) for key, n in numbers.items()]
         fold = ExpandableBlockQuote if len(lines) >= _FOLDED_FROM else BlockQuote
         blocks.append(Text(Bold(shown.words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
     return blocks
@@ -78,22 +101,26 @@ def _sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]
     return Text(plain(sentence.text), *marks)
 
 
-def _source(key: PostKey, number: int, answer: Answer, post: Post | None, shown: Shown) -> Text:
+def _source(key: PostKey, number: int, answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
     cited = next(c for s in answer.sentences for c in s.citations if c.post == key)
-    words, marks = shown.words, [shown.words.date(cited.date, shown.zone)]
-    if post and post.edited:
-        marks.append(words("source-edited", date=words.date(post.edited, shown.zone)))
-    if post and post.origin:
-        marks.append(words("source-forwarded", origin=plain(post.origin.name)))
+    words, post = shown.words, posts.get(key)
+    marks: list[Text | str] = [dated(cited.date, post.edited if post else None, shown)]
     if channels := {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}:
-        marks.append(words("source-copies", count=len(channels)))
-    return Text(f"{number}. ", _titled(key, answer, words), " · ", " · ".join(marks))
+        marks += [" · ", _also(key, len(channels), answer, posts, shown)]
+    who = titled(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
+    return Text(f"{number}. ", who, " · ", *marks)
 
 
-def _titled(key: PostKey, answer: Answer, words: Words) -> Text:
-    channel = answer.channels.get(key.chat_id)
-    title = plain(channel.title).replace("\n", " ") if channel else ""
-    return link(title or words("unnamed-channel"), answer.link(key))
+def _also(key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
+    """In how many other channels a post is, which was first and when; the day too where it is another one."""
+    if any(copy not in posts for copy in (key, *answer.copies[key])):  # some of them went just now: who was first?
+        return Text(shown.words("source-copies", count=count))
+    first = in_order(posts[copy] for copy in (key, *answer.copies[key]))[0]
+    channel = answer.channels.get(first.key.chat_id)
+    name = f"@{channel.username}" if channel and channel.username else speaker(channel, None, shown.words)
+    date, here = (moment.astimezone(shown.zone) for moment in (first.date, posts[key].date))
+    when = f"{date:%H:%M}" if date.date() == here.date() else f"{date:%H:%M}, {shown.words.date(date, shown.zone)}"
+    return shown.words.rich("source-copies-first", count=count, first=link(name, answer.link(first.key)), when=when)
 
 
 def _refusal(answer: Answer, shown: Shown) -> list[Text]:
@@ -109,8 +136,9 @@ def _refusal(answer: Answer, shown: Shown) -> list[Text]:
 
 def _nearest(answer: Answer, shown: Shown) -> Iterator[Text]:
     for number, passage in enumerate(answer.nearest, 1):
-        date = shown.words.date(passage.date, shown.zone)
-        line = Text(f"{number}. ", _titled(passage.key, answer, shown.words), f" · {date}")
+        key, date = passage.key, dated(passage.date, passage.edited, shown)
+        who = titled(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
+        line = Text(f"{number}. ", who, f" · {date}")
         yield Text(line, "\n", _snippet(passage)) if passage.text.strip() else line
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncIterator
 
@@ -17,17 +16,19 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.types import ReplyParameters
 from aiogram.utils.formatting import Text
 
-from bot import access, trouble
+from bot import access, kept, trouble
 from bot.pages import Page, pages
 from bot.render import Shown, render
 from bot.settings import BotSettings
 from bot.watch import Watch
 from bot.words import words_for
+from ingest.ledger import Ledger
 from rag_core.answer import answer
 from rag_core.doors.archive import posts, questions
 from rag_core.doors.archive.questions import Asked
+from rag_core.errors import RagError
 from rag_core.rag import Rag
-from rag_core.types import Answer, Question
+from rag_core.types import Question
 
 __all__ = ["Turns"]
 
@@ -40,6 +41,7 @@ _TYPING_EVERY_S = 4.0
 _DRAIN_S = 5.0
 # After a failure that is not a question's: the archive is busy or broken.
 _PAUSE_S = 1.0
+_JOB = "answers"  # in the ledger
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +50,14 @@ class Turns:
     """Who is answered when. `wake` after queueing; `start` and `stop` around the life of the bot."""
 
     def __init__(
-        self, bot: Bot, rag: Rag, settings: BotSettings, workers: int = _WORKERS, watch: Watch | None = None
+        self, bot: Bot, rag: Rag, settings: BotSettings, ledger: Ledger | None = None, watch: Watch | None = None
     ) -> None:
         self._bot = bot
         self._rag = rag
         self._settings = settings
         self._watch = watch
-        self._bells = [asyncio.Event() for _ in range(workers)]
+        self._ledger = ledger or Ledger(rag.archive)
+        self._bells = [asyncio.Event() for _ in range(_WORKERS)]
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
@@ -88,10 +91,12 @@ class Turns:
                 if asked is None:
                     await bell.wait()
                     continue
+                started = asyncio.get_running_loop().time()
                 await self._one(asked)
+                self._ledger.passed(_JOB, asyncio.get_running_loop().time() - started)
                 self.wake()  # the next question of the same reader may go now
-            except Exception:  # the worker itself must not die
-                log.exception("a worker stumbled")
+            except Exception as exc:  # the worker itself must not die
+                self._ledger.failed(_JOB, exc)
                 await asyncio.sleep(_PAUSE_S)
 
     async def _one(self, asked: Asked) -> None:
@@ -106,41 +111,56 @@ class Turns:
             log.error("question %d failed: %s", asked.id, exc, exc_info=trouble.surprise(exc))
             admin = asked.private and asked.user_id in self._settings.admins
             said = Text(trouble.sentence(exc, words, admin=admin))
+        sent: list[int] = []
         try:
-            await self._send(asked, pages(said))
+            sent = await self._send(asked, pages(said))
         except (TelegramAPIError, ClientDecodeError) as exc:
             # Blocked, removed from the group, or out of reach for longer than the session tries.
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
-            found = None
-        state = "answered" if found else "failed"
-        await questions.finish(self._rag.archive, asked.id, state=state, answer=found)
+        whole = kept.with_messages(found, sent) if found is not None and sent else None
+        state = "answered" if whole else "failed"
+        first = sent[0] if sent else None
+        await self._finish(asked, state, whole, first)
 
-    async def _answered(self, asked: Asked) -> tuple[Text, str]:
-        """What to send, and what to keep of it as JSON."""
+    async def _finish(self, asked: Asked, state: str, whole: str | None, first: int | None) -> None:
+        """Close the question. An open one keeps its reader from the next, so that this is tried until it works."""
+        while True:
+            try:
+                return await questions.finish(self._rag.archive, asked.id, state=state, answer=whole, message_id=first)
+            except RagError as exc:
+                self._ledger.failed(_JOB, exc)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _answered(self, asked: Asked) -> tuple[Text, kept.Json]:
+        """What to send, and what to keep of it."""
         words, admins = words_for(asked.lang), self._settings.admins
         where = {"user_id": asked.user_id, "chat_id": asked.chat_id}
         viewer = await access.viewer_for(self._rag.archive, admins, **where, private=asked.private)
         if not viewer.channels:
             said = await access.closed(self._rag.archive, words, admin=asked.user_id in admins, private=asked.private)
-            return Text(said), "{}"
+            return Text(said), {}
         question = Question(asked.text, asked.lang, asked.asked_at, viewer, asked.chat_id, asked.thread)
         found = await answer(question, self._rag)
         if self._watch:
             self._watch.answered(asked.chat_id, asked.message_id, found)
-        cited = await posts.get(self._rag.archive, found.posts())
+        cited = await posts.get(self._rag.archive, found.named())
         shown = Shown(words, self._settings.zone, group=not asked.private)
-        return render(found, cited, shown), _kept(found)
+        return render(found, cited, shown), kept.written(found, cited)
 
-    async def _send(self, asked: Asked, messages: list[Page]) -> None:
+    async def _send(self, asked: Asked, messages: list[Page]) -> list[int]:
+        """Send the answer; the ids of its messages."""
+        sent = []
         reply = ReplyParameters(message_id=asked.message_id, allow_sending_without_reply=True)
         for page in messages:
-            await self._bot.send_message(
+            message = await self._bot.send_message(
                 asked.chat_id,
                 page.text,
                 entities=list(page.entities),
                 message_thread_id=asked.thread,
                 reply_parameters=reply if page is messages[0] else None,
             )
+            sent.append(message.message_id)
+        return sent
 
     @contextlib.asynccontextmanager
     async def _typing(self, asked: Asked) -> AsyncIterator[None]:
@@ -157,26 +177,3 @@ class Turns:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-
-def _kept(found: Answer) -> str:
-    """What is kept of an answer: sentences with the places in the posts, no words that can be looked up."""
-    return json.dumps(
-        {
-            "sentences": [
-                {
-                    "text": sentence.text,
-                    "support": sentence.support,
-                    "citations": [[*c.post, c.start, c.end] for c in sentence.citations],
-                }
-                for sentence in found.sentences
-            ],
-            "nearest": [list(passage.key) for passage in found.nearest],
-            "confidence": found.confidence,
-            "recipe": found.recipe,
-            "model": found.model,
-            "shortfalls": [shortfall.stage for shortfall in found.shortfalls],
-            "trace_id": found.trace_id,
-        },
-        ensure_ascii=False,
-    )

@@ -10,16 +10,17 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import PurePosixPath
 from typing import Any
 
+from ingest.attached import attached, attached_in_export
 from ingest.fields import ID_LIMIT, Malformed, box, unix_seconds, whole, words
-from ingest.rich import entities_of, flatten, flatten_blocks, flatten_list, links_in
+from ingest.rich import entities_of, files_in, flatten, flatten_blocks, links_in, links_of
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey
 
 __all__ = ["Malformed", "from_export", "from_update"]
 
 # In this order: an animation also carries a `document`, a venue also a `location`.
 _LIVE_KINDS = (
-    "animation", "video", "audio", "document", "photo", "sticker", "voice", "video_note", "poll", "checklist",
-    "venue", "location", "contact", "game", "dice", "invoice", "giveaway", "story", "paid_media",
+    "animation", "video", "audio", "document", "live_photo", "photo", "sticker", "voice", "video_note", "poll",
+    "checklist", "venue", "location", "contact", "game", "dice", "invoice", "giveaway", "story", "paid_media",
 )  # fmt: skip
 # Telegram Desktop's key -> the Bot API's kind.
 _EXPORTED_KINDS = {
@@ -44,26 +45,30 @@ _MEDIA_TYPES = {
 }
 # Others have no name a person gave them; Telegram Desktop makes one up.
 _NAMED = frozenset({"document", "audio", "video", "animation"})
+_DESCRIBED = "description_entities"
 
 
 def from_update(message: Mapping[str, Any]) -> tuple[Channel, Post]:
     """The channel and post of a Bot API message (`channel_post`, `edited_channel_post`). Raises `Malformed`."""
+    if message.get("is_automatic_forward") is True:
+        raise Malformed("the copy of a post in its channel's discussion group is no post of its own")
     chat = box(message.get("chat"))
     chat_id = whole(chat.get("id"), -ID_LIMIT)
     text, entities = _live_text(message)
     edited = message.get("edit_date")
-    reply_to = box(message.get("reply_to_message")).get("message_id")
+    forwarded = box(message.get("forward_origin"))
     post = Post(
         key=PostKey(chat_id, whole(message.get("message_id"))),
         date=_moment(message.get("date")),
         text=text,
         edited=_moment(edited) if edited else None,
-        author=words(message.get("author_signature")),
+        # who signed a forward passed it on: the words are not theirs
+        author=words((forwarded or message).get("author_signature")),
         entities=entities,
-        links=links_in(text, entities),
+        links=(*links_in(text, entities), *links_of(message.get("rich_message"))),
         media=_live_media(message),
         origin=_live_origin(message.get("forward_origin")),
-        reply_to=whole(reply_to) if reply_to is not None else None,
+        reply_to=_live_reply(message, chat_id),
         album=words(message.get("media_group_id")),
         guarded=_guarded(message),
     )
@@ -88,9 +93,9 @@ def from_export(message: Mapping[str, Any], chat_id: int, *, zone: tzinfo = UTC,
     return Post(
         key=PostKey(chat_id, message_id),
         date=date,
-        text=_with_list(text, message.get("poll") or message.get("todo_list")),
+        text="\n".join(filter(None, (text, attached_in_export(message)))),
         edited=_exported_edit(message, date, zone),
-        author=words(message.get("author")) or (None if broadcast else words(message.get("from"))),
+        author=_exported_author(message, broadcast=broadcast),
         entities=entities,
         links=links_in(text, entities),
         media=_exported_media(message),
@@ -125,18 +130,20 @@ def _exported_edit(message: Mapping[str, Any], date: datetime, zone: tzinfo) -> 
     return edited if edited > date else None
 
 
-def _with_list(text: str, listed: object) -> str:
-    if not isinstance(listed, dict):
-        return text
-    return "\n".join(filter(None, (text, flatten_list(listed))))
-
-
 def _live_text(message: Mapping[str, Any]) -> tuple[str, tuple[Entity, ...]]:
-    for key, spans in (("text", "entities"), ("caption", "caption_entities")):
-        if text := words(message.get(key)):
-            return text, entities_of(message.get(spans))
-    listed = message.get("poll") or message.get("checklist")
-    return _with_list("", listed) or flatten_blocks(message.get("rich_message")), ()
+    """Text or caption, a poll's description; then what is attached. What a post quotes of others is not its text."""
+    poll = box(message.get("poll"))
+    places = (message, "text", "entities"), (message, "caption", "caption_entities"), (poll, "description", _DESCRIBED)
+    text, spans = next(((t, place.get(s)) for place, key, s in places if (t := words(place.get(key)))), ("", None))
+    more = attached(message) or ("" if text else flatten_blocks(message.get("rich_message")))
+    return "\n".join(filter(None, (text, more))), entities_of(spans)
+
+
+def _live_reply(message: Mapping[str, Any], chat_id: int) -> int | None:
+    """The post of the same channel that is replied to; a reply to another chat (`external_reply`) is none here."""
+    parent = box(message.get("reply_to_message"))
+    elsewhere = "external_reply" in message or box(parent.get("chat")).get("id", chat_id) != chat_id
+    return None if elsewhere or "message_id" not in parent else whole(parent["message_id"])
 
 
 def _guarded(message: Mapping[str, Any]) -> str | None:
@@ -149,7 +156,8 @@ def _guarded(message: Mapping[str, Any]) -> str | None:
 def _live_media(message: Mapping[str, Any]) -> Media | None:
     kind = next((kind for kind in _LIVE_KINDS if kind in message), None)
     if kind is None:
-        return None
+        names = files_in(message.get("rich_message"))
+        return _media("document", ", ".join(names), None) if names else None
     return _media(kind, box(message[kind]).get("file_name"), box(message[kind]).get("mime_type"))
 
 
@@ -192,6 +200,12 @@ def _live_origin(value: object) -> Origin | None:
 def _name(peer: Mapping[str, Any]) -> str:
     names = (words(peer.get(key)) for key in ("title", "first_name", "last_name"))
     return " ".join(filter(None, names))
+
+
+def _exported_author(message: Mapping[str, Any], *, broadcast: bool) -> str | None:
+    if "forwarded_from" in message:
+        return None
+    return words(message.get("author")) or (None if broadcast else words(message.get("from")))
 
 
 # "channel123", "chat123", "user123" -> what stands before the digits in a Bot API id.

@@ -5,13 +5,20 @@ Offsets of entities are UTF-16 units: https://core.telegram.org/api/entities#ent
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ingest.fields import box, words
 from rag_core.types import Entity
 
-__all__ = ["entities_of", "flatten", "flatten_blocks", "flatten_list", "links_in"]
+__all__ = [
+    "entities_of",
+    "files_in",
+    "flatten",
+    "flatten_blocks",
+    "links_in",
+    "links_of",
+]
 
 # Telegram Desktop's names -> the Bot API's; names not listed are the same in both.
 _NAMES = {
@@ -72,31 +79,46 @@ def links_in(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def flatten_list(value: Mapping[str, Any]) -> str:
-    """A poll or checklist: what it asks, then one line "— option" for each."""
-    head, _ = flatten(value.get("question") or value.get("title"))
-    lists = (value.get(key) for key in ("options", "answers", "tasks"))
-    options = next((found for found in lists if isinstance(found, list)), ())
-    lines = [f"— {flatten(box(option).get('text'))[0]}" for option in options]
-    return "\n".join([head, *lines])
-
-
-# What a block or a piece of text of a rich message can hold, in reading order.
-_INSIDE = ("label", "summary", "text", "alternative_text", "cells", "items", "blocks", "caption", "credit")
-_LINES = frozenset({"cells", "items", "blocks"})
+# What a block or a piece of text of a rich message can hold, in reading order:
+# https://core.telegram.org/bots/api#richblock
+_INSIDE = ("summary", "text", "expression", "alternative_text", "cells", "items", "blocks", "caption", "credit")
+_FILES = ("document", "audio", "video", "animation")
 
 
 def flatten_blocks(value: object) -> str:
-    """The text of a rich message's blocks, one line each; formatting is dropped."""
+    """The text of a rich message's blocks, one line each, with the cells of a row side by side. No formatting."""
     if isinstance(value, list):
         return "".join(map(flatten_blocks, value))
     if not isinstance(value, dict):
         return words(value) or ""
-    parts = [
-        "\n".join(filter(None, map(flatten_blocks, value[key])))
-        if key in _LINES and isinstance(value[key], list)
-        else flatten_blocks(value[key])
-        for key in _INSIDE
-        if key in value
-    ]
-    return "\n".join(filter(None, parts))
+    body = "\n".join(filter(None, (_flattened(key, value[key]) for key in _INSIDE if key in value)))
+    return " ".join(filter(None, (words(value.get("label")), body)))
+
+
+def _flattened(key: str, value: object) -> str:
+    if key == "cells" and isinstance(value, list):
+        rows = ((flatten_blocks(cell) for cell in row) for row in value if isinstance(row, list))
+        return "\n".join(filter(None, (" | ".join(filter(None, row)) for row in rows)))
+    if key in ("items", "blocks") and isinstance(value, list):
+        return "\n".join(filter(None, map(flatten_blocks, value)))
+    return flatten_blocks(value)
+
+
+def links_of(value: object) -> tuple[str, ...]:
+    """The addresses that the texts and buttons of a rich message hide, each once, in their order."""
+    found = (words(part.get("url")) for part in _parts(value))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def files_in(value: object) -> tuple[str, ...]:
+    """The names of the files that a rich message shows."""
+    files = (box(part.get(kind)).get("file_name") for part in _parts(value) for kind in _FILES)
+    return tuple(dict.fromkeys(filter(None, map(words, files))))
+
+
+def _parts(value: object) -> Iterator[Mapping[str, Any]]:
+    """Every object inside, the outer before the inner."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _parts(inner)

@@ -12,10 +12,14 @@ _PARENT_WORDS = 12  # enough to know what is replied to, too few to outweigh the
 
 
 def header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
-    """Channel, date, where it was forwarded from, its file, and the first words of the post it replies to."""
-    parts = [channel.title if channel else "", f"{post.date:%Y-%m-%d}"]
-    if post.origin:
-        parts.append(post.origin.name)
+    """Channel, date, its file, and the first words of the post it replies to.
+
+    A forward begins with whose words it has, so that they are not taken for the channel's: "Origin → Channel".
+    """
+    title = channel.title if channel else ""
+    if post.origin and post.origin.chat_id != post.key.chat_id:
+        title = " → ".join(filter(None, (post.origin.name, title)))
+    parts = [title, f"{post.date:%Y-%m-%d}"]
     if post.media and post.media.file_name:
         parts.append(post.media.file_name)
     if parent:

@@ -9,7 +9,10 @@ from datetime import datetime
 from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.rows import from_seconds, now, seconds
 
-__all__ = ["Asked", "finish", "queue", "requeue_running", "take", "waiting"]
+__all__ = ["Answered", "Asked", "behind", "finish", "last_answered", "queue", "requeue_running", "take", "waiting"]
+
+# A long answer comes in several messages; in a busy group others come between them.
+_APART = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,17 @@ class Asked:
     asked_at: datetime
     private: bool
     attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question that was answered: whose it was, and the JSON text that was kept of the answer."""
+
+    user_id: int
+    text: str
+    lang: str
+    answered_at: datetime
+    answer: str
 
 
 async def queue(  # noqa: PLR0913 - a row has as many columns as it has
@@ -94,13 +108,46 @@ async def requeue_running(archive: Archive) -> int:
         return cursor.rowcount
 
 
-async def finish(archive: Archive, question_id: int, *, state: str, answer: str | None) -> None:
-    """Close a question: `state` is "answered" or "failed", `answer` JSON text."""
+async def finish(
+    archive: Archive, question_id: int, *, state: str, answer: str | None, message_id: int | None = None
+) -> None:
+    """Close a question: `state` is "answered" or "failed", `answer` JSON text.
+
+    `message_id` is the first message of the answer; where there are more, `answer` has the ids of all as "messages".
+    """
     async with archive.writing() as connection:
         await connection.execute(
-            "UPDATE questions SET state = ?, answer = ?, finished_at = ? WHERE id = ?",
-            (state, answer, now(), question_id),
+            "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?",
+            (state, answer, now(), message_id, question_id),
         )
+
+
+async def behind(archive: Archive, bot_id: int, chat_id: int, message_id: int) -> Answered | None:
+    """The question that this message of a chat is, or is (a part of) the answer to; None where it is neither."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE bot_id = ?1 AND chat_id = ?2 AND state = 'answered' AND answer IS NOT NULL "
+        "AND (message_id = ?3 OR answer_message_id = ?3 OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
+        "AND EXISTS (SELECT 1 FROM json_each(answer, '$.messages') WHERE value = ?3))) ORDER BY id DESC LIMIT 1",
+        (bot_id, chat_id, message_id, _APART),
+    )
+    return _answered(rows[0]) if rows else None
+
+
+async def last_answered(
+    archive: Archive, bot_id: int, chat_id: int, user_id: int, thread: int | None
+) -> Answered | None:
+    """What this user was answered last in a chat, preferably in this thread of it."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND user_id = ? AND state = 'answered' "
+        "AND answer_message_id IS NOT NULL AND answer IS NOT NULL ORDER BY thread IS ? DESC, id DESC LIMIT 1",
+        (bot_id, chat_id, user_id, thread),
+    )
+    return _answered(rows[0]) if rows else None
+
+
+def _answered(row: sqlite3.Row) -> Answered:
+    moment = from_seconds(row["finished_at"])
+    return Answered(row["user_id"], row["text"], row["lang"], moment, row["answer"])
 
 
 async def waiting(archive: Archive) -> int:

@@ -1,0 +1,55 @@
+"""Links to posts, as people paste them. Pure.
+
+Forms: https://core.telegram.org/api/links#message-links
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rag_core.types import Channel, PostKey
+
+__all__ = ["PostLink", "post_links", "resolved"]
+
+_LINK = re.compile(
+    r"(?<![\w.@/-])(?:https?://)?(?:www\.)?(?:t|telegram)\.(?:me|dog)/"
+    r"(?:c/(?P<bare>\d{1,15})|(?:s/)?(?P<name>[a-z]\w{3,31}))"
+    r"/(?:\d{1,10}/)?(?P<id>\d{1,10})/?(?P<query>\?[\w=&%.-]*)?(?![\w/])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostLink:
+    """A link to a post: `chat` is a chat id or a username in small letters.
+
+    `single`: of an album only this one. `text` is the link as it was written.
+    """
+
+    chat: int | str
+    message_id: int
+    single: bool = False
+    text: str = ""
+
+
+def post_links(text: str) -> list[PostLink]:
+    """The links in a text, each once, in their order. One to a comment leads to no post of a channel."""
+    found: dict[tuple[int | str, int], PostLink] = {}
+    for match in _LINK.finditer(text):
+        names = {pair.split("=")[0].lower() for pair in (match["query"] or "?")[1:].split("&")}
+        chat = int(f"-100{match['bare']}") if match["bare"] else match["name"].lower()
+        if "comment" not in names and int(match["id"]):
+            link = PostLink(chat, int(match["id"]), "single" in names, match[0])
+            found.setdefault((link.chat, link.message_id), link)
+    return list(found.values())
+
+
+def resolved(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
+    """The post that a link means; None where no known channel has this name or id."""
+    if isinstance(link.chat, int):
+        return PostKey(link.chat, link.message_id) if link.chat in known else None
+    named = (chat_id for chat_id, channel in known.items() if (channel.username or "").lower() == link.chat)
+    chat_id = next(named, None)
+    return PostKey(chat_id, link.message_id) if chat_id is not None else None

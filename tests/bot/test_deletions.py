@@ -1,0 +1,308 @@
+"""Posts that go: by /delete, found gone by /check, and back again when they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import set_member
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.types import Channel, Media, Post, PostKey
+
+RITA, OTTO, ADMIN = 500, 502, 501
+HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
+FERRY = "When does the ferry to Owl Island leave?"
+FERRY_POST = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+COURSE = "Когда открывается запись на курс керамики?"
+COURSE_POST = "Запись на осенний курс керамики открывается пятого сентября."
+DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def shown(sandbox: Sandbox) -> None:
+    """The channels show what is in the archive."""
+    for chat_id, text in ((HARBOUR, FERRY_POST), (KILN, COURSE_POST), (SAFE, "The silver trophy.")):
+        sandbox.world.add_history(chat_id, [{"id": 10, "date": DAY, "text": text}])
+
+
+@pytest.fixture
+async def archive(home: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(home)
+    yield archive
+    await archive.close()
+
+
+def data(message: dict[str, Any]) -> list[str]:
+    return [key["callback_data"] for key in message["reply_markup"]["inline_keyboard"][0]]
+
+
+async def confirmed(sandbox: Sandbox, ask: Any, text: str, **more: Any) -> tuple[dict[str, Any], str]:
+    """/delete and its first button: the question as it stands then, and the toast."""
+    asked = await ask(ADMIN, text, **more)
+    told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
+    return sandbox.world.room(ADMIN).messages[asked["message_id"]], told["answer"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("reader", "question", "found", "link", "said"),
+    [
+        (OTTO, FERRY, "7:30", "https://t.me/harbour_news/10", "Harbour News · 12 March 2024 — this post is gone"),
+        (RITA, COURSE, "пятого", "t.me/c/1000002/10", "Печь и глина · 12 марта 2024 — этого поста больше нет"),
+    ],
+)
+async def test_what_an_admin_deletes_is_in_no_answer_from_that_moment_on(
+    sandbox: Sandbox, live: Any, ask: Any, reader: int, question: str, found: str, link: str, said: str
+) -> None:
+    async with live():
+        first = await ask(reader, question)
+        assert found in first["text"]
+        question_back, toast = await confirmed(sandbox, ask, f"/delete {link}")
+        after = await ask(reader, question)
+        why = await ask(reader, "/why", reply_to=first["message_id"])
+    assert toast.startswith("Deleted: no answer uses it any more.")
+    assert question_back["text"].endswith(toast)
+    assert "reply_markup" not in question_back
+    assert found not in after["text"] + why["text"]
+    assert f"1. {said}" in why["text"]
+
+
+async def test_an_admin_is_asked_with_the_first_words_and_may_keep_it(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        asked = await ask(ADMIN, "/delete https://t.me/harbour_news/10")
+        told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[1])
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+    assert asked["text"] == (
+        "Take this post out of all answers? In the channel itself nothing changes.\n\n"
+        f"1. Harbour News · 12 March 2024\n{FERRY_POST}"
+    )
+    assert told["answer"]["text"] == "Nothing was deleted."
+
+
+async def test_several_links_go_at_once_and_unknown_ones_are_named(
+    sandbox: Sandbox, live: Any, ask: Any, archive: Archive
+) -> None:
+    links = "t.me/harbour_news/10 t.me/harbour_news/10?single t.me/harbour_news/7/11, t.me/pech_i_glina/10"
+    async with live():
+        asked = await ask(ADMIN, f"/delete {links} t.me/harbour_news/999 t.me/elsewhere/1")
+        assert asked["text"].startswith("Take these 3 posts out of all answers?")
+        assert "t.me/harbour_news/999 — I have no such post" in asked["text"]
+        assert "t.me/elsewhere/1 — I have no such post" in asked["text"]
+        before = await posts.count(archive)
+        told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
+        assert await posts.count(archive) == before - 3
+    assert told["answer"]["text"].startswith("Deleted: no answer uses them any more.")
+
+
+async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        forwarded = await sandbox.say(ADMIN, "", forward_of=(KILN, 10))
+        await sandbox.replies(ADMIN)  # the forward itself is taken for a question
+        _, toast = await confirmed(sandbox, ask, "/delete", reply_to=forwarded["message_id"])
+        assert "пятого" not in (await ask(RITA, COURSE))["text"]
+    assert toast.startswith("Deleted")
+
+
+async def album(archive: Archive) -> None:
+    """Three photos of which the second has the caption, and the third a caption of its own."""
+    captions = {20: "", 21: "The regatta begins at noon.", 22: "Umbrellas are for hire."}
+    members = [Post(PostKey(HARBOUR, n), DAY, text, album="a", media=Media("photo")) for n, text in captions.items()]
+    await posts.keep(archive, members, source="live")
+
+
+async def test_an_album_goes_as_a_whole_and_one_of_it_by_a_single_link(
+    sandbox: Sandbox, live: Any, ask: Any, archive: Archive
+) -> None:
+    await album(archive)
+    async with live():
+        single = await ask(ADMIN, "/delete https://t.me/harbour_news/22?single")
+        assert "Umbrellas are for hire." in single["text"]
+        await sandbox.press(ADMIN, ADMIN, single["message_id"], data(single)[0])
+        assert (await posts.get(archive, [PostKey(HARBOUR, 21)]))[PostKey(HARBOUR, 21)].text.endswith("noon.")
+        whole = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
+        assert "The regatta begins at noon." in whole["text"]
+        await sandbox.press(ADMIN, ADMIN, whole["message_id"], data(whole)[0])
+    assert await posts.get(archive, [PostKey(HARBOUR, n) for n in (20, 21, 22)]) == {}
+
+
+async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any, ask: Any, archive: Archive) -> None:
+    """An album that has grown since, a button with made-up data, somebody else's finger."""
+    await album(archive)
+    async with live():
+        asked = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
+        late = Post(PostKey(HARBOUR, 23), DAY, "", album="a", media=Media("photo"))
+        await posts.keep(archive, [late], source="live")
+        grown = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
+        made_up = await sandbox.press(ADMIN, ADMIN, asked["message_id"], "delete:1:0000000000000000")
+        stranger = await sandbox.press(OTTO, ADMIN, asked["message_id"], data(asked)[0])
+        assert PostKey(HARBOUR, 21) in await posts.get(archive, [PostKey(HARBOUR, 21)])
+    for told in (grown, made_up):
+        assert told["answer"]["text"] == "These posts have changed meanwhile: send /delete again."
+    assert stranger["answer"]["text"].startswith("Only the bot's admins")
+
+
+async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        asked = await ask(ADMIN, "/delete https://t.me/harbour_news/10")
+    async with live():
+        told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
+        again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
+    assert told["answer"]["text"].startswith("Deleted")
+    assert again["answer"]["text"].startswith("These posts have changed meanwhile")
+
+
+@pytest.mark.parametrize("command", ["/delete", "/check"])
+async def test_what_cannot_be_done_is_one_sentence(live: Any, ask: Any, archive: Archive, command: str) -> None:
+    before = await posts.last_seq(archive)
+    async with live():
+        for who, args, said in (
+            (OTTO, "https://t.me/harbour_news/10", "Only the bot's admins can do this"),
+            (RITA, "https://t.me/harbour_news/10", "Это могут только администраторы бота"),
+            (ADMIN, "", f"Send {command} with links to posts"),
+            (ADMIN, "the ferry, please", f"Send {command} with links to posts"),
+            (ADMIN, "https://t.me/harbour_news/10?comment=3", f"Send {command} with links to posts"),
+            (ADMIN, " ".join(f"t.me/harbour_news/{n}" for n in range(1, 40)), "At most 10 links at once"),
+            (ADMIN, "https://t.me/harbour_news/999", "https://t.me/harbour_news/999 — I have no such post"),
+        ):
+            told = await ask(who, f"{command} {args}")
+            assert told["text"].startswith(said)
+            assert "reply_markup" not in told
+    assert await posts.last_seq(archive) == before
+
+
+async def test_what_is_only_suspected_can_be_deleted_for_good(
+    sandbox: Sandbox, live: Any, ask: Any, archive: Archive
+) -> None:
+    key = PostKey(HARBOUR, 10)
+    await posts.suspect(archive, [key])
+    async with live():
+        _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
+    assert toast.startswith("Deleted")
+    await posts.keep(archive, [Post(key, DAY, FERRY_POST)], source="import")
+    assert await posts.get(archive, [key]) == {}
+
+
+async def test_a_post_that_is_there_is_copied_and_the_copy_taken_away(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        await sandbox.say(ADMIN, "/check https://t.me/harbour_news/10")
+        (told,) = await sandbox.replies(ADMIN, 2)  # the copy is no longer among them
+    assert told["text"] == f"1. Harbour News · 12 March 2024\n{FERRY_POST}\nIt is there."
+    assert [m["text"] for m in sandbox.world.room(ADMIN).messages.values()][1:] == [told["text"]]
+
+
+@pytest.mark.parametrize(
+    ("reader", "chat_id", "question", "found", "username", "text"),
+    [
+        (OTTO, HARBOUR, FERRY, "7:30", "harbour_news", FERRY_POST),
+        (RITA, KILN, COURSE, "пятого", "pech_i_glina", COURSE_POST),
+    ],
+)
+async def test_a_post_that_is_gone_is_left_out_until_an_edit_brings_it_back(
+    sandbox: Sandbox, live: Any, ask: Any, eyes: Any, reader: int, chat_id: int, question: str, found: str,
+    username: str, text: str,
+) -> None:  # fmt: skip
+    kept = sandbox.world.room(chat_id).messages[10]
+    async with live(watch=eyes):
+        first = await ask(reader, question)
+        await sandbox.delete(chat_id, 10)
+        assert found in (await ask(reader, question))["text"]  # nobody has told us
+
+        told = await ask(ADMIN, f"/check https://t.me/{username}/10")
+        assert told["text"].endswith("It is gone from the channel: answers leave it out until it is seen again.")
+        assert found not in (await ask(reader, question))["text"]
+        assert found not in (await ask(reader, "/why", reply_to=first["message_id"]))["text"]
+
+        sandbox.world.room(chat_id).messages[10] = kept
+        await sandbox.edit(chat_id, 10, f"{text} !")
+        await eyes.see(f"{text} !")
+        assert found in (await ask(reader, question))["text"]
+
+
+async def test_a_suspected_post_that_is_found_there_is_used_again(
+    sandbox: Sandbox, live: Any, ask: Any, eyes: Any, archive: Archive
+) -> None:
+    await posts.suspect(archive, [PostKey(HARBOUR, 10)])
+    async with live(watch=eyes):
+        assert "7:30" not in (await ask(OTTO, FERRY))["text"]
+        await sandbox.say(ADMIN, "/check https://t.me/harbour_news/10")
+        (told,) = await sandbox.replies(ADMIN, 2)
+        await eyes.see(FERRY_POST)
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+    assert told["text"].endswith("It is there: answers use it again.")
+
+
+async def test_an_export_that_has_it_brings_a_suspected_post_back(
+    live: Any, ask: Any, eyes: Any, archive: Archive
+) -> None:
+    key = PostKey(HARBOUR, 10)
+    await posts.suspect(archive, [key])
+    await posts.keep(archive, [Post(key, DAY, FERRY_POST)], source="import")
+    async with live(watch=eyes):
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+
+
+@pytest.mark.parametrize("trouble", ["protected", "outside", "kicked", "silent"])
+async def test_where_the_bot_cannot_look_nothing_is_marked(
+    sandbox: Sandbox, live: Any, ask: Any, archive: Archive, trouble: str
+) -> None:
+    room = sandbox.world.room(SAFE)
+    said = "I cannot look: I am not in this channel, or have no rights there."
+    match trouble:
+        case "protected":
+            room.protected, said = True, "It cannot be copied"
+        case "outside":
+            await sandbox.delete(SAFE, 10)
+        case "kicked":
+            await sandbox.delete(SAFE, 10)
+        case "silent":
+            said = "Telegram gave no clear answer."
+            sandbox.faults.fail_next("copyMessage", "429", retry_after=3600)
+    before = await posts.last_seq(archive)
+    async with live():
+        if trouble in ("outside", "kicked"):
+            set_member(sandbox.world, SAFE, sandbox.world.bot.id, "left" if trouble == "outside" else "kicked")
+        told = await ask(ADMIN, "/check https://t.me/c/1000004/10")
+        found = await posts.get(archive, [PostKey(SAFE, 10)])
+    assert said in told["text"]
+    assert found
+    assert await posts.last_seq(archive) == before
+
+
+async def test_of_an_album_the_photo_that_is_gone_is_suspected_alone(
+    sandbox: Sandbox, live: Any, ask: Any, archive: Archive
+) -> None:
+    await album(archive)
+    for n, text in ((20, ""), (21, "The regatta begins at noon.")):
+        shown = {"id": n, "date": DAY, "media": "photo", "album": "a", "text": text}
+        sandbox.world.add_history(HARBOUR, [shown])
+    async with live():
+        await sandbox.say(ADMIN, "/check https://t.me/harbour_news/20")
+        (told,) = await sandbox.replies(ADMIN, 3)
+        found = await posts.get(archive, [PostKey(HARBOUR, 21)])
+    assert told["text"].endswith("It is there.")
+    assert found[PostKey(HARBOUR, 21)].text == "The regatta begins at noon."
+
+
+async def test_a_protected_channel_marks_its_posts_so_that_they_are_not_indexed(
+    sandbox: Sandbox, live: Any, ask: Any, archive: Archive
+) -> None:
+    sandbox.world.room(HARBOUR).protected = True
+    sandbox.world.room(HARBOUR).last_id = 100
+    async with live():
+        posted = await sandbox.post(HARBOUR, "The secret regatta is on Sunday.")
+        key = PostKey(HARBOUR, posted["message_id"])
+        while posted["message_id"] not in await posts.ids(archive, HARBOUR):
+            await ask(OTTO, FERRY)
+        assert await posts.get(archive, [key]) == {}
+
+
+async def test_a_post_of_an_unknown_channel_is_unknown(live: Any, ask: Any, archive: Archive) -> None:
+    await channels.put(archive, Channel(-1009999, "Nameless"))
+    await posts.keep(archive, [Post(PostKey(-1009999, 1), DAY + timedelta(days=1), "")], source="live")
+    async with live():
+        told = await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1")
+    assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I have no such post" in told["text"]

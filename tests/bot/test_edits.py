@@ -1,0 +1,113 @@
+"""Edits and forwards as readers meet them, through the whole bot."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiogram.types import MessageEntity
+
+from bot.sandbox import Sandbox
+from bot.words import words_for
+
+RITA, OTTO = 500, 502
+HARBOUR, KILN = -1001000001, -1001000002
+
+FERRY = "When does the ferry to Owl Island leave?"
+FERRY_WAS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+FERRY_IS = "The ferry to Owl Island leaves at 8:15 every morning from pier four."
+COURSE = "Когда открывается запись на курс керамики?"
+COURSE_WAS = "Запись на осенний курс керамики открывается пятого сентября."
+COURSE_IS = "Запись на осенний курс керамики открывается девятого сентября."
+
+
+def marked(message: dict[str, Any], kind: str) -> list[str]:
+    entities = [MessageEntity.model_validate(entity) for entity in message["entities"]]
+    return [e.extract_from(message["text"]) for e in entities if e.type == kind]
+
+
+def shown(sandbox: Sandbox, chat_id: int, text: str) -> None:
+    """Put an archived post where the channel shows it, so that it can be edited there."""
+    date = datetime(2024, 3, 12, 9, tzinfo=UTC)
+    sandbox.world.add_history(chat_id, [{"id": 10, "date": date, "text": text}])
+
+
+@pytest.mark.parametrize(
+    ("reader", "chat_id", "question", "was", "now", "words"),
+    [
+        (
+            OTTO,
+            HARBOUR,
+            FERRY,
+            FERRY_WAS,
+            FERRY_IS,
+            ("7:30", "8:15", "edited", "after the answer", "before the answer"),
+        ),
+        (RITA, KILN, COURSE, COURSE_WAS, COURSE_IS, ("пятого", "девятого", "изменён", "после ответа", "до ответа")),
+    ],
+)
+async def test_an_edited_post_is_answered_anew_is_marked_and_explained(
+    sandbox: Sandbox, live: Any, ask: Any, eyes: Any, reader: int, chat_id: int, question: str, was: str, now: str,
+    words: tuple[str, ...],
+) -> None:  # fmt: skip
+    old, new, edited, after, before = words
+    shown(sandbox, chat_id, was)
+    today = words_for("ru" if reader == RITA else "en").date(datetime.now(UTC), UTC)
+    async with live(watch=eyes):
+        first = await ask(reader, question)
+        assert old in first["text"]
+        assert edited not in first["text"]
+
+        await sandbox.edit(chat_id, 10, now)
+        await eyes.see(now)
+        second = await ask(reader, question)
+        assert new in second["text"]
+        assert old not in second["text"]
+        assert f" · {edited} {today}\n" in second["text"]
+
+        of_first = await ask(reader, "/why", reply_to=first["message_id"])
+        of_second = await ask(reader, "/why")
+    for told, when in ((of_first, after), (of_second, before)):
+        assert f"{when}, {today}:\n" in told["text"]
+        assert (marked(told, "strikethrough"), new in marked(told, "bold")) == ([old], True)
+        assert f" · {edited} {today}" in told["text"]
+
+
+GAZETTE = {"id": -1007000001, "type": "channel", "title": "Owl Gazette", "username": "owl_gazette"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "chat_id", "text", "question", "who", "channel"),
+    [
+        (OTTO, HARBOUR, "The bakery on Mill Lane sells rye bread at 3 dollars.", "How much is rye bread in Mill Lane?",
+         "Owl Gazette, forwarded by Harbour News", "Harbour News"),
+        (RITA, KILN, "Булочная на Мельничной продаёт ржаной хлеб по 90 рублей.", "Почём ржаной хлеб в булочной?",
+         "Owl Gazette, переслал канал Печь и глина", "Печь и глина"),
+    ],
+)  # fmt: skip
+async def test_a_forward_is_the_word_of_its_origin(
+    sandbox: Sandbox, live: Any, ask: Any, eyes: Any, reader: int, chat_id: int, text: str, question: str, who: str,
+    channel: str,
+) -> None:  # fmt: skip
+    origin = {"type": "channel", "chat": GAZETTE, "message_id": 5, "date": int(datetime(2024, 5, 1).timestamp())}
+    async with live(watch=eyes):
+        await sandbox.post(chat_id, text, origin=origin, extra={"author_signature": "Ada"})
+        await eyes.see(text)
+        answer = await ask(reader, question)
+        why = await ask(reader, "/why")
+    assert text in answer["text"]
+    for told in (answer, why):
+        assert f"1. {who} · " in told["text"]
+        assert told["text"].count(channel) == told["text"].count(who)
+        assert "Ada" not in told["text"]
+    assert marked(answer, "text_link")[-1] == who
+
+
+async def test_a_hidden_author_is_the_speaker_of_a_forward(sandbox: Sandbox, live: Any, ask: Any, eyes: Any) -> None:
+    text = "The swimming pool reopens on the second of June."
+    async with live(watch=eyes):
+        await sandbox.post(HARBOUR, text, origin="Somebody Shy")
+        await eyes.see(text)
+        answer = await ask(OTTO, "When does the swimming pool reopen?")
+    assert "Somebody Shy, forwarded by Harbour News · " in answer["text"]

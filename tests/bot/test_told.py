@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+
+from bot.beside.told import told, written
+from bot.words import words_for
+from rag_core.types import Origin
+
+
+@pytest.mark.parametrize(
+    ("lang", "line"),
+    [
+        ("en", "Owl Gazette, forwarded by Harbour News, 1 March 2025 · edited 4 March 2025"),
+        ("ru", "Owl Gazette, переслал канал Harbour News, 1 марта 2025 · изменён 4 марта 2025"),
+    ],
+)
+async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_told(
+    library: Any, make_post: Any, lang: str, line: str
+) -> None:
+    text, origin = "The bakery on Mill Lane sells rye bread at 3 dollars.", Origin("Owl Gazette", -1007)
+    post = make_post(50, text, chat=library.harbour, origin=origin)
+    await library.keep(post, make_post(51, "Fresh rolls.", chat=library.harbour, origin=Origin("Us", library.harbour)))
+    edited = make_post(50, f"{text}!", chat=library.harbour, origin=origin, edited=post.date + timedelta(days=3))
+    await library.keep(edited)
+    found = await told(library.rag, "How much is rye bread in Mill Lane?", trace=False)
+    assert found
+    assert f"[1] https://t.me/harbour_news/50  {line}" in written(found, words_for(lang), UTC)
+    (citation, *_) = found["answer"]["sentences"][0]["citations"]
+    assert (citation["origin"], citation["edited"]) == ("Owl Gazette", edited.edited.isoformat())
+
+
+async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library: Any, make_post: Any) -> None:
+    post = make_post(50, "Zeppelins fly over Mill Lane.", chat=library.harbour, origin=Origin("Owl Gazette"))
+    await library.keep(post)
+    found = await told(library.rag, "Who bought the zeppelins yesterday, and for how much?", trace=False)
+    assert found
+    assert found["answer"]["refused"]
+    assert "Owl Gazette, forwarded by Harbour News" in written(found, words_for("en"), UTC)

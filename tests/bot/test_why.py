@@ -1,0 +1,360 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiogram.utils.formatting import Text
+
+from bot.kept import mark, read, written
+from bot.pages import pages
+from bot.render import Shown
+from bot.sandbox import Sandbox
+from bot.why import explained
+from bot.words import words_for
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.doors.archive.questions import Answered
+from rag_core.types import (
+    Answer,
+    Channel,
+    Citation,
+    Media,
+    Origin,
+    Passage,
+    Post,
+    PostKey,
+    Sentence,
+    Shortfall,
+    Source,
+    Viewer,
+    Visibility,
+)
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
+FERRY = "When does the ferry to Owl Island leave?"
+COURSE = "Когда открывается запись на курс керамики?"
+DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
+EN, RU = Shown(words_for("en"), UTC), Shown(words_for("ru"), UTC)
+
+
+def marked(content: Text, kind: str) -> list[str]:
+    text, entities = content.render()
+    return [e.extract_from(text) for e in entities if e.type == kind]
+
+
+# Through the whole bot
+
+
+async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_found(live: Any, ask: Any) -> None:
+    async with live():
+        await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
+        told = await ask(OTTO, "/why")
+    assert told["text"] == (
+        "To your question “Is fresh mackerel sold on the quay until October?”\n\n"
+        "Source\n1. Harbour News · 13 March 2024\n\n"
+        "Also found, but not used:\n• Harbour News · 14 March 2024"
+    )
+    links = [e["url"] for e in told["entities"] if e["type"] == "text_link"]
+    assert links == ["https://t.me/harbour_news/11", "https://t.me/harbour_news/12"]
+
+
+async def test_it_is_told_in_the_language_of_the_answer(live: Any, ask: Any) -> None:
+    async with live():
+        await ask(OTTO, COURSE)  # Otto's Telegram speaks English
+        told = await ask(OTTO, "/WHY")
+    assert told["text"].startswith(f"К вашему вопросу «{COURSE}»\n\nИсточник\n1. Печь и глина · 12 марта 2024")
+
+
+async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        first = await ask(OTTO, FERRY)
+        asked = first["reply_to_message"]["message_id"]
+        await ask(OTTO, "When is mackerel sold on the quay?")
+        by_answer = await ask(OTTO, "/why", reply_to=first["message_id"])
+        by_question = await ask(OTTO, "/why", reply_to=asked)
+        last = await ask(OTTO, "/why")
+        nothing = await ask(OTTO, "/why", reply_to=last["message_id"])
+    assert by_answer["text"] == by_question["text"]
+    assert FERRY in by_answer["text"]
+    assert "mackerel" in last["text"]
+    assert nothing["text"].startswith("I have no answer behind this message")
+
+
+async def test_any_message_of_a_long_answer_will_do(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.turns.pages", partial(pages, limit=60))
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        *_, last = await sandbox.replies(OTTO, 3)
+        told = ""
+        while not told.startswith("To your question"):  # the row is finished a moment after the last message
+            await sandbox.say(OTTO, "/why", reply_to=last["message_id"])
+            told = (await sandbox.replies(OTTO))[0]["text"]
+    assert FERRY in told
+
+
+@pytest.mark.parametrize(
+    ("reader", "said"),
+    [(OTTO, "I have not answered you here yet"), (RITA, "Здесь я вам ещё не отвечал")],
+)
+async def test_without_an_answer_there_is_nothing_to_explain(live: Any, ask: Any, reader: int, said: str) -> None:
+    async with live():
+        assert (await ask(reader, "/why"))["text"].startswith(said)
+
+
+async def test_what_another_asked_elsewhere_is_not_mine_to_see(live: Any, ask: Any) -> None:
+    async with live():
+        await ask(ADMIN, "Where did the treasurer hide the silver trophy?")
+        assert "The safe" in (await ask(ADMIN, "/why"))["text"]
+        assert (await ask(OTTO, "/why"))["text"].startswith("I have not answered you here yet")
+
+
+async def test_a_refusal_names_what_it_found(live: Any, ask: Any) -> None:
+    async with live():
+        await ask(OTTO, "Who won the ferry chess tournament in Buenos Aires?")
+        told = await ask(OTTO, "/why")
+    assert "I found " in told["text"]
+    assert "• Harbour News · 12 March 2024" in told["text"]
+    assert "Source" not in told["text"]
+
+
+async def test_in_a_group_everybody_hears_of_their_own_answers(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    archive = await Archive.open(home)
+    for chat in (HARBOUR, KILN):
+        await channels.bind(archive, GROUP, chat)
+    await archive.close()
+    async with live():
+        to_otto = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        to_rita = await ask(RITA, f"/ask@citegram_bot {COURSE}", GROUP)
+        last = await ask(OTTO, "/why@citegram_bot", GROUP)
+        replied = await ask(RITA, "/why@citegram_bot", GROUP, reply_to=to_rita["message_id"])
+        foreign = await ask(RITA, "/why@citegram_bot", GROUP, reply_to=to_otto["message_id"])
+        none = await ask(ADMIN, "/why@citegram_bot", GROUP)
+        sent = len(sandbox.world.sent[GROUP])
+        await sandbox.say(ADMIN, "/why", chat_id=GROUP)  # may be meant for another bot
+        await ask(ADMIN, f"/ask@citegram_bot {FERRY}", GROUP)
+        assert len(sandbox.world.sent[GROUP]) == sent + 1
+    assert FERRY in last["text"]
+    assert COURSE in replied["text"]
+    assert foreign["text"].startswith("Этот ответ получил кто-то другой")
+    assert none["text"].startswith("I have not answered you here yet")
+
+
+async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, ask: Any, home: Path) -> None:
+    archive = await Archive.open(home)
+    async with live():
+        await ask(OTTO, FERRY)
+        assert "Harbour" in (await ask(OTTO, "/why"))["text"]
+        await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
+        told = (await ask(OTTO, "/why"))["text"]
+        assert told == f"To your question “{FERRY}”\n\nNothing behind this answer is open to you now."
+        await channels.set_visibility(archive, HARBOUR, Visibility.PUBLIC)
+        await channels.set_state(archive, HARBOUR, "paused")
+        assert (await ask(OTTO, "/why"))["text"] == told
+    await archive.close()
+
+
+async def test_a_group_that_lost_a_channel_hears_no_more_of_it(live: Any, ask: Any, home: Path) -> None:
+    archive = await Archive.open(home)
+    await channels.bind(archive, GROUP, HARBOUR)
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        await channels.unbind(archive, GROUP, HARBOUR)
+        told = await ask(OTTO, "/why@citegram_bot", GROUP, reply_to=answer["message_id"])
+    await archive.close()
+    assert "Harbour" not in told["text"]
+
+
+# By itself
+
+
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(tmp_path)
+    await channels.put(archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+    await channels.put(archive, Channel(KILN, "Печь и глина"))
+    yield archive
+    await archive.close()
+
+
+def written_at(chat_id: int, number: int, text: str, *, edited: int = 0, **more: Any) -> Post:
+    """A post of the first day; `edited` is the number of days after which it got this text."""
+    return Post(PostKey(chat_id, number), DAY, text, edited=DAY + timedelta(days=edited) if edited else None, **more)
+
+
+def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...] = ()) -> Answered:
+    """What is kept of an answer that quotes these posts whole, and found those as well."""
+    sentences = tuple(Sentence(p.text, (Citation(p.key, p.text, 0, len(p.text), p.date),)) for p in cited)
+    sources = tuple(
+        Source(n, Passage(p.key, 0, "", p.text, 0, len(p.text), p.date), 1.0) for n, p in enumerate((*cited, *found), 1)
+    )
+    answer = Answer(sentences, 0.9, "direct", found=sources, shortfalls=tuple(Shortfall(s, "") for s in shortfalls))
+    kept = json.dumps(written(answer, {post.key: post for post in cited}), ensure_ascii=False)
+    return Answered(OTTO, "Почему?", "ru", DAY + timedelta(days=2), kept)
+
+
+async def told(archive: Archive, asked: Answered, shown: Shown = EN, see: tuple[int, ...] = (HARBOUR, KILN)) -> Text:
+    return await explained(asked, Viewer(OTTO, frozenset(see)), archive, shown)
+
+
+async def said(*args: Any, **more: Any) -> str:
+    return (await told(*args, **more)).render()[0]
+
+
+async def test_edits_before_and_after_an_answer_are_told_apart(archive: Archive) -> None:
+    first = written_at(HARBOUR, 1, "The ferry leaves at 7:30.")
+    second = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
+    third = written_at(HARBOUR, 1, "The ferry leaves at 9:00.", edited=5)
+    for post in (first, second):
+        await posts.keep(archive, [post], source="live")
+    asked = given(second)
+    await posts.keep(archive, [third], source="live")
+    content = await told(archive, asked)
+    text, _ = content.render()
+    assert "1. Harbour News · 12 March 2024 · edited 17 March 2024\n" in text
+    assert "Changed after the answer, 17 March 2024:\nThe ferry leaves at 8:15 9:00.\n" in text
+    assert text.endswith("Changed before the answer, 13 March 2024:\nThe ferry leaves at 7:30 8:15.")
+    assert marked(content, "strikethrough") == ["8:15", "7:30"]
+    assert "Изменено после ответа, 17 марта 2024:\n" in await said(archive, asked, RU)
+
+
+async def test_two_edits_after_an_answer_are_one_change(archive: Archive) -> None:
+    versions = [written_at(HARBOUR, 1, f"Bread costs {n}0 roubles.", edited=n) for n in (1, 2, 3)]
+    asked = given(versions[0])
+    for post in versions:
+        await posts.keep(archive, [post], source="live")
+    content = await told(archive, asked)
+    assert (marked(content, "strikethrough"), marked(content, "bold")[-1]) == (["10"], "30")
+
+
+async def test_an_edit_that_was_taken_back_after_the_answer_is_not_told_as_one_before_it(archive: Archive) -> None:
+    versions = [written_at(HARBOUR, 1, text, edited=n) for n, text in ((0, "Open."), (3, "Closed."), (5, "Open."))]
+    asked = given(versions[0])
+    for post in versions:
+        await posts.keep(archive, [post], source="live")
+    assert (await said(archive, asked)).endswith("Changed 17 March 2024:\nClosed Open.")
+
+
+async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -> None:
+    def members(first: str, second: str, edited: int) -> list[Post]:
+        texts = {1: "", 2: first, 3: second}
+        return [written_at(HARBOUR, n, t, edited=edited, album="a", media=Media("photo")) for n, t in texts.items()]
+
+    key = PostKey(HARBOUR, 2)
+    await posts.keep(archive, members("Regatta at noon.", "", 0), source="live")
+    one_caption = given(*(await posts.get(archive, [key])).values())
+    await posts.keep(archive, members("Regatta at two.", "", 4)[1:2], source="live")
+    assert "Changed after the answer, 16 March 2024:\nRegatta at noon two." in await said(archive, one_caption)
+
+    await posts.keep(archive, members("Regatta at two.", "Bring umbrellas.", 5)[2:], source="live")
+    await posts.keep(archive, members("", "Bring towels.", 6)[2:], source="live")
+    two_captions = given(*(await posts.get(archive, [key])).values())
+    text = await said(archive, two_captions)
+    assert "Changed 16 March 2024:\nRegatta at noon two." in text
+    assert "Changed 18 March 2024:\nBring umbrellas towels." in text
+
+
+async def test_an_edit_from_before_we_knew_the_post_has_no_earlier_text(archive: Archive) -> None:
+    post = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
+    await posts.keep(archive, [post], source="import")
+    assert (await said(archive, given(post))).endswith("I do not know what it said before the edit.")
+
+
+async def test_where_the_cited_text_is_not_known_any_more_the_last_edit_is_shown(archive: Archive) -> None:
+    for edited, text in enumerate(("One", "Two")):
+        await posts.keep(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+    asked = given(written_at(HARBOUR, 1, "Zero."))
+    assert (await said(archive, asked)).endswith("Changed 13 March 2024:\nOne Two")
+
+
+async def test_an_edit_of_spaces_says_so(archive: Archive) -> None:
+    for edited, text in enumerate(("One two.", "One\n\ntwo.")):
+        await posts.keep(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+    asked = given(written_at(HARBOUR, 1, "One\n\ntwo."))
+    assert (await said(archive, asked)).endswith("13 March 2024:\nonly spaces and line breaks")
+
+
+@pytest.mark.parametrize("way", ["deleted", "suspected", "removed"])
+async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archive, way: str) -> None:
+    gone, here = written_at(HARBOUR, 1, "The secret ferry."), written_at(KILN, 2, "Обжиг по четвергам.")
+    await posts.keep(archive, [gone, here], source="live")
+    await posts.keep(archive, [written_at(HARBOUR, 1, "The open ferry.", edited=1)], source="live")
+    if way == "suspected":
+        await posts.suspect(archive, [gone.key])
+    else:
+        await posts.erase(archive, [gone.key], how=way)
+    content = await told(archive, given(gone, here, found=(gone,)))
+    text, _ = content.render()
+    assert "1. Harbour News · 12 March 2024 — this post is gone or closed by now\n" in text
+    assert "2. Печь и глина · 12 March 2024" in text
+    assert "ferry" not in text
+    assert marked(content, "text_link") == ["Печь и глина"]
+    assert "этого поста больше нет" in await said(archive, given(gone), RU)
+
+
+async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive: Archive) -> None:
+    hidden, seen = written_at(HARBOUR, 1, "The ferry."), written_at(KILN, 2, "Обжиг.")
+    other = written_at(HARBOUR, 3, "Mackerel.")
+    await posts.keep(archive, [hidden, seen, other], source="live")
+    await posts.keep(archive, [written_at(HARBOUR, 1, "The boat.", edited=1)], source="live")
+    text = await said(archive, given(hidden, seen, found=(other,)), see=(KILN,))
+    assert text == "To your question “Почему?”\n\nSource\n2. Печь и глина · 12 March 2024"
+    await posts.erase(archive, [hidden.key], how="admin")
+    assert await said(archive, given(hidden, seen, found=(other,)), see=(KILN,)) == text
+
+
+async def test_what_was_done_without_is_said_in_plain_words(archive: Archive) -> None:
+    text = await said(archive, given(shortfalls=("dense", "dense", "rerank")))
+    assert text.startswith("To your question “Почему?”\n\nI found no post about it.\n\nI searched by words alone")
+    assert text.count("I searched by words alone") == 1
+    assert "not sorted as well as usual" in text
+
+
+async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
+    found = tuple(written_at(HARBOUR, n, f"Ferry {n}.") for n in range(1, 10))
+    await posts.keep(archive, found, source="live")
+    text = await said(archive, given(found=found), RU)
+    assert text.count("• Harbour News") == 5
+    assert text.endswith("… и ещё 4")
+    assert "Нашлись посты, но ответа в них нет:" in text
+
+
+async def test_a_forward_is_its_origins_here_as_well(archive: Archive) -> None:
+    post = written_at(HARBOUR, 1, "Скоро лето.", origin=Origin("Студия"))
+    await posts.keep(archive, [post], source="live")
+    assert "1. Студия, forwarded by Harbour News · 12 March 2024" in await said(archive, given(post))
+
+
+async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Archive) -> None:
+    long = " ".join(f"word{n}" for n in range(600))
+    for edited, text in enumerate((long, long.replace("word300", "NEW"))):
+        await posts.keep(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+    text = await said(archive, given(written_at(HARBOUR, 1, long)))
+    shown = text.split(":\n")[-1]
+    assert shown.startswith("… word294 ")
+    assert "word299 word300 NEW word301" in shown
+    assert shown.endswith("word306 …")
+
+
+async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive: Archive) -> None:
+    assert read("{}").cited == ()
+    text = await said(archive, Answered(OTTO, "Hm?", "en", DAY, '{"messages": [3]}'))
+    assert text == "To your question “Hm?”\n\nI found no post about it."
+
+
+def test_nothing_that_stands_in_a_post_is_kept() -> None:
+    post = written_at(HARBOUR, 1, "The silver trophy is under the staircase.")
+    framed = Sentence(f"Posted on 12 March: {post.text}", (Citation(post.key, post.text, 0, len(post.text), DAY),))
+    counted = Sentence("2 posts.", (Citation(post.key, "trophy", 11, 17, DAY),))
+    raw = written(Answer((framed, counted), 1.0, "direct"), {post.key: post})
+    assert [one["around"] for one in raw["sentences"]] == ["Posted on 12 March:", "2 posts."]
+    assert "trophy" not in json.dumps(raw)
+    assert raw["cited"] == [[*post.key, int(DAY.timestamp()), mark(post.text)]]

@@ -17,7 +17,6 @@ import pytest
 
 from bot.__main__ import main
 from bot.commands import doctor
-from bot.owner import owned
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 
@@ -168,7 +167,7 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
-    said = f"There is no file {nowhere}/none.json. Give the result.json of an export, or its folder.\n"
+    said = f"There is no file {nowhere}/none.json. Give the result.json or messages.html of an export, or its folder.\n"
     assert done.stderr == said
 
 
@@ -245,21 +244,12 @@ def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
     assert "citegram import" in said.err
 
 
-def test_beside_the_bot_it_asks_and_imports_and_leaves_the_index_on_disk_alone(
-    asked: Cite, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ingest.index._SAVE_AFTER", 1)
+def test_what_a_command_learnt_alone_is_kept(asked: Cite) -> None:
     index = Path("data/lexical/current.json")
     before = index.read_text()
-    members = root / "bot" / "sandbox" / "channels" / "owl-hill-members"
-    with owned(Path("data")):
-        assert asked("import", members, "--json").json()["new"] == 49
-        given = asked("ask", "How many posts mention Tawny?", "--json").json()
-        assert given["sentences"][0]["text"].startswith("18 posts")
-        assert asked("run").code == 1
-    assert index.read_text() == before
+    shutil.rmtree("data/lexical")
     asked("ask", "ferry")
-    assert index.read_text() != before  # nobody owns it: what it learnt is kept
+    assert json.loads(index.read_text())["watermark"] == json.loads(before)["watermark"]
 
 
 # doctor
@@ -290,6 +280,24 @@ def test_the_doctor_finds_what_is_wrong(asked: Cite, monkeypatch: pytest.MonkeyP
     assert "BAD  inbox: 0 waiting, 1 in quarantine" in said.out
     assert "BAD  BOT__TOKEN is not a token" in said.out
     assert "no token at all" not in said.out + said.err
+
+
+def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cite) -> None:
+    with sqlite3.connect("data/citegram.db") as archive:
+        archive.execute("INSERT INTO jobs (name, ran_at, runs, said) VALUES ('gaps', 0, 1, 'nothing missed')")
+        archive.execute("INSERT INTO rebuilds (state, asked_at, done, total) VALUES ('running', 0, 3, 84)")
+    said = asked("doctor")
+    assert said.code == 0
+    assert "     the index is half rebuilt (it goes on when the bot runs): 3 of 84 posts" in said.out
+    assert "ok   scheduled jobs: gaps; each ended well" in said.out
+    with archive:
+        row = ("backup", 0, 2, 1, 0, "The disk is full.")
+        archive.execute("INSERT INTO jobs (name, ran_at, runs, failures, failed_at, error) VALUES (?,?,?,?,?,?)", row)
+    archive.close()
+    said = asked("doctor")
+    assert said.code == 1
+    assert "BAD  the job backup failed (1970-01-01 00:00 UTC): The disk is full." in said.out
+    assert "ended well" not in said.out
 
 
 async def test_the_doctor_asks_telegram_about_the_bot(

@@ -1,0 +1,472 @@
+"""The socket of the bot that owns the folder: who may ask, what may be said, and that no caller can do harm."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.beside import client, requests, server
+from bot.beside.client import Owner, OwnerGone, OwnerSilent, alone, alone_or_beside
+from bot.beside.requests import Requests
+from bot.beside.server import Handler, Request, Say, attended
+from bot.beside.wire import PROTOCOL, address, greeting
+from bot.owner import FolderHeld, owned
+from rag_core.doors.archive import Archive, posts
+from rag_core.errors import RagError
+from rag_core.types import Post, PostKey
+
+FERRY = "When does the ferry to Owl Island leave?"
+HARBOUR = -1001000001
+
+Live = Callable[..., AbstractAsyncContextManager[None]]
+
+
+def owner(folder: Path) -> Owner:
+    return Owner(folder, "unknown")
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[socket.socket]:
+    """A caller that speaks for itself."""
+    with socket.socket(socket.AF_UNIX) as raw, address(folder) as path:
+        raw.settimeout(5)
+        raw.connect(path)
+        yield raw
+
+
+def lines(raw: socket.socket) -> list[dict[str, Any]]:
+    """All that the bot says until it closes."""
+    said = b""
+    try:
+        while more := raw.recv(1 << 16):
+            said += more
+    except ConnectionResetError:  # it closed without reading the rest of us
+        pass
+    return [json.loads(line) for line in said.splitlines()]
+
+
+async def told(folder: Path, *chunks: bytes) -> dict[str, Any]:
+    """What the bot says last to somebody who writes these bytes and no end."""
+
+    def talk() -> dict[str, Any]:
+        with opened(folder) as raw:
+            try:
+                for chunk in chunks:
+                    raw.sendall(chunk)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            return lines(raw)[-1]
+
+    return await asyncio.to_thread(talk)
+
+
+@asynccontextmanager
+async def attending(folder: Path, **handlers: Handler) -> AsyncIterator[Path]:
+    with owned(folder):
+        async with attended(folder, handlers):
+            yield folder
+
+
+async def echo(request: Request, say: Say) -> Mapping[str, object]:
+    return {"told": request["question"]}
+
+
+# the socket
+
+
+async def test_the_socket_is_for_its_user_only_and_goes_with_the_bot(live: Live, home: Path) -> None:
+    async with live():
+        mode = (home / "citegram.sock").stat().st_mode
+        assert stat.S_ISSOCK(mode)
+        assert stat.S_IMODE(mode) == 0o600
+    assert not (home / "citegram.sock").exists()
+
+
+async def test_a_folder_that_is_made_is_for_its_user_only(tmp_path: Path) -> None:
+    async with attending(tmp_path / "data") as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("stale", ["socket", "file"])
+async def test_what_a_dead_bot_left_is_replaced(live: Live, home: Path, stale: str) -> None:
+    if stale == "file":
+        (home / "citegram.sock").write_text("old")
+    else:
+        with socket.socket(socket.AF_UNIX) as dead, address(home) as path:
+            dead.bind(path)
+    async with live():
+        assert await owner(home).greet()
+
+
+@pytest.mark.parametrize("length", [90, 107, 108, 400])
+async def test_a_long_path_is_no_trouble(tmp_path: Path, length: int) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="c"))
+    deep = folder
+    while (left := length - len(str(deep / "citegram.sock"))) > 1:
+        deep /= "d" * min(left - 1, 60)
+    try:
+        async with attending(deep, ask=echo):
+            assert abs(len(str(deep / "citegram.sock")) - length) < 2
+            assert await owner(deep).ask("Too long?", trace=False) == "Too long?"
+            assert (deep / "citegram.sock").exists()
+        assert not (deep / "citegram.sock").exists()
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_a_bot_without_a_socket_works_all_the_same(live: Live, home: Path, caplog: Any) -> None:
+    (home / "citegram.sock").mkdir()  # as on a disk that takes no sockets
+    async with live():
+        assert "other commands cannot ask this bot" in caplog.text
+        assert not await owner(home).greet()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+async def test_another_user_is_not_served(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    ask = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(9999).decode())"
+    try:
+        async with attending(folder, ask=echo):
+            (folder / "citegram.sock").chmod(0o666)  # as an admin in a hurry would do it
+            words = ["python3", "-c", ask, str(folder / "citegram.sock")]
+            child = await asyncio.create_subprocess_exec(*words, user=65534, stdout=asyncio.subprocess.PIPE)
+            said, _ = await child.communicate()
+        assert "its own user only" in json.loads(said)["error"]
+    finally:
+        shutil.rmtree(folder)
+
+
+# what is said
+
+
+async def test_twenty_callers_at_once_get_the_same_answer(live: Live, home: Path) -> None:
+    async with live():
+        found = await asyncio.gather(*(owner(home).ask(FERRY, trace=True) for _ in range(20)))
+    texts = {one["answer"]["sentences"][0]["text"] for one in found if one}
+    assert len(found) == 20
+    (text,) = texts
+    assert "7:30" in text
+    assert all(one and one["trace"] for one in found)
+
+
+async def test_posts_that_another_process_kept_are_found_after_waking(live: Live, home: Path) -> None:
+    moves: list[tuple[int, int]] = []
+    async with live():
+        archive = await Archive.open(home)
+        new = [
+            Post(PostKey(HARBOUR, n), datetime.now(UTC), f"The zeppelin lands at dock {n}.") for n in range(900, 940)
+        ]
+        await posts.keep(archive, new, source="import")
+        await archive.close()
+        await owner(home).wake(lambda done, total: moves.append((done, total)))
+        found = await owner(home).ask("Where does the zeppelin land at dock 917?", trace=False)
+    assert found
+    assert "dock 917" in found["answer"]["sentences"][0]["text"]
+    assert all(0 <= done <= total == 40 for done, total in moves)
+
+
+async def test_the_bot_tells_what_it_knows_of_its_indexes(live: Live, home: Path) -> None:
+    async with live():
+        bot = owner(home)
+        known, seconds = await bot.doctor()
+    assert (known["passages"], known["behind"], known["dense"]) == (12, 0, None)
+    assert known["watermark"] == 12
+    assert 0 <= seconds < 60
+    assert bot.process == str(os.getpid())
+
+
+async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asleep:
+        def wake(self) -> None:
+            pass
+
+    monkeypatch.setattr(requests, "_STANDS_STILL_S", 0.2)
+    await posts.touch(library.rag.archive, None)
+    async with attending(library.rag.archive.folder, **Requests(library.rag, Asleep(), Slowly()).all()) as folder:
+        with pytest.raises(RagError, match="its log says why"):
+            await owner(folder).wake(lambda done, total: None)
+
+
+class Slowly:
+    """A rebuild that fails in the end, if it is told to."""
+
+    def __init__(self, error: RagError | None = None) -> None:
+        self.started: list[int | None] = []
+        self._error = error
+
+    async def start(self, chat_id: int | None) -> None:
+        self.started.append(chat_id)
+
+    async def progress(self) -> AsyncIterator[tuple[int, int]]:
+        for done in (1, 2, 3):
+            await asyncio.sleep(0.01)
+            yield done, 3
+        if self._error:
+            raise self._error
+
+
+async def test_a_rebuild_is_followed_to_its_end(library: Any) -> None:
+    moves: list[tuple[int, int]] = []
+    rebuilding = Slowly()
+    async with attending(library.rag.archive.folder, **Requests(library.rag, library, rebuilding).all()) as folder:
+        await owner(folder).reindex(HARBOUR, lambda done, total: moves.append((done, total)))
+        await owner(folder).reindex(None, lambda done, total: None)
+    assert rebuilding.started == [HARBOUR, None]
+    assert moves == [(1, 3), (2, 3), (3, 3)]
+
+
+async def test_the_running_bot_rebuilds_its_indexes_and_answers_from_them(live: Live, home: Path) -> None:
+    moves: list[tuple[int, int]] = []
+    async with live():
+        await owner(home).reindex(None, lambda done, total: moves.append((done, total)))
+        found = await owner(home).ask(FERRY, trace=False)
+        with pytest.raises(RagError, match="no channel with the id 5"):
+            await owner(home).reindex(5, lambda done, total: None)
+    assert moves[-1] == (12, 12)
+    assert found
+    assert "7:30" in found["answer"]["sentences"][0]["text"]
+
+
+async def test_a_rebuild_that_fails_says_why(library: Any) -> None:
+    rebuilding = Slowly(RagError("The disk is full."))
+    async with attending(library.rag.archive.folder, **Requests(library.rag, library, rebuilding).all()) as folder:
+        with pytest.raises(RagError, match="The disk is full"):
+            await owner(folder).reindex(None, lambda done, total: None)
+
+
+# callers that do harm
+
+
+def request(**fields: object) -> bytes:
+    return json.dumps(greeting(**fields)).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (b"\n", "does not understand"),
+        (b"GET / HTTP/1.1\r\n", "does not understand"),
+        (b"\xff\xfe\x00\x01\n", "does not understand"),
+        (b"[1, 2]\n", "does not understand"),
+        (b"[" * 60_000 + b"\n", "does not understand"),
+        (b"9" * 60_000 + b"\n", "does not understand"),
+        (b"x" * 10_000_000, "65,536 bytes"),
+        (b"{" * 70_000 + b"\n", "65,536 bytes"),
+        (request(do="dance"), "does not know the request 'dance'"),
+        (request(do=None), "does not know the request"),
+        (request(do=["ask"]), "does not know the request"),
+        (request(do="ask"), "needs a question"),
+        (request(do="ask", question=["x"]), "needs a question"),
+        (request(do="ask", question=FERRY).replace(b'"citegram": 1', b'"citegram": 99'), "restart the bot"),
+        (b'{"do": "ask"}\n', "restart the bot"),
+    ],
+    ids=range(15),
+)
+async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path, said: bytes, sentence: str) -> None:
+    async with live():
+        reply = await told(home, said)
+        assert sentence in reply["error"]
+        assert "\n" not in reply["error"]
+        assert reply["error"].endswith(".")
+        assert await owner(home).ask(FERRY, trace=False)
+
+
+async def test_a_question_of_odd_letters_is_answered(live: Live, home: Path) -> None:
+    async with live():
+        found = await owner(home).ask("\udcff ferry \x00 \U0001f6a2 \ud83d?", trace=False)
+    assert found
+
+
+async def test_half_a_line_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_PATIENCE_S", 0.3)
+    async with live():
+        with opened(home) as leaves:
+            leaves.sendall(b'{"citegram": 1, "do": "as')
+        waits = asyncio.create_task(told(home, b'{"citegram": 1, "do": "as'))
+        assert await owner(home).ask(FERRY, trace=False)
+        assert "No request came" in (await waits)["error"]
+
+
+async def test_callers_that_never_read_harm_nobody(live: Live, home: Path) -> None:
+    async with live(), AsyncExitStack() as stack:
+        for _ in range(30):
+            raw = stack.enter_context(opened(home))
+            raw.sendall(request(do="ask", question=FERRY, trace=True))
+        assert await owner(home).ask(FERRY, trace=False)
+
+
+async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_PATIENCE_S", 0.2)
+
+    async def long(request: Request, say: Say) -> Mapping[str, object]:
+        for done in range(100_000):
+            say(done, 100_000)
+        return {"told": "x" * 3_000_000}
+
+    async with attending(tmp_path / "data", ask=long) as folder:
+        with opened(folder) as raw:
+            raw.sendall(request(do="ask"))
+            await asyncio.sleep(1)
+            said = await asyncio.to_thread(received, raw)
+        assert 0 < len(said) < 1_000_000
+        assert b'"end"' not in said.splitlines()[-1] or not said.endswith(b"\n")
+        assert await owner(folder).ask("", trace=False) == "x" * 3_000_000
+
+
+def received(raw: socket.socket) -> bytes:
+    said = b""
+    while more := raw.recv(1 << 20):
+        said += more
+    return said
+
+
+async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def forever(request: Request, say: Say) -> Mapping[str, object]:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return {}
+
+    async with attending(tmp_path / "data", ask=forever) as folder:
+        asking = asyncio.create_task(owner(folder).ask("", trace=False))
+        await begun.wait()
+        asking.cancel()
+        await asyncio.wait_for(ended.wait(), 2)
+
+
+async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MOST_CALLERS", 3)
+    async with attending(tmp_path / "data", ask=echo) as folder, AsyncExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(opened(folder))
+        await asyncio.sleep(0.05)
+        with pytest.raises(RagError, match="too many commands"):
+            await owner(folder).ask("", trace=False)
+        await stack.aclose()
+        await asyncio.sleep(0.05)
+        assert await owner(folder).ask("Now?", trace=False) == "Now?"
+
+
+async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, caplog: Any) -> None:
+    async def broken(request: Request, say: Say) -> Mapping[str, object]:
+        raise ZeroDivisionError("a bug")
+
+    async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
+        with pytest.raises(RagError, match="stumbled"):
+            await owner(folder).ask("", trace=False)
+        assert "ZeroDivisionError" in caplog.text
+        assert await owner(folder).greet()
+
+
+async def test_a_bot_that_stops_lets_nobody_wait(tmp_path: Path) -> None:
+    async def forever(request: Request, say: Say) -> Mapping[str, object]:
+        await asyncio.Event().wait()
+        return {}
+
+    async with attending(tmp_path / "data", ask=forever) as folder:
+        asking = asyncio.create_task(owner(folder).ask("", trace=False))
+        await asyncio.sleep(0.1)
+    with pytest.raises(OwnerGone, match=f"process {os.getpid()}.*ended before it was done"):
+        await asyncio.wait_for(asking, 2)
+
+
+# bots that do not answer as they should
+
+
+async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+def saying(*said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for one in said:
+            writer.write(one)
+        writer.close()
+
+    return speak
+
+
+async def test_a_later_bot_is_told_apart(tmp_path: Path) -> None:
+    hello = json.dumps({"citegram": PROTOCOL + 1, "version": "9.9", "process": 1}).encode() + b"\n"
+    async with await asyncio.start_unix_server(saying(hello), tmp_path / "citegram.sock"):
+        with pytest.raises(RagError, match=r"The bot that runs here is Citegram 9\.9, this command"):
+            await owner(tmp_path).ask("", trace=False)
+
+
+@pytest.mark.parametrize("said", [b"hello\n", b"x" * (1 << 23) + b"\n", b"[]\n"])
+async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None:
+    async with await asyncio.start_unix_server(saying(said), tmp_path / "citegram.sock"):
+        with pytest.raises(RagError, match="is not understood by this command"):
+            await owner(tmp_path).ask("", trace=False)
+
+
+async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_PATIENCE_S", 0.2)
+    with owned(tmp_path):
+        with pytest.raises(OwnerSilent, match=f"process {os.getpid()}.*does not answer"):
+            async with alone_or_beside(tmp_path):
+                pass
+        async with await asyncio.start_unix_server(mute, tmp_path / "citegram.sock"):
+            with pytest.raises(OwnerSilent, match="does not answer"):
+                async with alone_or_beside(tmp_path):
+                    pass
+            await asyncio.sleep(0.05)  # it closes its side too
+
+
+async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_SILENCE_S", 0.6)
+    monkeypatch.setattr(server, "STILL_EVERY_S", 0.2)
+
+    async def slow(request: Request, say: Say) -> Mapping[str, object]:
+        await asyncio.sleep(1)
+        return {"told": None}
+
+    async with attending(tmp_path / "data", ask=slow) as folder:
+        assert await owner(folder).ask("", trace=False) is None
+        monkeypatch.setattr(server, "STILL_EVERY_S", 5)
+        with pytest.raises(OwnerSilent):
+            await owner(folder).ask("", trace=False)
+
+
+async def test_work_that_needs_the_folder_alone_is_refused_beside_a_bot(tmp_path: Path) -> None:
+    async with attending(tmp_path / "data", ask=echo) as folder:
+        with pytest.raises(FolderHeld, match=rf"process {os.getpid()}\) works in the folder .*: stop it first"):
+            async with alone(folder):
+                pass
+    async with alone(folder):
+        with pytest.raises(FolderHeld), owned(folder):
+            pass
+
+
+async def test_a_holder_that_ends_is_waited_for(tmp_path: Path) -> None:
+    async def briefly() -> None:
+        with owned(tmp_path):
+            await asyncio.sleep(0.3)
+
+    short = asyncio.create_task(briefly())
+    await asyncio.sleep(0)
+    async with alone_or_beside(tmp_path) as found:
+        assert short.done()
+        assert found is None
+        with pytest.raises(FolderHeld), owned(tmp_path):
+            pass
+    with owned(tmp_path):
+        pass

@@ -1,0 +1,264 @@
+"""The commands beside a bot that runs as a process of its own, and what they do when it dies."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bot.app import run_bot
+from bot.beside import client
+from bot.beside.client import Owner
+from bot.commands import ask, doctor, importing
+from bot.owner import FolderHeld, owned
+from bot.sandbox import Sandbox
+from bot.settings import Settings
+from rag_core.errors import RagError
+
+FERRY = "When does the ferry to Owl Island leave?"
+OTTO = 502
+NOBODY = "http://127.0.0.1:9"  # where no Telegram is
+
+Process = subprocess.Popen[bytes]
+
+
+@contextmanager
+def bot_process(folder: Path, root: Path, api: str) -> Iterator[Process]:
+    """`citegram run` on the folder, ended in the end; the bot starts while the test goes on."""
+    given = {"BOT__TOKEN": "42:SANDBOX", "BOT__API": api, "MODELS__EMBEDDER": "none"}
+    words = [sys.executable, "-m", "bot", "--data", str(folder), "run"]
+    with (
+        (folder.parent / "log").open("ab") as log,
+        subprocess.Popen(words, cwd=root, env=os.environ | given, stderr=log) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+async def answering(folder: Path) -> None:
+    async with asyncio.timeout(60):
+        while not await Owner(folder, "").greet():  # noqa: ASYNC110 - another process has no event
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def running(filled: Path, tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[tuple[Process, Path]]:
+    """One bot for several tests, and its folder. It waits for a Telegram that is out of reach."""
+    folder = shutil.copytree(filled, tmp_path_factory.mktemp("running") / "data")
+    with bot_process(folder, root, NOBODY) as process:
+        asyncio.run(answering(folder))
+        yield process, folder
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command in this process, as `citegram` does."""
+
+    async def run(module: Any, folder: Path, *words: object) -> Said:
+        parser = argparse.ArgumentParser()
+        module.declare(parser.add_subparsers())
+        args = parser.parse_args([module.__name__.split(".")[-1].replace("importing", "import"), *map(str, words)])
+        settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
+        capsys.readouterr()
+        try:
+            code, err = await module.run(args, settings), ""
+        except RagError as exc:
+            code, err = 1, exc.reason
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err + err)
+
+    return run
+
+
+def export(root: Path) -> tuple[object, ...]:
+    return root / "bot" / "sandbox" / "channels" / "owl-hill", "--username", "owl_hill", "--json"
+
+
+def comparable(said: Said) -> object:
+    """What does not differ from one answer to the next: no trace ids, no milliseconds."""
+    if said.out.startswith('{"refused"'):
+        return json.loads(said.out) | {"trace_id": None}
+    return [line.split()[0] if " ms " in line else line for line in said.out.splitlines()]
+
+
+async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
+    running: tuple[Process, Path], home: Path, root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "")
+    steps: list[tuple[Any, tuple[object, ...]]] = []
+    for question in questions:
+        steps += [(ask, (question,)), (ask, (question, "--json")), (ask, (question, "--trace"))]
+    steps += [(importing, export(root)), (importing, export(root))]
+    steps += [(ask, ("What is the earliest mention of Ilse Brandt?", "--json"))]
+    alone = [await command(module, home, *words) for module, words in steps]
+    for module in (ask, importing):  # here no index is opened
+        monkeypatch.setattr(module, "opened" if module is ask else "open_rag", None)
+    _, folder = running
+    index = (folder / "lexical" / "current.json").read_bytes()
+    beside = [await command(module, folder, *words) for module, words in steps]
+    assert list(map(comparable, beside)) == list(map(comparable, alone))
+    assert "7:30" in beside[0].out
+    assert json.loads(beside[-2].out)["unchanged"] == 84
+    assert json.loads(beside[-1].out)["sentences"][0]["citations"][0]["link"] == "https://t.me/owl_hill/84"
+    assert {said.code for said in beside} == {0}
+    assert (folder / "lexical" / "current.json").read_bytes() == index
+
+
+def test_the_real_command_asks_the_bot_that_runs(running: tuple[Process, Path], root: Path) -> None:
+    _, folder = running
+    words = [sys.executable, "-m", "bot", "--data", str(folder), "ask", FERRY, "--json"]
+    said = subprocess.run(words, cwd=root, capture_output=True, timeout=60, check=True)
+    assert "7:30" in json.loads(said.stdout)["sentences"][0]["text"]
+    assert said.stderr == b""
+
+
+async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
+    running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, folder = running
+    monkeypatch.setattr(doctor, "open_rag", None)
+    said = await command(doctor, folder)
+    assert f"ok   a bot runs here: process {process.pid}, Citegram " in said.out
+    assert re.search(r"ok   archive: \d+ posts; lexical index: \d+ passages, up to date", said.out)
+    assert "bar for answers" in said.out
+    assert said.code == 0
+
+
+async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Process, Path]) -> None:
+    process, folder = running
+    second = Settings.model_validate({"bot": {"token": "42:SANDBOX", "api": NOBODY}, "data": {"dir": folder}})
+    with pytest.raises(FolderHeld, match=rf"process {process.pid}\) works in the folder {folder}: stop it first"):
+        await run_bot(second, stop=asyncio.Event())
+    assert await Owner(folder, "").greet()  # the socket is the first one's
+
+
+async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
+    running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, folder = running
+    monkeypatch.setattr(client, "_PATIENCE_S", 0.3)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        said = await command(ask, folder, FERRY)
+        looked = await command(doctor, folder)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    sentence = f"Another Citegram (process {process.pid}) works in the folder {folder} and does not answer: "
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith(sentence)
+    assert f"BAD  {sentence}" in looked.out
+    assert re.search(r"archive: \d+ posts\n", looked.out)
+    assert looked.code == 1
+
+
+async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
+    sandbox: Sandbox, live: Any, home: Path, root: Path, command: Command
+) -> None:
+    with bot_process(home, root, sandbox.url) as process:
+        await answering(home)
+        await sandbox.say(OTTO, FERRY)
+        (reply,) = await sandbox.replies(OTTO, timeout=30)
+        assert "7:30" in reply["text"]
+        process.kill()
+        process.wait()
+    assert (home / "citegram.sock").exists()
+    assert "7:30" in (await command(ask, home, FERRY)).out
+    assert "a bot runs here" not in (await command(doctor, home)).out
+    async with live():
+        assert f"process {os.getpid()}" in (await command(doctor, home)).out
+    assert not (home / "citegram.sock").exists()
+
+
+_DIES = """
+import asyncio, os, sys
+from pathlib import Path
+from bot.beside.server import attended
+from bot.owner import owned
+
+async def die(request, say):
+    os.kill(os.getpid(), 9)
+
+async def main():
+    with owned(Path(sys.argv[1])):
+        async with attended(Path(sys.argv[1]), {"ask": die, "wake": die, "doctor": die}):
+            await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def mortal(folder: Path, root: Path) -> AsyncIterator[int]:
+    """The id of a process that holds the folder and is killed by what it is asked."""
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", _DIES, str(folder), cwd=root)
+    try:
+        await answering(folder)
+        yield child.pid
+        assert await asyncio.wait_for(child.wait(), 10) == -signal.SIGKILL
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: Path, command: Command) -> None:
+    async with mortal(home, root) as number:
+        said = await command(ask, home, FERRY, "--json")
+    sentence = "ended before it was done: try again when it runs, or without it."
+    assert said == (1, "", f"The bot (process {number}) {sentence}")
+    async with mortal(home, root) as number:
+        looked = await command(doctor, home)
+    assert f"BAD  The bot (process {number}) {sentence}" in looked.out
+    async with mortal(home, root):
+        told = await command(importing, home, *export(root))
+    assert told.code == 1
+    assert json.loads(told.out)["new"] == 84  # kept
+    assert told.err.endswith(sentence)
+    found = await command(ask, home, "How many posts mention Tawny?", "--json")
+    assert "posts with the word" in json.loads(found.out)["sentences"][0]["text"]  # and taken in by the next start
+
+
+_ORPHANS = """
+import os, subprocess, sys
+from pathlib import Path
+from bot.owner import owned
+
+with owned(Path(sys.argv[1])):
+    child = subprocess.Popen(["sleep", "30"], close_fds=False, stdout=subprocess.DEVNULL)
+    print(child.pid, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_child_that_outlives_a_killed_bot_does_not_hold_the_folder(home: Path, root: Path) -> None:
+    words = [sys.executable, "-c", _ORPHANS, str(home)]
+    killed = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, check=False, timeout=60)
+    try:
+        with owned(home):
+            pass
+    finally:
+        os.kill(int(killed.stdout), signal.SIGKILL)

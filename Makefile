@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lint lock clean
+.PHONY: help demo test check bench chaos-ingest lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null)
 BIN := .venv/bin
 
 help:  ## what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 	@$(BIN)/citegram demo $(ARGS)
@@ -21,6 +21,9 @@ check: lint  ## lint, types and the tests of the pure parts: seconds
 
 bench: .venv/.bench  ## side by side with rank-bm25, bm25s, SQLite, tantivy, qdrant-client, numpy: an hour with 1M posts
 	@$(BIN)/python tests/bench/run.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
+
+chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts come: is anything lost? A quarter of an hour
+	@$(BIN)/python tests/chaos/ingest.py $(ARGS)
 
 lint: .venv/.dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

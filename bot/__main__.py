@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from bot.commands import ask, demo, doctor, evaluate, importing, models, serve
+from bot.commands import ask, backups, demo, doctor, evaluate, importing, models, reindexing, serve
 from bot.session import TokenFilter
 from bot.settings import read_settings
 from rag_core.errors import RagError
 
 __all__ = ["main"]
 
-_COMMANDS = (serve, demo, ask, importing, models, doctor, evaluate)
+_COMMANDS = (serve, demo, ask, importing, reindexing, models, doctor, backups, evaluate)
 
 
 def _parser() -> argparse.ArgumentParser:

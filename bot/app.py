@@ -20,20 +20,27 @@ from aiogram.exceptions import (
 )
 from aiogram.utils.token import TokenValidationError
 
+from bot.beside.client import alone
+from bot.beside.requests import Requests
+from bot.beside.server import attended
 from bot.desk import Desk
 from bot.dispatcher import ALLOWED_UPDATES, Once, build_dispatcher, replay
+from bot.importing.running import Imports
 from bot.indexing import Indexing
-from bot.owner import owned
+from bot.reindex_told import tell as tell_of
+from bot.reindexing import Reindexing
+from bot.scheduled import scheduled
 from bot.session import Inbox, Retries, Session
 from bot.settings import BotSettings, Settings
 from bot.turns import Turns
 from bot.watch import Watch
 from bot.welcome import publish_menu
 from ingest.dense import DenseIndexer
+from ingest.gaps import Pulse
 from ingest.index import Indexer
 from rag_core.doors.archive import Archive
 from rag_core.errors import SettingsWrong
-from rag_core.rag import open_rag
+from rag_core.rag import Rag, open_rag
 
 __all__ = ["run_bot"]
 
@@ -60,20 +67,17 @@ async def run_bot(
     """
     stop = stop or _on_signals()
     async with AsyncExitStack() as stack:
-        stack.enter_context(owned(settings.data.dir))
+        await stack.enter_async_context(alone(settings.data.dir))
         rag = await stack.enter_async_context(open_rag(settings.rag()))
-        bot = await stack.enter_async_context(_opened(settings.bot, rag.archive))
+        indexing, reindexing = await stack.enter_async_context(_indexed(settings, rag, watch))
+        pulse = Pulse(rag.archive)
+        bot = await stack.enter_async_context(_opened(settings.bot, rag.archive, pulse))
         if not await _unless(stop, _connected(bot, settings.bot.api)):
             return
-        turns, once = Turns(bot, rag, settings.bot, watch=watch), Once(rag.archive)
-        dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-        indexing = Indexing(rag.archive, Indexer(rag.archive, rag.lexical), dense, watch=watch)
-        stack.push_async_callback(indexing.save)
-        dispatcher = build_dispatcher(Desk(settings, rag.archive, turns, indexing), once)
-        chores = [indexing.run(), publish_menu(bot, settings.bot.admins), replay(dispatcher, bot, rag.archive)]
-        await stack.enter_async_context(_beside(*chores))
-        stack.push_async_callback(turns.stop)
-        await turns.start()
+        turns, once = Turns(bot, rag, settings.bot, indexing.ledger, watch), Once(rag.archive)
+        desk = Desk(settings, rag.archive, turns, indexing, rag, reindexing)
+        dispatcher = await stack.enter_async_context(_at_work(bot, desk, once))
+        await stack.enter_async_context(scheduled(settings, bot, rag, indexing, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
@@ -84,6 +88,21 @@ async def run_bot(
                 await once.idle()
 
 
+@asynccontextmanager
+async def _at_work(bot: Bot, desk: Desk, once: Once) -> AsyncIterator[Dispatcher]:
+    """The dispatcher with all that works behind it: questions, imports, what an earlier life left undone."""
+    dispatcher = build_dispatcher(desk, once)
+    imports = dispatcher["imports"] = Imports(bot, desk.settings, desk.archive, desk.indexing.wake)
+    chores = [publish_menu(bot, desk.admins), replay(dispatcher, bot, desk.archive)]
+    chores += [tell_of(bot, desk.reindexing, desk.archive), imports.tell_left()]
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(_beside(*chores))
+        stack.push_async_callback(desk.turns.stop)
+        stack.push_async_callback(imports.stop)
+        await desk.turns.start()
+        yield dispatcher
+
+
 def _on_signals() -> asyncio.Event:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -92,7 +111,22 @@ def _on_signals() -> asyncio.Event:
 
 
 @asynccontextmanager
-async def _opened(settings: BotSettings, archive: Archive) -> AsyncIterator[Bot]:
+async def _indexed(settings: Settings, rag: Rag, watch: Watch | None) -> AsyncIterator[tuple[Indexing, Reindexing]]:
+    """Keep the indexes up to the archive and answer other commands, also while Telegram is out of reach."""
+    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+    indexer = Indexer(rag.archive, rag.lexical)
+    indexing, reindexing = Indexing(rag.archive, indexer, dense, watch=watch), Reindexing(rag.archive, indexer, dense)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(indexing.save)
+        await stack.enter_async_context(_beside(indexing.run()))
+        stack.push_async_callback(reindexing.stop)
+        await reindexing.resume()
+        await stack.enter_async_context(attended(settings.data.dir, Requests(rag, indexing, reindexing).all()))
+        yield indexing, reindexing
+
+
+@asynccontextmanager
+async def _opened(settings: BotSettings, archive: Archive, pulse: Pulse) -> AsyncIterator[Bot]:
     token = settings.token.get_secret_value()
     if not token:
         raise SettingsWrong(
@@ -106,7 +140,7 @@ async def _opened(settings: BotSettings, archive: Archive) -> AsyncIterator[Bot]
             "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
         ) from None
     session.middleware(Retries())
-    session.middleware(Inbox(archive))
+    session.middleware(Inbox(archive, pulse.heard))
     try:
         # A link preview makes Telegram fetch an address out of a post: never.
         bot = Bot(token, session, default=DefaultBotProperties(link_preview_is_disabled=True))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.indexing import Indexing
+from bot.reindexing import Reindexing
 from bot.settings import Settings
 from bot.turns import Turns
 from rag_core.doors.archive import Archive
+from rag_core.rag import Rag
 
 __all__ = ["Desk"]
 
@@ -20,6 +22,8 @@ class Desk:
     archive: Archive
     turns: Turns
     indexing: Indexing
+    rag: Rag
+    reindexing: Reindexing
 
     @property
     def admins(self) -> tuple[int, ...]:

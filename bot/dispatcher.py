@@ -11,8 +11,9 @@ from aiogram import BaseMiddleware, Bot, Dispatcher
 from aiogram.types import TelegramObject, Update, User
 from aiogram.types.update import UpdateTypeLookupError
 
-from bot import channels, groups, questions, trouble, welcome
+from bot import channels, deletions, groups, questions, reindex_chat, stale, stats, trouble, welcome, why
 from bot.desk import Desk
+from bot.importing import asked
 from bot.words import interface_language, words_for
 from rag_core.doors.archive import Archive, updates
 
@@ -96,7 +97,13 @@ def build_dispatcher(desk: Desk, once: Once) -> Dispatcher:
         welcome.routes(),
         channels.routes(),
         groups.routes(),
-        questions.routes(),  # last: it takes whatever text is left
+        deletions.routes(),
+        why.routes(),
+        reindex_chat.routes(),
+        stats.routes(),
+        asked.routes(),
+        questions.routes(),  # late: it takes whatever text is left
+        stale.routes(),  # last: it takes whatever button is left
     )
     return dispatcher
 

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 
 from bot.watch import Following, Watch
 from ingest import inbox
+from ingest.copies import CopyIndexer
 from ingest.dense import DenseIndexer
 from ingest.index import Indexer
-from rag_core.doors.archive import Archive, channels, posts, updates
+from ingest.ledger import Ledger
+from rag_core.doors.archive import Archive, channels, posts, rebuilds
 from rag_core.errors import RagError
 from rag_core.search import DENSE, LEXICAL
 
@@ -21,7 +23,7 @@ __all__ = ["Indexing"]
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found at the latest after this.
 _EVERY_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_TIDY_EVERY_S = 3600.0
+_COPIES = "copies"
 
 log = logging.getLogger(__name__)
 
@@ -36,27 +38,41 @@ class Indexing:
         dense: DenseIndexer | None = None,
         every: float = _EVERY_S,
         watch: Watch | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self._archive = archive
         self._indexer = indexer
         self._dense = dense
         self._every = every
-        self._bell, self._dense_bell = asyncio.Event(), asyncio.Event()
-        self._tidied = -_TIDY_EVERY_S
+        self._copies = CopyIndexer(archive)
+        self._bell, self._dense_bell, self._copies_bell = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._begun = asyncio.Event()
+        self._ledger = ledger or Ledger(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
         self._followed = {leg: Following(watch, archive, leg) for leg in legs} if watch else {}
+
+    @property
+    def indexer(self) -> Indexer:
+        """Who writes the lexical leg."""
+        return self._indexer
+
+    @property
+    def ledger(self) -> Ledger:
+        """What became of the work, here and elsewhere."""
+        return self._ledger
 
     def wake(self) -> None:
         """A post or an edit has been kept."""
         self._bell.set()
 
     async def run(self) -> None:
-        """Work until cancelled. A failure is logged and tried again, less and less often."""
+        """Work until cancelled. What fails is tried again, less and less often, and is in the ledger."""
         for followed in self._followed.values():
             await followed.begin()
-        loops = [self._repeated(self._catch_up, self._bell)]
+        loops = [self._repeated(LEXICAL, self._catch_up, self._bell)]
+        loops.append(self._repeated(_COPIES, self._group, self._copies_bell))
         if self._dense is not None:
-            loops.append(self._repeated(self._embed, self._dense_bell))
+            loops.append(self._repeated(DENSE, self._embed, self._dense_bell))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
@@ -66,11 +82,11 @@ class Indexing:
         except RagError as exc:
             log.error("the indexes were not saved: %s", exc.reason)
 
-    async def _repeated(self, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
+    async def _repeated(self, leg: str, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
         pause = self._every
         while True:
             bell.clear()
-            if await _passed(work):
+            if await self._passed(leg, work):
                 pause = self._every
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -79,18 +95,29 @@ class Indexing:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
 
+    async def _passed(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
+        started = time.monotonic()
+        try:
+            await work()
+        except Exception as exc:
+            self._ledger.failed(leg, exc)
+            return False
+        self._ledger.passed(leg, time.monotonic() - started)
+        return True
+
     async def _catch_up(self) -> None:
         await inbox.drain(self._archive)
         if await self._watched(LEXICAL, self._indexer.catch_up):
             self._dense_bell.set()
+            self._copies_bell.set()
+        self._begun.set()
         await self._purge()
-        if time.monotonic() - self._tidied > _TIDY_EVERY_S:
-            await updates.forget_old(self._archive)
-            self._tidied = time.monotonic()
 
     async def _purge(self) -> None:
         """Delete for good what was removed with its channel, once both legs have dropped it, on disk too."""
         if all(channel.state != "removed" for channel in (await channels.known(self._archive)).values()):
+            return
+        if await rebuilds.running(self._archive):  # it may have read these posts, and not yet that they are gone
             return
         taken = self._indexer.watermark
         if self._dense and await self._dense.waiting():
@@ -102,18 +129,10 @@ class Indexing:
         assert self._dense is not None
         await self._watched(DENSE, self._dense.catch_up)
 
+    async def _group(self) -> None:
+        await self._begun.wait()  # at the start posts are to be found first
+        await self._copies.catch_up()
+
     async def _watched(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
         followed = self._followed.get(leg)
         return await (followed.during(catch_up) if followed else catch_up())
-
-
-async def _passed(work: Callable[[], Awaitable[None]]) -> bool:
-    try:
-        await work()
-    except RagError as exc:
-        log.error("the indexes cannot be brought up to date: %s", exc.reason)
-        return False
-    except Exception:
-        log.exception("the indexes cannot be brought up to date")
-        return False
-    return True

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from aiogram import Bot
@@ -70,8 +70,10 @@ class Session(AiohttpSession):
 class Inbox(BaseRequestMiddleware):
     """Commits the raw batch of every getUpdates, then hands on each update that aiogram understands."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, heard: Callable[[], None] = lambda: None) -> None:
+        """`heard` is called when Telegram has answered and what it sent is kept."""
         self.archive = archive
+        self.heard = heard
 
     async def __call__(
         self,
@@ -81,9 +83,11 @@ class Inbox(BaseRequestMiddleware):
     ) -> Response[TelegramType]:
         """Keep the batch, then validate. Raises ArchiveUnavailable where it cannot be kept."""
         result: Any = await make_request(bot, method)
-        if not isinstance(method, GetUpdates) or not result:
+        if not isinstance(method, GetUpdates):
             return result  # type: ignore[no-any-return]
-        await updates.keep_batch(self.archive, bot.id, result)
+        if result:
+            await updates.keep_batch(self.archive, bot.id, result)
+        self.heard()
         parsed: Any = [await self._parsed(bot, raw) for raw in result]
         return parsed  # type: ignore[no-any-return]
 

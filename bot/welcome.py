@@ -20,7 +20,8 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.desk import Desk
-from bot.render import link, plain
+from bot.render import link
+from bot.titles import title_of
 from bot.words import LANGUAGES, Words, words_for
 from rag_core.types import Channel
 
@@ -30,6 +31,8 @@ _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
 # More titles than this are a wall of text.
 _MOST_TITLES = 10
+_READERS = ("ask", "why", "start", "help")
+_ADMINS = ("channels", "import", "delete", "check", "reindex", "stats")
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ def titles(channels: Iterable[Channel], words: Words) -> Text:
 
 
 def _title(channel: Channel, words: Words) -> Text | str:
-    title = plain(channel.title) or words("unnamed-channel")
+    title = title_of(channel, words)
     return link(title, f"https://t.me/{channel.username}") if channel.username else title
 
 
@@ -72,9 +75,12 @@ async def _reading(message: Message, desk: Desk, words: Words) -> list[Text]:
 
 
 async def _on_help(message: Message, desk: Desk, words: Words) -> None:
-    blocks = [words("help-private", ask="/ask", start="/start")]
+    blocks = [words("help-private", ask="/ask", why="/why", start="/start")]
     if access.is_admin(message, desk.admins):
-        blocks.append(words("help-admin", channels="/channels", bind="/bind"))
+        blocks.append(
+            words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
+                  check="/check", reindex="/reindex", stats="/stats")
+        )  # fmt: skip
     await message.answer("\n\n".join(blocks))
 
 
@@ -100,9 +106,9 @@ def routes() -> Router:
 async def publish_menu(bot: Bot, admins: Sequence[int]) -> None:
     """Tell Telegram the commands, by language and scope. A menu is a convenience: failing is logged only."""
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
-        (BotCommandScopeAllPrivateChats(), ("ask", "start", "help")),
-        (BotCommandScopeAllGroupChats(), ("ask", "help")),
-        *((BotCommandScopeChat(chat_id=a), ("ask", "start", "help", "channels")) for a in admins),
+        (BotCommandScopeAllPrivateChats(), _READERS),
+        (BotCommandScopeAllGroupChats(), ("ask", "why", "help")),
+        *((BotCommandScopeChat(chat_id=a), (*_READERS, *_ADMINS)) for a in admins),
     ]
     for scope, names in scopes:
         for lang in LANGUAGES:
@@ -121,4 +127,10 @@ def _described(name: str, words: Words) -> str:
         "start": words("menu-start"),
         "help": words("menu-help"),
         "channels": words("menu-channels"),
+        "import": words("menu-import"),
+        "why": words("menu-why"),
+        "delete": words("menu-delete"),
+        "check": words("menu-check"),
+        "reindex": words("menu-reindex"),
+        "stats": words("menu-stats"),
     }[name]

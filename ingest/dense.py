@@ -7,21 +7,22 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.chunk import passages
+from ingest.index import again
 from rag_core.analysis import language_of
-from rag_core.doors.archive import Archive, backlog, channels, posts
+from rag_core.doors.archive import Archive, backlog
 from rag_core.doors.archive.backlog import Waiting
 from rag_core.doors.embed import Embedder
 from rag_core.doors.lexical import Place
-from rag_core.doors.vectors import Point, Vectors
+from rag_core.doors.vectors import Held, Point, Vectors
 from rag_core.readable import readable
-from rag_core.types import Channel, Passage, Post
+from rag_core.types import Passage
 
-__all__ = ["DenseIndexer", "text_hash"]
+__all__ = ["DenseIndexer", "Prepared", "prepared", "text_hash"]
 
 _BATCH = 32  # posts: about a second of embedding on a small machine, after which newer posts may come first
 
@@ -34,12 +35,23 @@ def text_hash(model: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A passage on its way into the store."""
+class Prepared:
+    """A passage on its way into the store: what is embedded, and what is written beside the vector."""
 
-    passage: Passage
     text: str
-    mark: str
+    held: Held
+
+    @property
+    def mark(self) -> str:
+        """What its vector is known by."""
+        return self.held.text_hash
+
+
+def prepared(p: Passage, model: str) -> Prepared:
+    """A passage as the store is to hold it."""
+    text = readable(f"{p.header}\n{p.text}")
+    place = Place(p.key, p.part, p.start, p.end)
+    return Prepared(text, Held(place, int(p.date.timestamp()), language_of(p.text), text_hash(model, text)))
 
 
 class DenseIndexer:
@@ -50,6 +62,17 @@ class DenseIndexer:
         self._vectors = vectors
         self._embedder = embedder
         self._turn = asyncio.Lock()
+        self.computed = 0  # texts the model was given: what is stored already is not computed again
+
+    @property
+    def vectors(self) -> Vectors:
+        """The store it fills."""
+        return self._vectors
+
+    @property
+    def model(self) -> str:
+        """The model whose vectors it stores."""
+        return self._embedder.name
 
     async def catch_up(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
         """Take in up to `most` posts (default: all that wait); returns how many. `progress` gets the same number.
@@ -77,23 +100,17 @@ class DenseIndexer:
         return await backlog.waiting(self._archive, self._vectors.identity)
 
     async def _take(self, batch: Sequence[Waiting]) -> None:
-        stored = await posts.get(self._archive, [one.key for one in batch])
-        known = await channels.known(self._archive)
-        parents = await posts.parents(self._archive, [key for key, post in stored.items() if post.reply_to])
-        ready = [one for post in stored.values() for one in self._prepared(post, known, parents.get(post.key))]
+        changed = await again(self._archive, [one.key for one in batch])
+        ready = [prepared(p, self._embedder.name) for change in changed.changes for p in changed.passages(change)]
         vectors = await self._vectors_for(ready)
-        # Removed first: a shorter version has fewer parts. A crash here leaves the posts in the queue.
-        await self._vectors.remove([one.key for one in batch])
-        points = [_point(one, vectors[one.mark]) for one in ready if one.mark in vectors]
+        points = [_point(one.held, vectors[one.mark]) for one in ready if one.mark in vectors]
+        # Written first and then the parts that are too many, so that no search misses a post in between.
+        # A crash here leaves the posts in the queue.
         if points:
             await self._vectors.upsert(points)
+        await self._vectors.remove([one.key for one in batch], but=[point.place for point in points])
 
-    def _prepared(self, post: Post, known: dict[int, Channel], parent: str | None) -> list[_Prepared]:
-        channel = known.get(post.key.chat_id) or Channel(post.key.chat_id, "")
-        texts = [(p, readable(f"{p.header}\n{p.text}")) for p in passages(post, channel, parent)]
-        return [_Prepared(p, text, text_hash(self._embedder.name, text)) for p, text in texts]
-
-    async def _vectors_for(self, ready: Sequence[_Prepared]) -> dict[str, NDArray[np.float32]]:
+    async def _vectors_for(self, ready: Sequence[Prepared]) -> dict[str, NDArray[np.float32]]:
         """Vectors by mark: those that are stored already are used again. A text without meaning has none."""
         texts = {one.mark: one.text for one in ready}
         found = await self._vectors.by_hash(list(texts)) if texts else {}
@@ -101,9 +118,9 @@ class DenseIndexer:
         if missing:
             rows = await self._embedder.passages([texts[mark] for mark in missing])
             found |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
+            self.computed += len(missing)
         return found
 
 
-def _point(one: _Prepared, vector: NDArray[np.float32]) -> Point:
-    p = one.passage
-    return Point(Place(p.key, p.part, p.start, p.end), p.date, language_of(p.text), one.mark, vector)
+def _point(held: Held, vector: NDArray[np.float32]) -> Point:
+    return Point(held.place, datetime.fromtimestamp(held.date, UTC), held.lang, held.text_hash, vector)

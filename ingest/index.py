@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ingest.chunk import passages
 from rag_core.analysis import terms
@@ -12,14 +13,50 @@ from rag_core.doors.archive import Archive, channels, posts
 from rag_core.doors.archive.posts import Change
 from rag_core.doors.lexical import Entry, Lexical, Place
 from rag_core.rag import index_folder
-from rag_core.types import Channel, PostKey
+from rag_core.types import Channel, Passage, PostKey
 
-__all__ = ["Indexer"]
+__all__ = ["Batch", "Indexer", "again", "entry", "read"]
 
 _BATCH = 2000  # changes at a time: about half a second of work, after which a question finds them
 _SAVE_AFTER = 5000  # changes: what a crash makes the next start do again, a few seconds
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes, and what their headers are made of."""
+
+    changes: Sequence[Change]
+    known: dict[int, Channel]
+    parents: dict[PostKey, str]
+
+    def passages(self, change: Change) -> tuple[Passage, ...]:
+        """The passages of a changed post; none where it is gone."""
+        if change.post is None:
+            return ()
+        channel = self.known.get(change.key.chat_id) or Channel(change.key.chat_id, "")
+        return passages(change.post, channel, self.parents.get(change.key))
+
+
+async def read(archive: Archive, after: int) -> Batch:
+    """What changed next after the sequence number `after`. Raises ArchiveUnavailable."""
+    batch = await posts.changes(archive, after, _BATCH)
+    known = await channels.known(archive) if batch else {}
+    return Batch(batch, known, await posts.parents(archive, [c.key for c in batch if c.post and c.post.reply_to]))
+
+
+async def again(archive: Archive, keys: Sequence[PostKey], seq: int = 0) -> Batch:
+    """These posts as they are now, as if they had changed with the number `seq`. Raises ArchiveUnavailable."""
+    stored = await posts.get(archive, keys)
+    replying = [key for key, post in stored.items() if post.reply_to]
+    changes = [Change(seq, key, stored.get(key)) for key in keys]
+    return Batch(changes, await channels.known(archive), await posts.parents(archive, replying))
+
+
+def entry(p: Passage) -> Entry:
+    """A passage as the lexical leg takes it."""
+    return Entry(Place(p.key, p.part, p.start, p.end), p.date, terms(f"{p.header}\n{p.text}"))
 
 
 class Indexer:
@@ -39,12 +76,9 @@ class Indexer:
         """
         done = 0
         async with self._turn:
-            while batch := await posts.changes(self._archive, self._lexical.watermark, _BATCH):
-                known = await channels.known(self._archive)
-                replying = [c.key for c in batch if c.post and c.post.reply_to]
-                parents = await posts.parents(self._archive, replying)
-                await _to_its_end(self._take, batch, known, parents)
-                done += len(batch)
+            while (batch := await read(self._archive, self._lexical.watermark)).changes:
+                await _to_its_end(self._take, batch)
+                done += len(batch.changes)
                 if progress:
                     progress(done)
             if save and self._unsaved >= _SAVE_AFTER:
@@ -66,18 +100,35 @@ class Indexer:
         await _to_its_end(self._lexical.save, index_folder(self._archive), self._archive.identity)
         self._unsaved = 0
 
-    def _take(self, batch: Sequence[Change], known: dict[int, Channel], parents: dict[PostKey, str]) -> None:
-        self._lexical.remove(change.key for change in batch)
-        entries = [
-            Entry(Place(p.key, p.part, p.start, p.end), p.date, terms(f"{p.header}\n{p.text}"))
-            for change in batch
-            if change.post is not None
-            for p in passages(change.post, _channel(change, known), parents.get(change.key))
-        ]
-        self._lexical.add(entries)
-        # last: after a crash before this line the batch is taken in again, and removed first
-        self._lexical.watermark = batch[-1].seq
-        self._unsaved += len(batch)
+    async def renew(self, keys: Sequence[PostKey]) -> None:
+        """Take these posts in again as they are in the archive, or out where they are not to be found.
+
+        Raises ArchiveUnavailable.
+        """
+        async with self._turn:
+            await _to_its_end(self._take, await again(self._archive, keys, self._lexical.watermark))
+
+    async def put_in_place(self, fresh: Lexical) -> None:
+        """Bring another index of this archive up to date, write it to disk and let it be the one that is searched.
+
+        Questions are answered from the old one until then, and from the old one for good where this fails.
+        Raises ArchiveUnavailable, IndexUnavailable.
+        """
+        behind = Indexer(self._archive, fresh)
+        await behind.catch_up(save=False)  # most of it while posts go on coming in
+        async with self._turn:
+            await behind.catch_up(save=False)
+            await _to_its_end(fresh.save, index_folder(self._archive), self._archive.identity)
+            self._lexical.adopt(fresh)
+            self._unsaved = 0
+
+    def _take(self, batch: Batch) -> None:
+        # analysed first, which takes long, then put in place of the old ones at once
+        entries = [entry(passage) for change in batch.changes for passage in batch.passages(change)]
+        self._lexical.replace([change.key for change in batch.changes], entries)
+        # last: after a crash before this line the batch is taken in again
+        self._lexical.watermark = batch.changes[-1].seq
+        self._unsaved += len(batch.changes)
 
 
 async def _to_its_end(work: Callable[..., None], *given: object) -> None:
@@ -87,7 +138,3 @@ async def _to_its_end(work: Callable[..., None], *given: object) -> None:
         await asyncio.shield(running)
     finally:
         await asyncio.wait({running})
-
-
-def _channel(change: Change, known: dict[int, Channel]) -> Channel:
-    return known.get(change.key.chat_id) or Channel(change.key.chat_id, "")

@@ -4,10 +4,12 @@ RagError                     what a reader or an admin is told; `reason` is the 
 ├── StageTimeout             a stage passed its budget
 ├── ArchiveUnavailable       SQLite cannot be read or written
 │   └── ArchiveTooNew        written by a later version of Citegram
+├── BackupFailed             a backup cannot be made or put back
 ├── IndexUnavailable         a search leg cannot answer: never shown as "nothing found"
 │   └── VectorsUnavailable   the vector index or the Qdrant server
 ├── ImportRefused            a file that cannot be imported, or may not be
 ├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (a ValueError too)
+├── RebuildRefused           a rebuild of the indexes that cannot begin, or did not come to its end
 ├── ModelUnavailable         a model is not here, cannot be loaded, or is not what it should be
 └── SettingsWrong            a setting that cannot be used
 
@@ -22,10 +24,12 @@ from contextlib import contextmanager
 __all__ = [
     "ArchiveTooNew",
     "ArchiveUnavailable",
+    "BackupFailed",
     "ImportRefused",
     "IndexUnavailable",
     "ModelUnavailable",
     "RagError",
+    "RebuildRefused",
     "SettingsWrong",
     "StageTimeout",
     "VectorRefused",
@@ -54,6 +58,10 @@ class ArchiveTooNew(ArchiveUnavailable):
     """The archive was written by a later version of Citegram."""
 
 
+class BackupFailed(RagError):
+    """A backup cannot be made or put back; the archive is as it was."""
+
+
 class IndexUnavailable(RagError):
     """A search leg cannot answer."""
 
@@ -68,6 +76,10 @@ class ImportRefused(RagError):
 
 class VectorRefused(RagError, ValueError):
     """A vector is missing, not finite, zero or of the wrong length; nothing was written."""
+
+
+class RebuildRefused(RagError):
+    """A rebuild of the indexes cannot begin, or did not come to its end; the old ones are in use."""
 
 
 class ModelUnavailable(RagError):

@@ -27,6 +27,10 @@ class DataSettings(_Section):
     """Where everything lives."""
 
     dir: Path = Field(Path("data"), description="Folder of the archive and the indexes.")
+    backups: int = Field(7, ge=0, le=1000, description="Nightly backups that are kept; 0 makes none.")
+    keep_questions_days: int = Field(
+        30, ge=1, le=36_500, description="Days after which the texts of questions and answers are forgotten."
+    )
 
 
 class ModelSettings(_Section):

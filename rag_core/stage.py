@@ -30,6 +30,7 @@ _BUDGETS = {
     "dense": "search",
     "diverse": "search",
     "cite": "fetch",
+    "copies": "fetch",
     "nearest": "fetch",
 }
 

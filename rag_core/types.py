@@ -300,6 +300,10 @@ class Answer:
         """The cited posts, each once, in the order of their numbers (1, 2, ...)."""
         return tuple(dict.fromkeys(c.post for s in self.sentences for c in s.citations))
 
+    def named(self) -> tuple[PostKey, ...]:
+        """The cited posts and the copies of each."""
+        return tuple(dict.fromkeys(key for post in self.posts() for key in (post, *self.copies.get(post, ()))))
+
     def link(self, key: PostKey) -> str:
         """The link that opens a post, with the username the channel has now."""
         channel = self.channels.get(key.chat_id)

@@ -27,7 +27,7 @@ __all__ = ["Row", "Span", "date_metrics", "read_rows"]
 _NO_REF = datetime(2025, 1, 15, 12, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _OF_DAY = re.compile(
-    r"\d\s*(?:[ap]\.?\s?m\b|h\d|hrs?\b|o'?clock)|\d:\d\d|\b(?:hours?|minutes?|mins?|sec(?:ond)?s?|noon|midnight|morning|"
+    r"\d\s*(?:[ap]\.?\s?m\b|h\d|hours?\b|hrs?\d*|min|o'?clock)|\d:\d\d|\b(?:hours?|minutes?|mins?|sec(?:ond)?s?|noon|midnight|morning|"
     r"afternoon|evening|tonight|night|час\w*|минут\w*|секунд\w*|утр\w+|вечер\w*|ночь\w*|дн[её]м|полдень|полночь|now|сейчас)\b",
     re.I,
 )
@@ -87,8 +87,8 @@ def read_rows(folder: Path) -> list[Row]:
     found = []
     for file in files:
         with raised_as(ImportRefused, OSError, ValueError, KeyError, TypeError, say=wrong.format(file)):
-            with file.open(encoding="utf-8") as lines:
-                found += [row for line in lines if line.strip() and (row := _row(json.loads(line)))]
+            lines = file.read_text(encoding="utf-8").splitlines()
+            found += [row for line in lines if line.strip() and (row := _row(json.loads(line)))]
     if not found:
         raise ImportRefused(f"{folder} holds no expressions of time: give a folder like temporal_peers.")
     return found
@@ -151,6 +151,8 @@ def _fields(value: object, now: datetime) -> Span | None:
         return Span(day, day + _DAY, 31)
     if not isinstance(value, Mapping) or not 0 < value.get("year", now.year) < 9999:
         return None
+    if not {"day", "month", "year"} & set(value):
+        return None  # a time of day
     year, month = value.get("year", now.year), value.get("month")
     if "day" in value:
         day = date(year, month or now.month, value["day"])
@@ -197,12 +199,27 @@ def _agree(since: date | None, until: date | None, reading: Span) -> bool:
             return False
         inside = until is not None and since <= reading.since < until and (until - since).days <= reading.widest
         return reading.since <= since < reading.until or inside
-    return _near(since, reading.since) and _near(until, reading.until)
+    return _near(since, reading.since) and (_near(until, reading.until) or _whole(until, reading))
 
 
 def _near(one: date | None, other: date | None) -> bool:
     """The same day, or the next: some ends are inclusive, some exclusive."""
     return one == other or (one is not None and other is not None and abs(one - other) <= _DAY)
+
+
+def _whole(until: date | None, reading: Span) -> bool:
+    """The last month or year is inside, where the source leaves it out: "from 2014 to 2018"."""
+    end = reading.until
+    if until is None or end is None or reading.since is None or end.day > 1 or reading.since.day > 1:
+        return False
+    months = (end.year - reading.since.year) * 12 + end.month - reading.since.month
+    of_years = end.month == 1 and reading.since.month == 1
+    of_quarters = (end.month - 1) % 3 == 0 and (reading.since.month - 1) % 3 == 0
+    return (
+        (months > 1 and until == end + relativedelta(months=1))
+        or (of_quarters and months > 3 and until == end + relativedelta(months=3))
+        or (of_years and months > 12 and until == end + relativedelta(years=1))
+    )
 
 
 def date_metrics(rows: Sequence[Row], read: Callable[[str, datetime], Period | None]) -> dict[str, float | int | None]:

@@ -8,27 +8,19 @@ up to which it is complete.
 from __future__ import annotations
 
 import copy
-import json
 import math
-import os
-import secrets
-import shutil
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.analysis import ANALYSIS_VERSION
-from rag_core.doors.postings import Allowed, Bools, PostingsBM25
-from rag_core.doors.segments import Docs
-from rag_core.errors import IndexUnavailable, raised_as
+from rag_core.doors import saved
+from rag_core.doors.places import Entry, Filter, Place, Places
+from rag_core.doors.postings import PostingsBM25
 from rag_core.types import PostKey
 
 __all__ = ["Entry", "Filter", "Lexical", "Place"]
@@ -41,143 +33,88 @@ _COMPACT_SHARE = 0.1  # of deleted passages
 _FORMAT = 2
 
 
-class Place(NamedTuple):
-    """Where a passage stands in the archive: a part of a post, in code points of its text."""
-
-    key: PostKey
-    part: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A passage on its way into the index."""
-
-    place: Place
-    date: datetime
-    terms: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What a search may find. `channels` is always spelt out; `since` is inclusive, `until` exclusive."""
-
-    channels: frozenset[int]
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
-            ("end", np.int32), ("date", np.int64))  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class _State:
     """Postings and, by the same document numbers, where each passage stands."""
 
     postings: PostingsBM25
-    columns: dict[str, NDArray[Any]]
-
-    def places(self, docs: Docs, chats: list[int]) -> list[Place]:
-        of, *rest = (self.columns[name].take(docs).tolist() for name in ("chat", "message", "part", "start", "end"))
-        message, *span = rest
-        return list(map(Place, map(PostKey, map(chats.__getitem__, of), message), *span))
+    places: Places
 
 
 class Lexical:
     """BM25 over passages. One writer; searches may run in other threads meanwhile."""
 
     def __init__(self) -> None:
-        self.chats: list[int] = []
         self.watermark = 0
-        # Replaced as one by `compact`, so that a search that began before it keeps numbers that fit together.
-        self._now = _State(PostingsBM25(k1=K1, b=B), {name: np.zeros(0, kind) for name, kind in _COLUMNS})
+        # Replaced as one, so that a search that began before keeps numbers that fit together.
+        self._now = _State(PostingsBM25(k1=K1, b=B), Places())
 
     def __len__(self) -> int:
         return self._now.postings.corpus_size - self._now.postings.deleted
 
+    @property
+    def chats(self) -> list[int]:
+        """The channels it has passages of, or had."""
+        return self._now.places.chats
+
     def add(self, entries: Sequence[Entry]) -> None:
-        """Add passages. A post that is already there must be removed first."""
-        known = {chat: i for i, chat in enumerate(self.chats)}
-        for chat in dict.fromkeys(e.place.key.chat_id for e in entries):
-            if chat not in known:
-                known[chat] = len(self.chats)
-                self.chats.append(chat)
-        rows: dict[str, list[int]] = {
-            "chat": [known[e.place.key.chat_id] for e in entries],
-            "message": [e.place.key.message_id for e in entries],
-            "part": [e.place.part for e in entries],
-            "start": [e.place.start for e in entries],
-            "end": [e.place.end for e in entries],
-            "date": [int(e.date.timestamp()) for e in entries],
-        }
-        postings, columns = self._now.postings, self._now.columns
-        first, last = postings.corpus_size, postings.corpus_size + len(entries)
-        for name, kind in _COLUMNS:
-            column = columns[name]
-            if last > len(column):
-                column = np.concatenate([column, np.zeros(max(1024, last * 5 // 4) - len(column), kind)])
-            column[first:last] = rows[name]
-            columns[name] = column
-        postings.extend(e.terms for e in entries)
+        """Add passages. What is there of the same posts stays: see `replace`."""
+        self.replace((), entries)
+
+    def replace(self, keys: Iterable[PostKey], entries: Sequence[Entry]) -> int:
+        """Put passages in place of all those of these posts, as one: a search finds either what was or what is.
+
+        Returns how many passages went.
+        """
+        postings, places = self._now.postings, self._now.places
+        gone = places.of_posts(keys, postings.alive)
+        places.write(entries, postings.corpus_size)
+        if entries:
+            postings.replace(gone, [e.terms for e in entries])
+        else:
+            postings.delete(gone)
+        return len(gone)
 
     def remove(self, keys: Iterable[PostKey]) -> int:
         """Take every passage of these posts out at once; returns how many passages went."""
-        by_chat: dict[int, list[int]] = {}
-        for key in keys:
-            by_chat.setdefault(key.chat_id, []).append(key.message_id)
-        postings, columns = self._now.postings, self._now.columns
-        size, gone = postings.corpus_size, 0
-        for chat, messages in by_chat.items():
-            if chat in self.chats:
-                there = postings.alive[:size] & (columns["chat"][:size] == self.chats.index(chat))
-                docs = np.flatnonzero(there)
-                docs = docs[np.isin(columns["message"][docs], messages)]
-                postings.delete(docs)
-                gone += len(docs)
-        return gone
+        return self.replace(keys, ())
+
+    def remove_channel(self, chat_id: int) -> None:
+        """Take every passage of a channel out at once."""
+        postings = self._now.postings
+        postings.delete(self._now.places.of_channel(chat_id, postings.alive))
+
+    def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+        """The passages of a channel: message ids, and which part of the post each is."""
+        now = self._now
+        docs = now.places.of_channel(chat_id, now.postings.alive)
+        return now.places.columns["message"][docs], now.places.columns["part"][docs]
+
+    def adopt(self, other: Lexical) -> None:
+        """Become what another index is, as one, while searches run; `other` must not be used any more."""
+        self._now, self.watermark = other._now, other.watermark
 
     def compact(self, *, force: bool = False) -> bool:
         """Rebuild the statistics without the deleted passages, when enough of them have gathered."""
-        postings, columns = self._now.postings, self._now.columns
-        if not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size:
+        postings, places = self._now.postings, self._now.places
+        whole = not postings.deleted and len(postings.segments) <= 1  # there is nothing to do
+        if whole or (not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size):
             return False
         postings = copy.copy(postings)  # compact() replaces arrays, it changes none: the old one stays whole
-        renumbered = postings.compact()
-        self._now = _State(postings, {n: c[: len(renumbered)][renumbered >= 0] for n, c in columns.items()})
+        self._now = _State(postings, places.renumbered(postings.compact()))
         return True
-
-    def _allowed(self, only: Filter, columns: dict[str, NDArray[Any]]) -> Allowed:
-        chats = np.array([chat in only.channels for chat in self.chats], np.bool_)
-        since = -(2**62) if only.since is None else math.ceil(only.since.timestamp())
-        until = 2**62 if only.until is None else math.ceil(only.until.timestamp())
-        bounded = only.since is not None or only.until is not None
-
-        def allowed(docs: Docs) -> Bools:
-            of = columns["chat"].take(docs)
-            # a channel that came after the question began is not among those the asker may read
-            seen: Bools = np.zeros(len(docs), np.bool_)
-            seen[of < len(chats)] = chats[of[of < len(chats)]]
-            if bounded:
-                date = columns["date"].take(docs)
-                seen &= (date >= since) & (date < until)
-            return seen
-
-        return allowed
 
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
         """The n best passages that hold a term, best first, with their BM25 scores."""
         now = self._now
-        docs, scores = now.postings.best(terms, n, self._allowed(only, now.columns))
-        return list(zip(now.places(docs, self.chats), scores.tolist(), strict=True))
+        docs, scores = now.postings.best(terms, n, now.places.allowed(only))
+        return list(zip(now.places.at(docs), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: Filter) -> list[Place]:
         """Every passage that holds all the terms, oldest first: for counts and first mentions."""
         now = self._now
-        docs = now.postings.matching(terms, self._allowed(only, now.columns))
-        order = np.lexsort((now.columns["message"][docs], now.columns["date"][docs]))
-        return now.places(docs[order], self.chats)
+        docs = now.postings.matching(terms, now.places.allowed(only))
+        return now.places.at(now.places.oldest_first(docs))
 
     def weight(self, term: str) -> float:
         """How telling a term is: a smoothed idf, above 0 for every term, greatest for one never seen."""
@@ -198,7 +135,7 @@ class Lexical:
     def known(self, term: str, only: Filter) -> bool:
         """Whether a passage that may be found holds the term."""
         now = self._now
-        return now.postings.holds(term, self._allowed(only, now.columns))
+        return now.postings.holds(term, now.places.allowed(only))
 
     def save(self, folder: Path, archive: str = "") -> None:
         """Write the index so that either the old or the new one is there, whole, whatever happens.
@@ -206,42 +143,26 @@ class Lexical:
         `archive` is the identity of the archive it was made of. Raises IndexUnavailable.
         """
         self.compact(force=True)
-        fresh = folder / f"{self.watermark}-{secrets.token_hex(4)}"
-        with raised_as(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
-            fresh.mkdir(parents=True, exist_ok=True)
-            postings = self._now.postings
-            columns = {name: column[: postings.corpus_size] for name, column in self._now.columns.items()}
-            with (fresh / "postings.npz").open("wb") as file:
-                np.savez(file, **postings.dump(), **columns)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            (fresh / "vocabulary.txt").write_text("\n".join(postings.vocabulary), encoding="utf-8")
-            about = {"format": _FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive, "chats": self.chats,
-                     "watermark": self.watermark, "folder": fresh.name}  # fmt: skip
-            staged = folder / "current.tmp"
-            staged.write_text(json.dumps(about), encoding="utf-8")
-            staged.replace(folder / "current.json")
-            for old in folder.iterdir():
-                if old.is_dir() and old != fresh:
-                    shutil.rmtree(old)
+        postings, places = self._now.postings, self._now.places
+        about = {**_made(archive), "chats": places.chats, "watermark": self.watermark}
+        saved.write(folder, about, {**postings.dump(), **places.dump(postings.corpus_size)}, postings.vocabulary)
 
     @classmethod
     def load(cls, folder: Path, archive: str = "") -> Lexical | None:
         """Read a saved index. None where there is none, or it is damaged, of another version or another archive."""
-        index = cls()
+        index, postings = cls(), PostingsBM25(k1=K1, b=B)
         try:
-            about = json.loads((folder / "current.json").read_text(encoding="utf-8"))
-            if (about["format"], about["analysis"], about["archive"]) != (_FORMAT, ANALYSIS_VERSION, archive):
+            found = saved.read(folder, _made(archive))
+            if found is None:
                 return None
-            home = folder / about["folder"]
-            # opened by ourselves: numpy leaves a file open that is no archive
-            with (home / "postings.npz").open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            vocabulary = (home / "vocabulary.txt").read_text(encoding="utf-8")
-            index._now.postings.restore(arrays, vocabulary.split("\n") if vocabulary else [])
-            index._now.columns.update({name: arrays[name] for name, _ in _COLUMNS})
-            index.chats, index.watermark = [int(c) for c in about["chats"]], int(about["watermark"])
-        except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, BadZipFile, zlib.error):
+            about, arrays, vocabulary = found
+            postings.restore(arrays, vocabulary)
+            index._now = _State(postings, Places.restored(about["chats"], arrays, postings.corpus_size))
+            index.watermark = int(about["watermark"])
+        except saved.UNREADABLE:
             return None  # derived data: whoever asked builds it anew from the archive
-        size = index._now.postings.corpus_size
-        return index if all(len(column) == size for column in index._now.columns.values()) else None
+        return index
+
+
+def _made(archive: str) -> dict[str, object]:
+    return {"format": _FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive}

@@ -32,6 +32,7 @@ Allowed = Callable[[Docs], Bools]  # document numbers -> which of them may be sh
 _NOTHING = np.zeros(0, np.uint16)
 _MERGE_RATIO = 4  # a segment joins its left neighbour when that is less than so many times larger
 _BATCH_TOKENS = 2_000_000  # tokens gathered before a segment is made: 16 MB of working memory
+_FOREVER = 2**31 - 1
 
 
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
@@ -45,7 +46,8 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self.vocabulary: dict[str, int] = {}
         self.segments: tuple[Segment, ...] = ()
         self.lengths = np.zeros(0, np.uint32)
-        self.alive = np.zeros(0, np.bool_)
+        # A document is there for a reader who began when there were fewer documents than this.
+        self.until = np.zeros(0, np.int32)
         self.frequencies = np.zeros(0, np.uint32)
         self._size, self._total = 0, 0
         self._floor: tuple[int, float] = (-1, 0.0)
@@ -61,6 +63,13 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         """Mean document length in terms."""
         return self._total / max(1, self._size)
 
+    @property
+    def alive(self) -> Bools:
+        """By number, which documents are not deleted."""
+        size = self._size
+        alive: Bools = self.until[:size] > size
+        return alive
+
     def extend(self, corpus: Iterable[Sequence[str]]) -> range:
         """Add documents; returns their numbers."""
         first, batch, tokens = self._size, list[Sequence[str]](), 0
@@ -74,19 +83,20 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self._add(batch)
         return range(first, self._size)
 
+    def replace(self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]]) -> None:
+        """Add documents in place of others: a reader sees all the old ones or all the new ones."""
+        self.until[documents] = self._size + len(corpus)
+        if corpus:
+            self._add(corpus)
+
     def _add(self, documents: Sequence[Sequence[str]]) -> None:
         number = self.vocabulary
         flat = array("i", [number.setdefault(w, len(number)) for w in chain.from_iterable(documents)])
         lengths = np.fromiter(map(len, documents), np.uint32, len(documents))
-        # one int64 per token, term above document: sorting it groups equal pairs, their runs are the frequencies
-        pairs = np.frombuffer(flat, np.int32).astype(np.int64) << 32
-        pairs |= np.repeat(np.arange(self._size, self._size + len(documents), dtype=np.int64), lengths)
-        rows, counts = np.unique(pairs, return_counts=True)
-        terms, docs = (rows >> 32).astype(np.int32), (rows & 0xFFFFFFFF).astype(np.int32)
-        segment = Segment.of(terms, docs, np.minimum(counts, 65_535).astype(np.uint16))
+        segment = Segment.counted(np.frombuffer(flat, np.int32), lengths, self._size)
         self._grow(len(documents), lengths)
         self.frequencies[segment.terms] += np.diff(segment.indptr).astype(np.uint32)
-        segments = [*self.segments, segment] if len(rows) else list(self.segments)
+        segments = [*self.segments, segment] if len(flat) else list(self.segments)
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
             segments[-2:] = [merged(segments[-2:])]
         self.segments = tuple(segments)
@@ -99,8 +109,8 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             room = max(1024, need * 5 // 4)
             more = room - len(self.lengths)
             self.lengths = np.concatenate([self.lengths, np.zeros(more, np.uint32)])
-            self.alive = np.concatenate([self.alive, np.zeros(more, np.bool_)])
-        self.lengths[self._size : need], self.alive[self._size : need] = lengths, True
+            self.until = np.concatenate([self.until, np.zeros(more, np.int32)])
+        self.lengths[self._size : need], self.until[self._size : need] = lengths, _FOREVER
         if (words := len(self.vocabulary)) > len(self.frequencies):
             grown = np.zeros(words * 5 // 4 + 64, np.uint32)
             grown[: len(self.frequencies)] = self.frequencies
@@ -108,16 +118,16 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
     def delete(self, documents: Sequence[int] | NDArray[np.int64]) -> None:
         """Hide documents at once; their share of the statistics leaves at the next `compact`."""
-        self.alive[documents] = False
+        self.until[documents] = 0
 
     @property
     def deleted(self) -> int:
         """Documents hidden but still counted."""
-        return self._size - int(np.count_nonzero(self.alive[: self._size]))
+        return self._size - int(np.count_nonzero(self.alive))
 
     def compact(self) -> Ints:
         """Fold everything into one segment without the deleted. Returns old number -> new, -1 for gone."""
-        alive = self.alive[: self._size]
+        alive = self.alive
         renumbered = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
         if self.segments:
             terms, docs, tfs = merged(self.segments).rows()
@@ -128,7 +138,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self.frequencies = np.zeros(len(self.vocabulary), np.uint32)
             self.frequencies[segment.terms] = np.diff(segment.indptr)
         self.lengths = self.lengths[: self._size][alive]
-        self.alive = np.ones(len(self.lengths), np.bool_)
+        self.until = np.full(len(self.lengths), _FOREVER, np.int32)
         self._size, self._total, self._floor = len(self.lengths), int(self.lengths.sum()), (-1, 0.0)
         return renumbered
 
@@ -147,9 +157,9 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self._floor = (size, self.epsilon * mean)
         return self._floor[1]
 
-    def _rows(self, query: Sequence[str]) -> tuple[Docs, Floats, list[slice]]:
-        """Documents and what a term is worth to them, term after term, rarest first; and where each term's are."""
-        size, segments, lengths, avgdl = self._size, self.segments, self.lengths, self.avgdl
+    def _rows(self, query: Sequence[str], size: int) -> tuple[Docs, Floats, list[slice]]:
+        """Which of the first `size` hold a term and what it is worth there, rarest first; where each term's are."""
+        segments, lengths, avgdl = self.segments, self.lengths, self.avgdl
         found = []
         for word, times in Counter(query).items():
             df, pieces = self.frequency(word), standing(segments, self.vocabulary.get(word, -1), size)
@@ -173,7 +183,8 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
     def get_scores(self, query: Sequence[str]) -> Floats:
         """The score of every document, as the parent's method of this name."""
-        (docs, worth, spans), scores = self._rows(query), np.zeros(self._size)
+        size = self._size
+        (docs, worth, spans), scores = self._rows(query, size), np.zeros(size)
         for span in spans:
             scores[docs[span]] += worth[span]
         return scores
@@ -192,34 +203,37 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
         A score may be zero or negative in a small corpus, so that holding a term decides, not the score.
         """
-        docs, worth, spans = self._rows(query)
-        scores = cleared(self._size)
+        size = self._size
+        docs, worth, spans = self._rows(query, size)
+        scores = cleared(size)
         try:
             for span in spans:
                 scores[docs[span]] += worth[span]
-            found = strongest(docs, scores, n, lambda some: self._shown(some, allowed))
+            found = strongest(docs, scores, n, lambda some: self._shown(some, size, allowed))
             return found, scores[found]
         finally:
             scores[docs] = 0.0
 
-    def _shown(self, docs: Docs, allowed: Allowed | None) -> Docs:
-        docs = docs[self.alive.take(docs)]
+    def _shown(self, docs: Docs, size: int, allowed: Allowed | None) -> Docs:
+        docs = docs[self.until.take(docs) > size]
         return docs if allowed is None else docs[allowed(docs)]
 
     def matching(self, words: Sequence[str], allowed: Allowed | None = None) -> Docs:
         """Numbers of the living documents that hold every one of the terms, ascending."""
+        size = self._size
         numbers = [self.vocabulary.get(word, -1) for word in words]
-        lists = sorted((joined(standing(self.segments, number, self._size)) for number in numbers), key=len)
+        lists = sorted((joined(standing(self.segments, number, size)) for number in numbers), key=len)
         found = lists[0] if lists else np.zeros(0, np.intp)
         for docs in lists[1:]:
             found = found[np.searchsorted(docs, found, "right") > np.searchsorted(docs, found)]
-        return self._shown(found, allowed)
+        return self._shown(found, size, allowed)
 
     def holds(self, word: str, allowed: Allowed | None = None) -> bool:
         """Whether a living document holds the term."""
-        docs = joined(standing(self.segments, self.vocabulary.get(word, -1), self._size))
+        size = self._size
+        docs = joined(standing(self.segments, self.vocabulary.get(word, -1), size))
         # a common word is among the first already
-        return any(len(self._shown(some, allowed)) for some in (docs[:1000], docs[1000:]))
+        return any(len(self._shown(some, size, allowed)) for some in (docs[:1000], docs[1000:]))
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """The arrays of a compacted index, for `numpy.savez` (call `compact` first)."""
@@ -234,13 +248,9 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self.vocabulary = {word: i for i, word in enumerate(vocabulary)}
         self.lengths = arrays["lengths"]
         size, words = len(self.lengths), len(self.vocabulary)
-        whole = len(segment.indptr) == len(segment.terms) + 1 and len(segment.docs) == len(segment.tfs)
-        if not whole or int(segment.indptr[-1]) != len(segment.docs):
-            raise ValueError("the postings do not fit together")
-        if len(segment.docs) and (int(segment.docs.max()) >= size or int(segment.terms.max()) >= words):
-            raise ValueError("the postings name documents or terms that are not there")
+        segment.check(size, words)
         self.segments = (segment,) if len(segment.docs) else ()
-        self.alive, self._size, self._total = np.ones(size, np.bool_), size, int(self.lengths.sum())
+        self.until, self._size, self._total = np.full(size, _FOREVER, np.int32), size, int(self.lengths.sum())
         self.frequencies = np.zeros(words, np.uint32)
         self.frequencies[segment.terms] = np.diff(segment.indptr)
         self._floor = (-1, 0.0)

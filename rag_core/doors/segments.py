@@ -39,6 +39,24 @@ class Segment:
         starts = np.flatnonzero(np.r_[True, terms[1:] != terms[:-1]]) if len(terms) else np.zeros(0, np.int64)
         return cls(terms[starts].copy(), np.r_[starts, len(terms)].astype(np.int64), docs, tfs)
 
+    @classmethod
+    def counted(cls, flat: Ints, lengths: NDArray[np.uint32], first: int) -> Segment:
+        """From the term numbers of documents, one document after the other; they are numbered from `first`."""
+        # one int64 per token, term above document: sorting it groups equal pairs, their runs are the frequencies
+        pairs = flat.astype(np.int64) << 32
+        pairs |= np.repeat(np.arange(first, first + len(lengths), dtype=np.int64), lengths)
+        rows, counts = np.unique(pairs, return_counts=True)
+        terms, docs = (rows >> 32).astype(np.int32), (rows & 0xFFFFFFFF).astype(np.int32)
+        return cls.of(terms, docs, np.minimum(counts, 65_535).astype(np.uint16))
+
+    def check(self, documents: int, words: int) -> None:
+        """Raises ValueError where the parts do not fit together, or name more documents or terms than there are."""
+        whole = len(self.indptr) == len(self.terms) + 1 and len(self.docs) == len(self.tfs)
+        if not whole or int(self.indptr[-1]) != len(self.docs):
+            raise ValueError("the postings do not fit together")
+        if len(self.docs) and (int(self.docs.max()) >= documents or int(self.terms.max()) >= words):
+            raise ValueError("the postings name documents or terms that are not there")
+
     def rows(self) -> tuple[Ints, Ints, Counts]:
         """One row per (term, document), sorted by term."""
         return np.repeat(self.terms, np.diff(self.indptr)), self.docs, self.tfs

@@ -8,6 +8,7 @@ from dataclasses import replace
 from rag_core.asked import Asked
 from rag_core.chronicle import chronicle
 from rag_core.compose import compose
+from rag_core.copies import gathered
 from rag_core.coverage import coverage
 from rag_core.doors.archive import posts
 from rag_core.doors.lexical import Filter
@@ -38,7 +39,8 @@ async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidenc
         return told, Evidence()
     # Search has no stand-in: an index that is down is said, it is not "nothing found".
     hits = await search(plan, question, rag, run)
-    evidence = compose(await run.attempt("rerank", rerank(question, hits, rag, run), hits))
+    best = await run.attempt("rerank", rerank(question, hits, rag, run), hits)
+    evidence = await run.attempt("copies", gathered(best, question.viewer, rag), lambda: compose(best))
     async with run.stage("write"):
         # long posts have many pieces to weigh: not on the event loop
         draft = await asyncio.to_thread(extracted, question, plan, evidence, rag)

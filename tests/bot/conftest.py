@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from bot.watch import Watch
 from ingest.index import Indexer
 from rag_core import RagSettings, open_rag
 from rag_core.doors.archive import channels, posts
-from rag_core.types import Channel, Post, PostKey, Visibility
+from rag_core.types import Answer, Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
@@ -132,3 +133,51 @@ def live(sandbox: Sandbox, home: Path) -> Live:
             await running
 
     return run
+
+
+class Eyes:
+    """A watch that knows which texts the word index has taken in."""
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+        self._bell = asyncio.Event()
+
+    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+        """Not looked at."""
+
+    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+        """Remember the texts."""
+        self.texts |= {post.text for post in taken}
+        self._bell.set()
+
+    async def see(self, text: str, within: float = 5.0) -> None:
+        """Wait until a post with this text can be found."""
+        async with asyncio.timeout(within):
+            while text not in self.texts:
+                self._bell.clear()
+                await self._bell.wait()
+
+
+@pytest.fixture
+def eyes() -> Eyes:
+    return Eyes()
+
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture
+def ask(sandbox: Sandbox, home: Path) -> Ask:
+    """Says something and gives the bot's answer, once it is kept as well: what follows may speak of it."""
+
+    async def asked(who: int, text: str, chat_id: int | None = None, **more: Any) -> dict[str, Any]:
+        await sandbox.say(who, text, chat_id=chat_id, **more)
+        (reply,) = await sandbox.replies(chat_id or who)
+        with closing(sqlite3.connect(home / "citegram.db")) as archive:
+            sql = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
+            async with asyncio.timeout(5):
+                while archive.execute(sql).fetchone()[0]:  # noqa: ASYNC110 - the archive rings no bell
+                    await asyncio.sleep(0.01)
+        return reply
+
+    return asked

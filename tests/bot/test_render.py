@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Text
 
-from bot.render import Shown, link, plain, render
+from bot.render import Shown, link, plain, render, speaker
 from bot.words import words_for
 from rag_core.types import Answer, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
@@ -59,9 +60,67 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
     post = Post(key, DAY, "x", edited=LATER, origin=Origin("Студия"))
     copies = {key: (PostKey(PRIVATE, 7), PostKey(PRIVATE, 8), PostKey(-1009, 9), PostKey(PUBLIC, 3))}
     text, _ = render(answered(cited("Да.", key), copies=copies), {key: post}, RU).render()
-    assert "12 марта 2024 · изменён 14 марта 2024 · переслано из «Студия» · ещё в 2 каналах" in text
+    assert "1. Студия, переслал канал Гавань · 12 марта 2024 · изменён 14 марта 2024 · ещё в 2 каналах" in text
     text, _ = render(answered(cited("Yes.", key), copies=copies), {key: post}, EN).render()
-    assert "12 March 2024 · edited 14 March 2024 · forwarded from “Студия” · also in 2 channels" in text
+    assert "1. Студия, forwarded by Гавань · 12 March 2024 · edited 14 March 2024 · also in 2 channels" in text
+
+
+@pytest.mark.parametrize(
+    ("shown", "count", "said"),
+    [
+        (EN, 1, "12 March 2024 · also in 1 channel, first @harbour 10:00"),
+        (EN, 2, "12 March 2024 · also in 2 channels, first @harbour 10:00"),
+        (RU, 1, "12 марта 2024 · ещё в 1 канале, первый — @harbour 10:00"),
+        (RU, 2, "12 марта 2024 · ещё в 2 каналах, первый — @harbour 10:00"),
+        (RU, 5, "12 марта 2024 · ещё в 5 каналах, первый — @harbour 10:00"),
+        (RU, 21, "12 марта 2024 · ещё в 21 канале, первый — @harbour 10:00"),
+    ],
+)
+def test_a_source_tells_in_how_many_channels_it_is_and_who_was_first(shown: Shown, count: int, said: str) -> None:
+    key = PostKey(PUBLIC, 1)
+    copies = [PostKey(-2000 - n, n) for n in range(count)]
+    posts = {one: Post(one, DAY + n * timedelta(minutes=7), "x") for n, one in enumerate((key, *copies))}
+    content = render(answered(cited("Yes.", key), copies={key: tuple(copies)}), posts, shown)
+    assert said in content.render()[0]
+    assert ("@harbour", "https://t.me/harbour/1") in links(content)
+
+
+def test_who_was_first_is_told_with_the_day_where_it_is_another_and_in_the_reader_s_time() -> None:
+    key, first, forward = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7), PostKey(PRIVATE, 3)
+    posts = {
+        key: Post(key, LATER, "x"),
+        first: Post(first, DAY.replace(hour=22, minute=5), "x"),
+        forward: Post(forward, DAY, "x", origin=Origin("Гавань", PUBLIC, 1)),
+    }
+    said = Sentence("Да.", (Citation(key, "Да.", 0, 3, LATER),))
+    answer = answered(said, copies={key: (first, forward)})
+    text, _ = render(answer, posts, RU).render()
+    assert "14 марта 2024 · ещё в 1 канале, первый — Owl Hill 22:05, 12 марта 2024" in text
+    content = render(answer, posts, Shown(words_for("en"), timezone(timedelta(hours=3))))
+    assert "14 March 2024 · also in 1 channel, first Owl Hill 01:05, 13 March 2024" in content.render()[0]
+    assert ("Owl Hill", "https://t.me/c/5678/7") in links(content)
+
+
+def test_who_was_first_is_not_told_where_a_copy_went_meanwhile() -> None:
+    key, gone = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7)
+    text, _ = render(answered(cited("Да.", key), copies={key: (gone,)}), {key: Post(key, DAY, "x")}, RU).render()
+    assert "12 марта 2024 · ещё в 1 канале\n" in text
+
+
+def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told() -> None:
+    forward = replace(nearest("Скоро откроемся."), origin=Origin("Студия"), edited=LATER)
+    content = render(answered(nearest=(forward, replace(forward, origin=Origin("")))), {}, RU)
+    text, _ = content.render()
+    assert "1. Студия, переслал канал Гавань · 12 марта 2024 · изменён 14 марта 2024\nСкоро" in text
+    assert "2. кто-то, переслал канал Гавань · " in text
+    assert links(content)[0] == ("Студия, переслал канал Гавань", "https://t.me/harbour/4")
+
+
+def test_a_channel_that_forwards_itself_speaks_for_itself() -> None:
+    own, namesake = Origin("Гавань", PUBLIC, 3), Origin("Гавань")
+    assert speaker(CHANNELS[PUBLIC], own, EN.words) == "Гавань"
+    assert speaker(CHANNELS[PUBLIC], namesake, EN.words) == "Гавань, forwarded by Гавань"
+    assert speaker(None, Origin("\u202eСтудия\n"), EN.words) == "Студия, forwarded by channel"
 
 
 def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:

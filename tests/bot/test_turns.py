@@ -115,14 +115,17 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
 async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         await sandbox.say(OTTO, FERRY)
-        await sandbox.replies(OTTO)
+        (reply,) = await sandbox.replies(OTTO)
     (row,) = await rows(home)
     assert row["state"] == "answered"
     kept = json.loads(row["answer"])
     chat_id, message_id, start, end = kept["sentences"][0]["citations"][0]
     assert (chat_id, message_id) == (-1001000001, 10)
-    assert end - start == len(kept["sentences"][0]["text"])
+    assert end - start == len("The ferry to Owl Island leaves at 7:30 every morning from pier four.")
+    assert "ferry" not in row["answer"]
     assert "t.me" not in row["answer"]
+    assert kept["cited"][0][:2] == [chat_id, message_id]
+    assert row["answer_message_id"] == kept["messages"][0] == reply["message_id"]
 
 
 async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:

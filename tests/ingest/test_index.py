@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,11 @@ async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library: A
     class Dying(Lexical):
         dead = True
 
-        def add(self, entries: Sequence[Entry]) -> None:
-            super().add(entries[: len(entries) // 2] if self.dead else entries)
+        def replace(self, keys: Iterable[PostKey], entries: Sequence[Entry]) -> int:
+            gone = super().replace(keys, entries[: len(entries) // 2] if self.dead else entries)
             if self.dead:
                 raise MemoryError
+            return gone
 
     dying = Dying()
     indexer = Indexer(library.rag.archive, dying)
@@ -91,10 +92,10 @@ async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(libra
     begun = threading.Event()
 
     class Long(Lexical):
-        def add(self, entries: Sequence[Entry]) -> None:
+        def replace(self, keys: Iterable[PostKey], entries: Sequence[Entry]) -> int:
             begun.set()
             time.sleep(0.2)
-            super().add(entries)
+            return super().replace(keys, entries)
 
     lexical = Long()
     indexer = Indexer(library.rag.archive, lexical)

@@ -142,13 +142,13 @@ def test_a_poll_is_a_question_and_a_line_for_each_option() -> None:
 def test_rich_blocks_are_flattened_to_lines() -> None:
     cells = [[{"text": "Ржаной"}, {"text": ["90", {"type": "bold", "text": " ₽"}]}]]
     blocks = [
-        {"type": "section_heading", "text": "Цены"},
+        {"type": "heading", "text": "Цены"},
         {"type": "paragraph", "text": ["Хлеб ", {"type": "bold", "text": "дорожает"}]},
         {"type": "list", "items": [{"label": "1.", "blocks": [{"type": "paragraph", "text": "мука"}]}]},
         {"type": "table", "cells": cells},
     ]
     _, post = from_update(live(rich_message={"blocks": blocks}))
-    assert post.text == "Цены\nХлеб дорожает\n1.\nмука\nРжаной90 ₽"
+    assert post.text == "Цены\nХлеб дорожает\n1. мука\nРжаной | 90 ₽"
 
 
 @pytest.mark.parametrize(

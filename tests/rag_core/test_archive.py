@@ -80,6 +80,22 @@ async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
     assert await posts.ids(archive, -1001) == {2}
 
 
+async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_behind(archive: Archive) -> None:
+    other = sqlite3.connect(archive.folder / "citegram.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    task = asyncio.create_task(posts.keep(archive, [post(1)], source="live"))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    await asyncio.sleep(0.1)
+    other.execute("ROLLBACK")  # now it gets the lock that nobody wants any more
+    other.close()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await posts.keep(archive, [post(2)], source="live")
+    assert await posts.ids(archive, -1001) == {2}
+
+
 async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
     async with archive.writing() as connection:
         await posts.keep_in(connection, [post(1)], source="live")

@@ -88,7 +88,7 @@ async def test_only_old_and_done_updates_are_forgotten(archive: Archive) -> None
     await settle(archive, 1, 2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE updates SET received_at = received_at - 49 * 3600 WHERE update_id <> 2")
-    assert await updates.forget_old(archive) == 1
+    assert await updates.forget_old(archive, datetime.now(UTC)) == 1
     assert await updates.counts(archive) == {"pending": 1, "poison": 0, "done": 1}
 
 

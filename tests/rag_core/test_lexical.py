@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_core.doors.lexical import Entry, Filter, Lexical, Place
+from rag_core.errors import IndexUnavailable
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -125,6 +127,116 @@ def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
     assert not wrong
     assert len(numbers(index, "w1")) == 50
     assert len(index) == 1 + 399 * 9
+
+
+def versioned(turn: int, parts: int) -> list[Entry]:
+    """Version `turn` of post 7: so many passages, each of which starts where the version says."""
+    return [Entry(Place(PostKey(-1, 7), part, turn, turn + 1), DAY, ["cat", f"v{turn}"]) for part in range(parts)]
+
+
+def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none() -> None:
+    index = Lexical()
+    index.add([entry(n, "dog") for n in range(100, 300)])
+    index.add(versioned(0, 2))
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            found = [place for place, _ in index.search(["cat"], ALL)]
+            turns = {place.start for place in found}
+            if len(turns) != 1 or len(found) != 2 + turns.pop() % 2 or not index.known("cat", ALL):
+                wrong.append(found)
+            if len(index.matching(["cat"], ALL)) not in (2, 3):
+                wrong.append("matching")
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for turn in range(1, 1500):
+        index.replace([PostKey(-1, 7)], versioned(turn, 2 + turn % 2))
+        if turn % 100 == 0:
+            index.compact(force=True)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert len(index) == 203
+
+
+def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting() -> None:
+    index, expected = Lexical(), Lexical()
+    index.add([entry(n, "cat", f"w{n}") for n in range(20)])
+    assert index.replace([PostKey(-1, 3), PostKey(-1, 4), PostKey(-2, 3)], [entry(3, "dog"), entry(40, "cat")]) == 2
+    assert index.replace([PostKey(-1, 5)], []) == 1
+    expected.add([entry(n, "cat", f"w{n}") for n in range(20) if n not in (3, 4, 5)])
+    expected.add([entry(3, "dog"), entry(40, "cat")])
+    index.compact(force=True)
+    for query in (["cat"], ["dog"], ["cat", "w7"]):
+        assert index.search(query, ALL) == expected.search(query, ALL)
+
+
+def test_a_channel_goes_at_once_and_no_other_with_it() -> None:
+    index = Lexical()
+    index.add([entry(n, "cat", chat=chat) for chat in (-1, -2) for n in (1, 2)])
+    index.remove_channel(-1)
+    index.remove_channel(-9)
+    assert [p.key for p, _ in index.search(["cat"], ALL)] == [PostKey(-2, 1), PostKey(-2, 2)]
+    assert [part.tolist() for part in index.parts_of(-2)] == [[1, 2], [0, 0]]
+    assert [part.tolist() for part in index.parts_of(-1)] == [[], []]
+
+
+def shelf(*chats: int, turn: int) -> Lexical:
+    """An index of many posts of channels in this order."""
+    index = Lexical()
+    for chat in chats:
+        index.add([Entry(Place(PostKey(chat, n), 0, turn, turn + 1), DAY, ["cat"]) for n in range(200)])
+    index.watermark = turn
+    return index
+
+
+def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_channel() -> None:
+    """Channels have other numbers in the other index: a search that mixed the two would show a closed channel."""
+    index = shelf(-1, -2, turn=0)
+    wrong: list[object] = []
+    stop, allowed = threading.Event(), Filter(frozenset({-1}))
+
+    def read() -> None:
+        while not stop.is_set():
+            places = [place for place, _ in index.search(["cat"], allowed, 1000)] + index.matching(["cat"], allowed)
+            if len(places) != 400 or {place.key.chat_id for place in places} != {-1}:
+                wrong.append(places)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for turn in range(1, 300):
+        index.adopt(shelf(*((-2, -1) if turn % 2 else (-1, -2)), turn=turn))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert index.watermark == 299
+    index.replace([PostKey(-1, 5)], [entry(5, "dog")])
+    assert numbers(index, "dog") == [5]
+
+
+def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Path) -> None:
+    index = Lexical()
+    index.add([entry(n, "cat", f"w{n}") for n in range(3000)])
+    index.save(tmp_path)
+    index.add([entry(n, "dog", f"w{n}") for n in range(3000, 6000)])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))  # as much as a full disk would take
+    try:
+        with pytest.raises(IndexUnavailable, match=r"cannot be written to disk \(.*\): free some space\."):
+            index.save(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    loaded = Lexical.load(tmp_path)
+    assert loaded is not None
+    assert len(loaded) == 3000
+    assert len([p for p in tmp_path.iterdir() if p.is_dir()]) == 1
 
 
 def test_a_term_nobody_uses_weighs_most_and_none_weighs_nothing() -> None:

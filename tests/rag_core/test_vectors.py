@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.doors.vectors import Held, Point, Vectors, open_vectors
 from rag_core.errors import VectorRefused, VectorsUnavailable
 from rag_core.types import PostKey
 
@@ -96,6 +96,35 @@ async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store:
     assert await near(store, 1, 7, only=Filter(frozenset({-1}))) == [8, 8, 8]
     await store.remove([])
     assert await store.count() == 9
+
+
+async def test_of_a_removed_post_some_parts_may_stay(store: Vectors) -> None:
+    await store.upsert([point(n, 1, n, part=part) for n in range(600) for part in range(2)])
+    kept = [Place(PostKey(-1, n), 0, 0, 10) for n in range(300)] + [Place(PostKey(-1, 550), 1, 0, 10)]
+    await store.remove([PostKey(-1, n) for n in range(500)], but=kept)
+    left = {(held.place.key.message_id, held.place.part) async for page in store.held() for held in page}
+    assert left == {(n, 0) for n in range(300)} | {(n, part) for n in range(500, 600) for part in range(2)}
+
+
+async def test_everything_that_is_held_is_told_once_page_by_page(store: Vectors) -> None:
+    assert [page async for page in store.held()] == [[]]
+    points = [point(n, 1, n, chat=-1 - n % 2, part=n % 3, lang="en", text_hash=f"text {n}") for n in range(1200)]
+    await store.upsert(points)
+    pages = [page async for page in store.held()]
+    told = sorted(held for page in pages for held in page)
+    assert told == sorted(Held(p.place, int(DAY.timestamp()), "en", p.text_hash) for p in points)
+    assert max(map(len, pages)) <= 500
+
+
+async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store: Vectors) -> None:
+    await store.upsert([point(n, 1, n) for n in range(1500)])
+    told: list[int] = []
+    async for page in store.held():
+        told += [held.place.key.message_id for held in page]
+        await store.upsert([point(n, 0, 1) for n in range(2000 + len(told), 2100 + len(told))])
+        await store.remove([PostKey(-1, n) for n in range(0, 100)])
+    assert set(range(100, 1500)) <= set(told)
+    assert len(told) == len(set(told))
 
 
 async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_out(store: Vectors) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_core.doors.archive import backlog, channels, posts, questions, updates
+from rag_core.doors.archive import backlog, channels, copies, posts, questions, rebuilds, updates
 from rag_core.doors.archive.connection import Archive
 
-__all__ = ["Archive", "backlog", "channels", "posts", "questions", "updates"]
+__all__ = ["Archive", "backlog", "channels", "copies", "posts", "questions", "rebuilds", "updates"]

@@ -7,16 +7,17 @@ the queue when its vectors are stored; after a crash it is still there and is do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import aiosqlite
 
 from rag_core.doors.archive.connection import Archive
+from rag_core.doors.archive.rows import keys_json
 from rag_core.doors.archive.units import VISIBLE
 from rag_core.types import PostKey
 
-__all__ = ["Waiting", "follow", "newest", "settle", "waiting"]
+__all__ = ["Waiting", "follow", "newest", "queue", "settle", "waiting"]
 
 _SLICE = 20_000  # changes queued in one transaction: about 100 ms
 _FIRST = 1 << 40  # seconds: deletions come before every post, or a deleted one could still be found
@@ -34,6 +35,13 @@ _QUEUE = (
     f"FROM ({_CHANGED}) AS w JOIN posts AS t ON t.chat_id = w.chat_id AND t.message_id = w.message_id "
     "WHERE true GROUP BY t.chat_id, t.message_id "
     "ON CONFLICT (chat_id, message_id) DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp"
+)
+_AGAIN = (
+    "INSERT INTO to_embed (chat_id, message_id, seq, stamp) "
+    "SELECT json_extract(k.value, '$[0]'), json_extract(k.value, '$[1]'), coalesce(t.seq, 0), "
+    f"CASE WHEN {VISIBLE} THEN t.stamp ELSE ? END FROM json_each(?) AS k LEFT JOIN posts AS t "
+    "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]') "
+    "WHERE true ON CONFLICT (chat_id, message_id) DO NOTHING"
 )
 
 
@@ -70,6 +78,13 @@ async def _mark(connection: aiosqlite.Connection, identity: str) -> int:
     await connection.execute("DELETE FROM to_embed")
     await connection.execute("INSERT OR REPLACE INTO dense (id, identity, watermark) VALUES (0, ?, 0)", (identity,))
     return 0
+
+
+async def queue(archive: Archive, keys: Iterable[PostKey]) -> int:
+    """Queue posts whatever the store has of them, also such as are not in the archive; returns how many are new."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(_AGAIN, (_FIRST, keys_json(keys)))
+        return cursor.rowcount
 
 
 async def newest(archive: Archive, limit: int) -> list[Waiting]:

@@ -189,5 +189,12 @@ def _enriched(stored: Post, post: Post) -> Post:
 def _fuller(stored: Origin | None, arrived: Origin | None) -> Origin | None:
     if stored is None or arrived is None:
         return stored or arrived
+    if stored.name == arrived.name:  # each format knows other things of one forward
+        return Origin(
+            arrived.name,
+            arrived.chat_id or stored.chat_id,
+            arrived.message_id or stored.message_id,
+            arrived.date or stored.date,
+        )
     known = [sum(x is not None for x in (o.chat_id, o.message_id, o.date)) for o in (stored, arrived)]
     return stored if known[0] > known[1] else arrived

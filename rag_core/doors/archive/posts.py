@@ -11,7 +11,7 @@ import aiosqlite
 from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.merging import Pile, Shelf, Tally
 from rag_core.doors.archive.rows import BY_KEY, POST_COLUMNS, keys_json, post_from
-from rag_core.doors.archive.tombstones import erase, purge, remove_channel, suspect, touch
+from rag_core.doors.archive.tombstones import clear, erase, purge, remove_channel, suspect, touch
 from rag_core.doors.archive.units import Change, Version, changes, get, parents, versions
 from rag_core.types import Post, PostKey
 
@@ -20,6 +20,7 @@ __all__ = [
     "Tally",
     "Version",
     "changes",
+    "clear",
     "count",
     "erase",
     "get",

@@ -19,6 +19,7 @@ __all__ = [
     "from_seconds",
     "keys_json",
     "now",
+    "origin_from",
     "post_from",
     "post_values",
     "seconds",
@@ -103,7 +104,7 @@ def post_from(row: sqlite3.Row) -> Post:
         entities=tuple(Entity(*values) for values in _list(row["entities"])),
         links=tuple(_list(row["links"])),
         media=_media(row),
-        origin=_origin(row["origin"]) if row["origin"] else None,
+        origin=origin_from(row["origin"]) if row["origin"] else None,
         reply_to=row["reply_to"],
         album=row["album"],
         views=row["views"],
@@ -130,6 +131,7 @@ def _media(row: sqlite3.Row) -> Media | None:
     return Media(kind, row["media_file_name"], row["media_mime"]) if kind else None
 
 
-def _origin(text: str) -> Origin:
+def origin_from(text: str) -> Origin:
+    """Where a forward comes from, out of its JSON text."""
     name, chat_id, message_id, date = json.loads(text)
     return Origin(name, chat_id, message_id, from_seconds(date) if date is not None else None)

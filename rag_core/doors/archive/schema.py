@@ -170,4 +170,30 @@ _LIFE = (
     "ALTER TABLE questions ADD COLUMN answer_message_id INTEGER",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY, _BACKLOG, _LIFE)
+# Which posts say the same (copies.py). `recipe` says how texts are compared: of another one nothing can be used.
+_COPIES = (
+    """CREATE TABLE copying (
+        id INTEGER PRIMARY KEY CHECK (id = 0),
+        recipe TEXT NOT NULL,
+        watermark INTEGER NOT NULL,
+        families INTEGER NOT NULL
+    )""",
+    # `written`: when it was first written, for a forward by its author; `seq`: the state of the post it tells of
+    """CREATE TABLE copies (
+        id INTEGER PRIMARY KEY,
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        written INTEGER NOT NULL,
+        family INTEGER NOT NULL,
+        exact BLOB NOT NULL,
+        band0 INTEGER, band1 INTEGER, band2 INTEGER, band3 INTEGER, band4 INTEGER, band5 INTEGER,
+        UNIQUE (chat_id, message_id),
+        FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
+    )""",
+    "CREATE INDEX copies_exact ON copies (exact)",
+    "CREATE INDEX copies_family ON copies (family)",
+    *(f"CREATE INDEX copies_band{n} ON copies (band{n}) WHERE band{n} IS NOT NULL" for n in range(6)),
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY, _BACKLOG, _LIFE, _COPIES)

@@ -11,7 +11,7 @@ from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.rows import BY_KEY, keys_json, now
 from rag_core.types import PostKey
 
-__all__ = ["erase", "purge", "remove_channel", "suspect", "touch"]
+__all__ = ["clear", "erase", "purge", "remove_channel", "suspect", "touch"]
 
 # Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
 _SLICE = 500
@@ -29,6 +29,11 @@ async def erase(archive: Archive, keys: Iterable[PostKey], *, how: str) -> int:
 async def suspect(archive: Archive, keys: Iterable[PostKey]) -> int:
     """Leave posts out that seem to be gone from Telegram, until they are seen again. Returns how many it became."""
     return await _marked(archive, keys, "suspected = ?", (1,), "t.deleted_at IS NULL AND t.suspected = 0")
+
+
+async def clear(archive: Archive, keys: Iterable[PostKey]) -> int:
+    """Take back the suspicion of posts that turned out to be there. Returns how many were suspected."""
+    return await _marked(archive, keys, "suspected = ?", (0,), "t.deleted_at IS NULL AND t.suspected")
 
 
 async def _marked(archive: Archive, keys: Iterable[PostKey], what: str, values: tuple[object, ...], which: str) -> int:
@@ -89,12 +94,12 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
 
 
 async def purge(archive: Archive, taken: int) -> int:
-    """Delete removed channels with all their posts; `taken` is the change up to which every index has come.
+    """Delete what was removed with its channel; `taken` is the change up to which every index has come.
 
-    Returns how many posts went. A channel that was made known again meanwhile stays, with what is new in it.
+    Returns how many posts went. A channel with new posts meanwhile waits for approval again, with those alone.
     """
     purged = 0
-    gone = "chat_id IN (SELECT chat_id FROM channels WHERE state = ?) AND deleted_at IS NOT NULL AND seq <= ?"
+    gone = "deleted_how = ? AND seq <= ?"
     while True:
         async with archive.writing() as connection:
             cursor = await connection.execute(
@@ -102,11 +107,16 @@ async def purge(archive: Archive, taken: int) -> int:
                 f"(SELECT chat_id, message_id FROM posts WHERE {gone} LIMIT ?)",
                 (_REMOVED, taken, _SLICE),
             )
-            if not cursor.rowcount:
-                await connection.execute(
-                    "DELETE FROM channels WHERE state = ? AND NOT EXISTS "
-                    "(SELECT 1 FROM posts WHERE posts.chat_id = channels.chat_id)",
-                    (_REMOVED,),
-                )
-                return purged
             purged += cursor.rowcount
+            if cursor.rowcount == _SLICE:
+                continue
+            mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
+            sql = f"DELETE FROM channels WHERE state = ? AND NOT EXISTS (SELECT 1 {mine})"
+            await connection.execute(sql, (_REMOVED,))
+            await connection.execute(
+                "UPDATE channels SET state = 'pending', added_at = ? WHERE state = ? "
+                f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
+                f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = ?)",
+                (now(), _REMOVED, _REMOVED),
+            )
+            return purged

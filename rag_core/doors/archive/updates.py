@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import aiosqlite
 
 from rag_core.doors.archive.connection import Archive
-from rag_core.doors.archive.rows import now
+from rag_core.doors.archive.rows import now, seconds
 
 __all__ = [
     "claim",
@@ -119,11 +120,11 @@ async def claim(archive: Archive, bot_id: int, update_id: int) -> bool:
         return cursor.rowcount == 1
 
 
-async def forget_old(archive: Archive) -> int:
-    """Drop the numbers of updates that were done more than 48 h ago. Returns how many."""
+async def forget_old(archive: Archive, moment: datetime) -> int:
+    """Drop the numbers of updates that were done more than 48 h before a moment. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
-            "DELETE FROM updates WHERE state = 'done' AND received_at < ?", (now() - _KEPT_S,)
+            "DELETE FROM updates WHERE state = 'done' AND received_at < ?", (seconds(moment) - _KEPT_S,)
         )
         return cursor.rowcount
 

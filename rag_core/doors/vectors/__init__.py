@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_core.doors.vectors.points import Point, Vectors
+from rag_core.doors.vectors.contract import Held, Point, Vectors
 from rag_core.doors.vectors.served import Backing, ServedVectors
 from rag_core.doors.vectors.store import Store
 
-__all__ = ["Point", "Vectors", "open_vectors"]
+__all__ = ["Held", "Point", "Vectors", "open_vectors"]
 
 _REQUESTS_AT_ONCE = 4  # to a server; the folder's engine takes one at a time
 

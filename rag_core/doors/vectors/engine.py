@@ -88,12 +88,13 @@ class Shard:
         return _NOTHING
 
     def remove(self, ask: dict[str, Any], _: bytes) -> Reply:
-        """`posts`: pairs of a channel and its message ids."""
+        """`posts`: pairs of a channel and its message ids; `but` the points with these ids."""
+        kept = [edge.HasIdCondition(set(ask["but"]))] if ask["but"] else []
         for chat, messages in ask["posts"]:
             for at in range(0, len(messages), _DELETE_AT_ONCE):
                 some = edge.MatchAny(messages[at : at + _DELETE_AT_ONCE])
                 of_chat = edge.FieldCondition("chat", match=edge.MatchValue(chat))
-                posts = edge.Filter(must=[of_chat, edge.FieldCondition("message", match=some)])
+                posts = edge.Filter(must=[of_chat, edge.FieldCondition("message", match=some)], must_not=[*kept])
                 self._shard.update(edge.UpdateOperation.delete_points_by_filter(posts))
         return _NOTHING
 
@@ -154,6 +155,13 @@ class Shard:
     def count(self, ask: dict[str, Any], _: bytes) -> Reply:
         """How many points there are."""
         return {"points": self._shard.count(edge.CountRequest(exact=True))}, b""
+
+    def page(self, ask: dict[str, Any], _: bytes) -> Reply:
+        """The `fields` of the next `n` points after the id `after`, and where to go `after` that."""
+        payload = edge.PayloadSelector.Include(ask["fields"])
+        page = edge.ScrollRequest(offset=ask["after"], limit=ask["n"], with_payload=payload, with_vector=False)
+        found, following = self._shard.scroll(page)
+        return {"rows": [record.payload for record in found], "after": following and str(following)}, b""
 
     def flush(self, ask: dict[str, Any], _: bytes) -> Reply:
         """Bring everything to disk and shorten the log."""

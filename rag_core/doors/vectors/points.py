@@ -1,4 +1,4 @@
-"""What every vector store shares: the contract, what a point holds, which vectors are refused.
+"""What every vector store shares: what a point holds, which vectors are refused, how a filter is spelt out.
 
 Point ids are made of the place alone, so that writing a passage twice leaves it there once.
 """
@@ -9,29 +9,27 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.vectors.contract import Floats, Held, Point
 from rag_core.errors import VectorRefused, raised_as
 from rag_core.types import PostKey
 
 __all__ = [
+    "ABOUT",
     "FIELDS",
     "About",
     "Batch",
-    "Floats",
     "Only",
-    "Point",
-    "Vectors",
     "best_first",
     "hash_number",
+    "held",
     "point_id",
     "prepared",
     "slices",
@@ -39,75 +37,12 @@ __all__ = [
     "unit",
 ]
 
-Floats = NDArray[np.float32]
 T = TypeVar("T")
 
 BATCH = 256  # points a store takes at once: 15 ms of its time, so that a search waits no longer than that
 FIELDS = ("chat", "message", "part", "start", "end")  # of the payload: the place
+ABOUT = (*FIELDS, "date", "lang", "text_hash")
 _IDS = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Point:
-    """A passage's vector on its way into the store; `text_hash` names the text it was made of."""
-
-    place: Place
-    date: datetime
-    lang: str
-    text_hash: str
-    vector: Floats
-
-
-class Vectors(Protocol):
-    """Vectors of passages, searched by cosine; every method raises VectorsUnavailable where the store cannot answer.
-
-    Vectors are brought to length 1 and kept in 16 bits: what comes back differs in the third decimal.
-    """
-
-    @property
-    def identity(self) -> str:
-        """A random id given when the store was created: what is known of its content hangs on it."""
-
-    @property
-    def model(self) -> str:
-        """The embedding model the store was created for."""
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-
-    async def upsert(self, points: Sequence[Point]) -> None:
-        """Write points, each in place of the one with the same post and part.
-
-        When it returns they survive a kill -9; a power cut only after `flush`. Raises VectorRefused before
-        anything is written when a vector is missing, not finite, zero or of the wrong length.
-        """
-
-    async def remove(self, keys: Iterable[PostKey]) -> None:
-        """Take out all parts of these posts; unknown posts are no error."""
-
-    async def search(
-        self, vector: Floats, only: Filter, n: int = 50, lang: str | None = None
-    ) -> list[tuple[Place, float]]:
-        """The n nearest passages among those the filter and the language allow, with their cosine, best first.
-
-        Exact: the same as comparing with every allowed vector. Raises VectorRefused.
-        """
-
-    async def vectors_of(self, places: Sequence[Place]) -> dict[Place, Floats]:
-        """The stored vectors of these posts' parts; places that are not in the store are left out."""
-
-    async def by_hash(self, hashes: Sequence[str]) -> dict[str, Floats]:
-        """The stored vectors of texts with these hashes; unknown ones are left out."""
-
-    async def count(self) -> int:
-        """How many points there are."""
-
-    async def flush(self) -> None:
-        """Bring everything to disk: after it a power cut loses nothing."""
-
-    async def close(self) -> None:
-        """Flush and let go. Closing twice is no error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +160,15 @@ def spelt_out(only: Filter, lang: str | None) -> Only:
 
 def best_first(found: Iterable[tuple[Mapping[str, Any], float]]) -> list[tuple[Place, float]]:
     """Payloads and cosines as places, in one order for equal cosines."""
-    hits = [
-        (Place(PostKey(int(row["chat"]), int(row["message"])), int(row["part"]), int(row["start"]), int(row["end"])),
-         float(score))
-        for row, score in found
-    ]  # fmt: skip
+    hits = [(_place(row), float(score)) for row, score in found]
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+
+def held(row: Mapping[str, Any]) -> Held:
+    """What a payload says."""
+    return Held(_place(row), int(row["date"]), str(row["lang"]), str(row["text_hash"]))
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    chat, message, part, start, end = (int(row[name]) for name in FIELDS)
+    return Place(PostKey(chat, message), part, start, end)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.vectors.contract import Floats, Held, Point
 from rag_core.doors.vectors.points import (
     About,
     Batch,
-    Floats,
     Only,
-    Point,
     best_first,
     hash_number,
+    held,
     point_id,
     prepared,
     slices,
@@ -27,6 +27,9 @@ from rag_core.errors import VectorsUnavailable
 from rag_core.types import PostKey
 
 __all__ = ["Backing", "ServedVectors"]
+
+# Points read at once: 5 ms of an embedded store's time, in which no search is answered.
+_PAGE = 500
 
 T = TypeVar("T")
 
@@ -39,8 +42,8 @@ class Backing(Protocol):
     def write(self, batch: Batch) -> None:
         """Write points in place of those with the same ids."""
 
-    def remove(self, posts: Mapping[int, list[int]]) -> None:
-        """Take out all parts of posts, given as message ids by channel."""
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
 
     def search(self, vector: Floats, only: Only, n: int) -> list[tuple[Mapping[str, Any], float]]:
         """Payloads and cosines of the n nearest that are allowed."""
@@ -53,6 +56,9 @@ class Backing(Protocol):
 
     def count(self) -> int:
         """How many points there are."""
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """The payloads of the next n points in the store's own order, and where to go on; None at the end."""
 
     def flush(self) -> None:
         """Bring everything to disk."""
@@ -105,13 +111,14 @@ class ServedVectors:
         for batch in await asyncio.to_thread(prepared, points, self.dimension):
             await self._do(partial(self._backing.write, batch))
 
-    async def remove(self, keys: Iterable[PostKey]) -> None:
+    async def remove(self, keys: Iterable[PostKey], but: Iterable[Place] = ()) -> None:
         """See `Vectors`."""
+        kept = [point_id(place) for place in but]
         for part in slices(keys):
             posts: dict[int, list[int]] = {}
             for key in part:
                 posts.setdefault(key.chat_id, []).append(key.message_id)
-            await self._do(partial(self._backing.remove, posts))
+            await self._do(partial(self._backing.remove, posts, kept))
 
     async def search(
         self, vector: Floats, only: Filter, n: int = 50, lang: str | None = None
@@ -148,6 +155,15 @@ class ServedVectors:
     async def count(self) -> int:
         """See `Vectors`."""
         return await self._do(self._backing.count)
+
+    async def held(self) -> AsyncIterator[list[Held]]:
+        """See `Vectors`."""
+        after: str | None = None
+        while True:
+            rows, after = await self._do(partial(self._backing.page, after, _PAGE))
+            yield [held(row) for row in rows]
+            if after is None:
+                return
 
     async def flush(self) -> None:
         """See `Vectors`."""

@@ -16,7 +16,8 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from rag_core.doors.vectors.points import FIELDS, About, Batch, Floats, Only
+from rag_core.doors.vectors.contract import Floats
+from rag_core.doors.vectors.points import ABOUT, FIELDS, About, Batch, Only
 from rag_core.errors import VectorsUnavailable
 
 __all__ = ["LOCAL", "Collection", "connected"]
@@ -34,7 +35,8 @@ _FOREIGN = (
 )
 _OTHER = (
     "The collection {name} on the Qdrant server at {where} was made for the model {made.model} ({made.dimension} "
-    "numbers), not for {model} ({size}). Choose that model again, or run `citegram reindex`."
+    "numbers), not for {model} ({size}). Choose that model again, or name another collection with QDRANT__COLLECTION: "
+    "it is filled from the archive."
 )
 _INDEXES: dict[str, models.PayloadSchemaType | models.IntegerIndexParams] = {
     "chat": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
@@ -112,10 +114,11 @@ class Collection:
         with _said_plainly(self._where):
             self._client.upsert(self._name, points, wait=True)
 
-    def remove(self, posts: Mapping[int, list[int]]) -> None:
-        """Take out all parts of posts, given as message ids by channel."""
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        kept = [models.HasIdCondition(has_id=list(but))] if but else []
         for chat, messages in posts.items():
-            of_posts = models.Filter(must=[_any("chat", [chat]), _any("message", messages)])
+            of_posts = models.Filter(must=[_any("chat", [chat]), _any("message", messages)], must_not=[*kept])
             with _said_plainly(self._where):
                 self._client.delete(self._name, models.FilterSelector(filter=of_posts), wait=True)
 
@@ -157,6 +160,14 @@ class Collection:
         """How many points there are."""
         with _said_plainly(self._where):
             return self._client.count(self._name, exact=True).count
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """The payloads of the next n points in the server's order, and where to go on; None at the end."""
+        with _said_plainly(self._where):
+            found, following = self._client.scroll(
+                self._name, limit=n, offset=after, with_payload=list(ABOUT), with_vectors=False
+            )
+        return [record.payload or {} for record in found], None if following is None else str(following)
 
     def flush(self) -> None:
         """Nothing to do: every write waited until the server had it."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from rag_core.doors.vectors.contract import Floats
 from rag_core.doors.vectors.folder import Damaged, Home
-from rag_core.doors.vectors.points import About, Batch, Floats, Only
+from rag_core.doors.vectors.points import ABOUT, About, Batch, Only
 from rag_core.doors.vectors.process import OPEN_PATIENCE_S, PATIENCE_S, Engine, EngineGone, EngineRefused
 from rag_core.errors import VectorsUnavailable, raised_as
 
@@ -42,7 +43,7 @@ _FULL = "The disk that holds the vector index in {folder} is full. Free some spa
 _DAMAGED = "The vector index in {folder} was damaged while it was in use ({said}). Restart Citegram: it is built anew."
 _OTHER = (
     "The vector index in {folder} was made for the model {made.model} ({made.dimension} numbers), not for {model} "
-    "({size}). Choose that model again, or run `citegram reindex`."
+    "({size}). Choose that model again, or delete the folder: it is filled anew from the archive."
 )
 
 
@@ -83,9 +84,9 @@ class Store:
         if self._unflushed >= _FLUSH_EVERY:
             self.flush()
 
-    def remove(self, posts: Mapping[int, list[int]]) -> None:
-        """Take out all parts of posts, given as message ids by channel."""
-        self._ask("remove", {"posts": list(posts.items())})
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        self._ask("remove", {"posts": list(posts.items()), "but": but})
 
     def search(self, vector: Floats, only: Only, n: int) -> list[tuple[Mapping[str, Any], float]]:
         """Payloads and cosines of the n nearest that are allowed."""
@@ -105,6 +106,11 @@ class Store:
     def count(self) -> int:
         """How many points there are."""
         return int(self._ask("count", {})[0]["points"])
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """The payloads of the next n points in the engine's order, and where to go on; None at the end."""
+        reply, _ = self._ask("page", {"after": after, "n": n, "fields": ABOUT})
+        return reply["rows"], reply["after"]
 
     def flush(self) -> None:
         """Bring everything to disk, and note what is there."""

@@ -1,0 +1,189 @@
+"""The one rebuild of the indexes: begun, followed, cancelled, gone on with after a restart.
+
+Questions are answered from the old index until the new one is complete, and posts go on being taken in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+from ingest import rebuilding
+from ingest.dense import DenseIndexer
+from ingest.index import Indexer
+from rag_core.doors.archive import Archive, channels, rebuilds
+from rag_core.doors.archive.rebuilds import Rebuild, Tell
+from rag_core.errors import RagError, RebuildRefused
+from rag_core.types import Channel
+
+__all__ = ["RUNNING", "Reindexing", "named"]
+
+# A restart shows at first what was kept last.
+_KEEP_EVERY_S = 3.0
+# Before that the speed says nothing yet.
+_SPEED_AFTER_S = 5.0
+
+RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
+_UNKNOWN = "There is no channel with the id {chat_id} here: check the id."
+_CANCELLED = "The rebuild was cancelled: the old index is in use."
+_STOPPED = "The bot was stopped: the rebuild goes on when it starts again."
+_UNEXPECTED = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
+
+log = logging.getLogger(__name__)
+
+
+def named(name: str, known: Mapping[int, Channel]) -> Channel | None:
+    """The channel of a @username or an id."""
+    wanted = name.strip().removeprefix("@").casefold()
+    names = ((c, {str(c.chat_id), (c.username or "").casefold()} - {""}) for c in known.values())
+    return next((channel for channel, its in names if wanted in its), None)
+
+
+class Reindexing:
+    """At most one rebuild at a time. `resume` at the start, `stop` at the end of the process that owns the folder."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        indexer: Indexer,
+        dense: DenseIndexer | None = None,
+        save_every: float = rebuilding.SAVE_EVERY_S,
+    ) -> None:
+        self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
+        self._now: Rebuild | None = None
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._at_work = self._cancelled = self._placing = False
+        self._kept = self._since = 0.0
+        self._first: int | None = None
+
+    @property
+    def current(self) -> Rebuild | None:
+        """The rebuild as it is now, or as it ended; None where none has run in this process."""
+        return self._now
+
+    async def start(self, chat_id: int | None = None, tell: Tell | None = None) -> Rebuild:
+        """Begin to rebuild everything, or one channel; progress is to be shown at `tell`. Raises RebuildRefused."""
+        # shielded: who asks may leave, and what is in the archive as running must run
+        return await asyncio.shield(self._start(chat_id, tell))
+
+    async def _start(self, chat_id: int | None, tell: Tell | None) -> Rebuild:
+        if chat_id is not None and chat_id not in await channels.known(self._archive):
+            raise RebuildRefused(_UNKNOWN.format(chat_id=chat_id))
+        rebuild = await rebuilds.begin(self._archive, chat_id, tell)
+        if rebuild is None:
+            raise RebuildRefused(RUNNING)
+        return self._begun(rebuild, anew=True)
+
+    async def resume(self) -> Rebuild | None:
+        """Go on with what was running when the process ended."""
+        rebuild = await rebuilds.running(self._archive)
+        return self._begun(rebuild, anew=False) if rebuild else None
+
+    def _begun(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
+        self._at_work, self._cancelled, self._placing = True, False, False
+        self._kept, self._first = 0.0, None
+        self._tell(rebuild)
+        self._task = asyncio.create_task(self._run(rebuild, anew=anew))
+        return rebuild
+
+    async def states(self) -> AsyncIterator[Rebuild]:
+        """The rebuild now, and again whenever it has come further, to its end; or to the end of the process."""
+        while self._now is not None:
+            changed = self._changed
+            yield self._now
+            if self._over():
+                return
+            await changed.wait()
+
+    async def progress(self) -> AsyncIterator[tuple[int, int]]:
+        """Posts done and how many there are, to the end. Raises RebuildRefused where it was not done."""
+        async for rebuild in self.states():
+            yield rebuild.done, rebuild.total
+        if self._now is not None and self._now.state != "done":
+            raise RebuildRefused(self._now.reason or _STOPPED)
+
+    async def begun(self, after: int = 0) -> Rebuild:
+        """Wait for a rebuild later than the one with this number."""
+        while self._now is None or self._now.id <= after:
+            await self._changed.wait()
+        return self._now
+
+    async def cancel(self, rebuild: int | None = None) -> bool:
+        """Give up what is running, or only the one with this number; True where the old index stays.
+
+        Where the new one is being put in place already, this waits until it is.
+        """
+        task, now = self._task, self._now
+        if task is None or now is None or self._over() or rebuild not in (None, now.id):
+            return False
+        if not self._placing:
+            self._cancelled = True
+            task.cancel()
+        await asyncio.wait({task})
+        return self._now is not None and self._now.state == "cancelled"
+
+    async def stop(self) -> None:
+        """Let the process end: what is running goes on with `resume`."""
+        if self._task is not None:
+            if not self._placing:
+                self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self, rebuild: Rebuild, *, anew: bool) -> None:
+        try:
+            if anew:
+                await rebuilding.clear(self._archive)  # what another one may have left
+                await self._indexer.save()  # of one channel: it is exchanged in what is on disk
+            await rebuilding.build(self._archive, self._dense, rebuild, self._moved, self._save_every)
+            self._placing = True  # from here on it is a matter of seconds, and not to be stopped half-way
+            await self._indexer.put_in_place(await rebuilding.load(self._archive, rebuild))
+        except asyncio.CancelledError:
+            if self._cancelled:
+                await self._end("cancelled", _CANCELLED)
+            raise
+        except RagError as exc:
+            log.error("the index was not rebuilt: %s", exc.reason)
+            await self._end("failed", exc.reason)
+        except Exception:
+            log.exception("the index was not rebuilt")
+            await self._end("failed", _UNEXPECTED)
+        else:
+            await self._end("done")
+        finally:
+            self._at_work = False
+            self._tell(self._now or rebuild)
+
+    async def _moved(self, done: int, total: int, renewed: int) -> None:
+        assert self._now is not None
+        if self._first is None:
+            self._first, self._since = done, time.monotonic()
+        took = time.monotonic() - self._since
+        speed = (done - self._first) / took if took > _SPEED_AFTER_S else 0.0
+        left = (total - done) / speed if speed else None
+        self._tell(replace(self._now, done=done, total=total, left_s=left, renewed=renewed))
+        if time.monotonic() - self._kept > _KEEP_EVERY_S:
+            await rebuilds.moved(self._archive, self._now)
+            self._kept = time.monotonic()
+
+    async def _end(self, state: str, reason: str = "") -> None:
+        assert self._now is not None
+        ended = replace(self._now, state=state, reason=reason, left_s=None)
+        try:
+            await rebuilding.clear(self._archive)
+            await rebuilds.finish(self._archive, ended)
+        except RagError as exc:  # it is said all the same; the next start will try it once more
+            log.error("the end of the rebuild was not kept: %s", exc.reason)
+        self._tell(ended)
+
+    def _tell(self, rebuild: Rebuild) -> None:
+        self._now = rebuild
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _over(self) -> bool:
+        """Whether nothing more comes of it in this process."""
+        return self._now is None or self._now.state != "running" or not self._at_work

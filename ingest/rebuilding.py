@@ -1,0 +1,133 @@
+"""A rebuild from the side of its parent: the child that builds is started, heard, started again; then the swap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ingest.dense import DenseIndexer
+from ingest.rebuild import SAVE_EVERY_S, identity, next_folder, stock_file
+from ingest.stock import written_down
+from rag_core.doors.archive import Archive, backlog
+from rag_core.doors.archive.rebuilds import Rebuild
+from rag_core.doors.lexical import Lexical
+from rag_core.errors import IndexUnavailable, RebuildRefused, raised_as
+from rag_core.types import PostKey
+
+__all__ = ["SAVE_EVERY_S", "Moved", "build", "clear", "load"]
+
+Moved = Callable[[int, int, int], Awaitable[None]]  # posts done, of how many, and how many to embed again
+
+_LONGEST_LINE = 1 << 20  # bytes; 2,000 keys take 60 kB
+_TRIES = 3  # that bring nothing: whatever ends the child will end it again
+_ENDED = (
+    "The process that builds the new index ended {tries} times ({how}). Check that memory is free, and begin again; "
+    "its last words are in {log}."
+)
+_UNREADABLE = "The new index cannot be read back from {folder}. Check the disk, and begin again."
+
+log = logging.getLogger(__name__)
+
+
+class _Ended(Exception):
+    """The child is gone, and its work is not done."""
+
+
+async def build(
+    archive: Archive, dense: DenseIndexer | None, rebuild: Rebuild, moved: Moved, save_every: float = SAVE_EVERY_S
+) -> None:
+    """Build the new index on disk, or go on building it; posts whose vectors are not right are queued meanwhile.
+
+    It is saved every `save_every` seconds or less often. A child that is killed is started again and goes on.
+    When this is cancelled the child ends, and what it saved stays. Raises RebuildRefused, IndexUnavailable,
+    ArchiveUnavailable.
+    """
+    folder = next_folder(archive.folder)
+    with raised_as(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if dense:
+        await written_down(dense.vectors, stock_file(archive.folder))
+    options = [f"--save-every={save_every}"]
+    options += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
+    options += [f"--model={dense.model}"] if dense else []
+    child = _Child(archive, [str(rebuild.id), *options], moved)
+    failed = 0
+    while True:
+        try:
+            return await child.run()
+        except _Ended as exc:
+            failed = 1 if child.came_further() else failed + 1
+            log.warning("the process that builds the new index ended: %s", exc)
+            if failed == _TRIES:
+                raise RebuildRefused(_ENDED.format(tries=_TRIES, how=exc, log=child.log)) from exc
+
+
+async def load(archive: Archive, rebuild: Rebuild) -> Lexical:
+    """What `build` built. Raises RebuildRefused."""
+    folder = next_folder(archive.folder)
+    fresh = await asyncio.to_thread(Lexical.load, folder, identity(archive, rebuild.id))
+    if fresh is None:
+        raise RebuildRefused(_UNREADABLE.format(folder=folder))
+    return fresh
+
+
+async def clear(archive: Archive) -> None:
+    """Remove what was built."""
+    await asyncio.to_thread(shutil.rmtree, next_folder(archive.folder), ignore_errors=True)
+
+
+class _Child:
+    """One rebuild's child, as often as it has to be started."""
+
+    def __init__(self, archive: Archive, options: Sequence[str], moved: Moved) -> None:
+        self._archive, self._moved = archive, moved
+        self.log: Path = next_folder(archive.folder) / "rebuild.log"
+        # -P: the folder we are in must not hide the standard library's modules
+        self._command = [sys.executable, "-P", "-m", "ingest.rebuild", str(archive.folder), *options]
+        self._done = self._before = 0
+        self._renewed = 0
+
+    def came_further(self) -> bool:
+        """Whether more was done than when this was asked the last time."""
+        further, self._before = self._done > self._before, self._done
+        return further
+
+    async def run(self) -> None:
+        """Start it and hear what it says until it is done. Raises _Ended, IndexUnavailable, ArchiveUnavailable."""
+        starting = raised_as(RebuildRefused, OSError, say="The process that builds an index cannot be started ({}).")
+        with starting, self.log.open("wb") as words:
+            pipe = asyncio.subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=pipe, stdout=pipe, stderr=words, limit=_LONGEST_LINE
+            )
+        try:
+            await self._hear(process)
+        finally:
+            with suppress(ProcessLookupError):  # it has gone
+                process.kill()
+            await asyncio.shield(process.wait())
+
+    async def _hear(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout
+        assert process.stdin
+        while line := await process.stdout.readline():
+            message: dict[str, Any] = json.loads(line)
+            if "failed" in message:
+                raise IndexUnavailable(message["failed"])
+            if "finished" in message:
+                await process.wait()
+                return
+            keys = [PostKey(*key) for key in message["renew"]]
+            self._renewed += await backlog.queue(self._archive, keys) if keys else 0
+            self._done = message["done"]
+            await self._moved(self._done, message["total"], self._renewed)
+            process.stdin.write(b"\n")  # only now: what is not queued yet must not be saved as done
+        code = await process.wait()
+        raise _Ended(f"killed by signal {-code}" if code < 0 else f"with code {code}")

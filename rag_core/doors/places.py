@@ -1,0 +1,147 @@
+"""Where passages stand, by document number, and which of them a search may find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag_core.doors.postings import Allowed, Bools
+from rag_core.doors.segments import Docs, Ints
+from rag_core.types import PostKey
+
+__all__ = ["Entry", "Filter", "Place", "Places"]
+
+
+class Place(NamedTuple):
+    """Where a passage stands in the archive: a part of a post, in code points of its text."""
+
+    key: PostKey
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A passage on its way into the index."""
+
+    place: Place
+    date: datetime
+    terms: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a search may find. `channels` is always spelt out; `since` is inclusive, `until` exclusive."""
+
+    channels: frozenset[int]
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
+            ("end", np.int32), ("date", np.int64))  # fmt: skip
+
+
+def _empty() -> dict[str, NDArray[Any]]:
+    return {name: np.zeros(0, kind) for name, kind in _COLUMNS}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Columns with a row for each document; the chat is a number into `chats`. Rows are written before they count."""
+
+    chats: list[int] = field(default_factory=list)
+    columns: dict[str, NDArray[Any]] = field(default_factory=_empty)
+
+    def write(self, entries: Sequence[Entry], first: int) -> None:
+        """Write rows from the document `first` on."""
+        known = {chat: i for i, chat in enumerate(self.chats)}
+        for chat in dict.fromkeys(e.place.key.chat_id for e in entries):
+            if chat not in known:
+                known[chat] = len(self.chats)
+                self.chats.append(chat)
+        rows: dict[str, list[int]] = {
+            "chat": [known[e.place.key.chat_id] for e in entries],
+            "message": [e.place.key.message_id for e in entries],
+            "part": [e.place.part for e in entries],
+            "start": [e.place.start for e in entries],
+            "end": [e.place.end for e in entries],
+            "date": [int(e.date.timestamp()) for e in entries],
+        }
+        last = first + len(entries)
+        for name, kind in _COLUMNS:
+            column = self.columns[name]
+            if last > len(column):
+                column = np.concatenate([column, np.zeros(max(1024, last * 5 // 4) - len(column), kind)])
+            column[first:last] = rows[name]
+            self.columns[name] = column
+
+    def at(self, docs: Docs) -> list[Place]:
+        """Where these documents stand."""
+        of, *rest = (self.columns[name].take(docs).tolist() for name in ("chat", "message", "part", "start", "end"))
+        message, *span = rest
+        return list(map(Place, map(PostKey, map(self.chats.__getitem__, of), message), *span))
+
+    def of_channel(self, chat_id: int, among: Bools) -> Docs:
+        """The documents of a channel `among` those that count."""
+        if chat_id not in self.chats:
+            return np.zeros(0, np.intp)
+        return np.flatnonzero(among & (self.columns["chat"][: len(among)] == self.chats.index(chat_id)))
+
+    def of_posts(self, keys: Iterable[PostKey], among: Bools) -> Docs:
+        """The documents of posts `among` those that count."""
+        by_chat: dict[int, list[int]] = {}
+        for key in keys:
+            by_chat.setdefault(key.chat_id, []).append(key.message_id)
+        found = [np.zeros(0, np.intp)]
+        for chat, messages in by_chat.items():
+            docs = self.of_channel(chat, among)
+            found.append(docs[np.isin(self.columns["message"][docs], messages)])
+        return np.concatenate(found)
+
+    def oldest_first(self, docs: Docs) -> Docs:
+        """The documents in the order in which their posts were written."""
+        return docs[np.lexsort((self.columns["message"][docs], self.columns["date"][docs]))]
+
+    def allowed(self, only: Filter) -> Allowed:
+        """Which documents a filter lets through."""
+        columns, chats = self.columns, np.array([chat in only.channels for chat in self.chats], np.bool_)
+        since = -(2**62) if only.since is None else math.ceil(only.since.timestamp())
+        until = 2**62 if only.until is None else math.ceil(only.until.timestamp())
+        bounded = only.since is not None or only.until is not None
+
+        def allowed(docs: Docs) -> Bools:
+            of = columns["chat"].take(docs)
+            # a channel that came after the question began is not among those the asker may read
+            seen: Bools = np.zeros(len(docs), np.bool_)
+            seen[of < len(chats)] = chats[of[of < len(chats)]]
+            if bounded:
+                date = columns["date"].take(docs)
+                seen &= (date >= since) & (date < until)
+            return seen
+
+        return allowed
+
+    def renumbered(self, numbers: Ints) -> Places:
+        """The same with new document numbers, without those that became -1."""
+        kept = numbers >= 0
+        return Places(self.chats, {name: column[: len(numbers)][kept] for name, column in self.columns.items()})
+
+    def dump(self, size: int) -> dict[str, NDArray[Any]]:
+        """The columns of the first `size` documents."""
+        return {name: column[:size] for name, column in self.columns.items()}
+
+    @classmethod
+    def restored(cls, chats: Iterable[int], columns: Mapping[str, NDArray[Any]], size: int) -> Places:
+        """What `dump` gave. Raises ValueError or KeyError where it is not of `size` documents."""
+        found = {name: columns[name] for name, _ in _COLUMNS}
+        if any(len(column) != size for column in found.values()):
+            raise ValueError("the places are not those of the postings")
+        return cls([int(chat) for chat in chats], found)

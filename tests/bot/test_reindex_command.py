@@ -1,0 +1,95 @@
+"""`citegram reindex`: alone, going on with what was interrupted, and beside the bot that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.__main__ import main
+from rag_core.doors.archive import Archive, rebuilds
+from rag_core.rag import load_lexical
+
+KILN = -1001000002
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder without .env, no token in the environment, no model."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("BOT__TOKEN", "BOT__ADMINS", "DATA__DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+
+
+def states(home: Path) -> list[tuple[int | None, str]]:
+    """Scope and state of every rebuild."""
+
+    async def read() -> list[tuple[int | None, str]]:
+        archive = await Archive.open(home)
+        try:
+            return [tuple(row) for row in await archive.rows("SELECT chat_id, state FROM rebuilds ORDER BY id")]
+        finally:
+            await archive.close()
+
+    return asyncio.run(read())
+
+
+def begin(home: Path, chat_id: int | None) -> None:
+    """A rebuild of a process that is gone."""
+
+    async def write() -> None:
+        archive = await Archive.open(home)
+        await rebuilds.begin(archive, chat_id)
+        await archive.close()
+
+    asyncio.run(write())
+
+
+def test_alone_it_rebuilds_everything_or_one_channel(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for extra in ([], ["--channel", "@pech_i_glina"]):
+        assert main(["--data", str(home), "reindex", *extra]) == 0
+    out = capsys.readouterr().out.splitlines()
+    everything, one = out
+    assert everything == "All channels: the index was built anew (12 posts)."
+    assert one == "Печь и глина: the index was built anew (4 posts)."
+    assert states(home) == [(None, "done"), (KILN, "done")]
+
+    async def passages() -> int:
+        archive = await Archive.open(home)
+        try:
+            return len(await load_lexical(archive))
+        finally:
+            await archive.close()
+
+    assert asyncio.run(passages()) == 12
+
+
+def test_what_was_interrupted_comes_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(home, None)
+    assert main(["--data", str(home), "reindex", "--channel", str(KILN)]) == 0
+    assert "A rebuild was interrupted: it goes on." in capsys.readouterr().err
+    assert states(home) == [(None, "done")]  # the whole of it holds the channel
+    begin(home, KILN)
+    assert main(["--data", str(home), "reindex"]) == 0
+    assert states(home) == [(None, "done"), (KILN, "done"), (None, "done")]
+
+
+def test_a_channel_nobody_knows_is_said_in_one_sentence(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(home), "reindex", "--channel", "@nobody"]) == 1
+    assert capsys.readouterr().err == "There is no channel @nobody here: check its @name, or use its id.\n"
+    assert states(home) == []
+
+
+async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path) -> None:
+    async with live():
+        command = [sys.executable, "-m", "bot", "--data", str(home), "reindex", "--channel", "@harbour_news"]
+        pipe = subprocess.PIPE
+        running = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+        out, err = await running.communicate()
+    assert (running.returncode, out.decode()) == (0, "Harbour News: the index was built anew (4 posts).\n"), err
+    assert await asyncio.to_thread(states, home) == [(-1001000001, "done")]

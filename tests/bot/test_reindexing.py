@@ -1,0 +1,317 @@
+"""The one rebuild: what is found meanwhile, how it is refused, cancelled, killed and gone on with, how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.indexing import Indexing
+from bot.reindexing import Reindexing, named
+from ingest.index import Indexer
+from ingest.rebuild import next_folder
+from rag_core import Rag, RagSettings, open_rag
+from rag_core.analysis import terms
+from rag_core.doors.archive import channels, posts, rebuilds
+from rag_core.doors.lexical import Filter, Lexical
+from rag_core.errors import RebuildRefused
+from rag_core.rag import index_folder, load_lexical
+from rag_core.types import Channel, Post, PostKey
+
+PIER, KILN = -1001, -1002
+BOATS = 4500  # three batches
+ALL = Filter(frozenset({PIER, KILN}))
+
+
+def post(number: int, text: str, chat: int = PIER, **fields: Any) -> Post:
+    return Post(PostKey(chat, number), datetime(2025, 3, 1, tzinfo=UTC) + timedelta(minutes=number), text, **fields)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+
+    async def fill() -> None:
+        async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+            await channels.put(rag.archive, Channel(PIER, "The pier", "the_pier"))
+            await channels.put(rag.archive, Channel(KILN, "Печь"))
+            boats = [post(n, f"Boat number {n}.") for n in range(1, BOATS)]
+            await posts.keep(rag.archive, [*boats, post(1, "Обжиг.", KILN)], source="import")
+            indexer = Indexer(rag.archive, rag.lexical)
+            await indexer.catch_up()
+            await indexer.save()
+
+    asyncio.run(fill())
+    return folder
+
+
+class Bot:
+    """What of the bot matters here."""
+
+    def __init__(self, rag: Rag) -> None:
+        self.rag = rag
+        self.indexer = Indexer(rag.archive, rag.lexical)
+        self.reindexing = Reindexing(rag.archive, self.indexer, save_every=0)
+
+    def found(self, words: str) -> list[int]:
+        places = self.rag.lexical.matching(terms(words), ALL)
+        return sorted(place.key.message_id for place in places)
+
+    async def keep(self, *new: Post) -> None:
+        await posts.keep(self.rag.archive, new, source="live")
+        await self.indexer.catch_up()
+
+    async def ended(self) -> rebuilds.Rebuild:
+        return [state async for state in self.reindexing.states()][-1]
+
+    async def state(self) -> str:
+        ((state,),) = await self.rag.archive.rows("SELECT state FROM rebuilds ORDER BY id DESC LIMIT 1")
+        return str(state)
+
+
+@pytest.fixture
+async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
+    folder = shutil.copytree(filled, tmp_path / "data")
+    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        bot = Bot(rag)
+        yield bot
+        await bot.reindexing.stop()
+
+
+@contextmanager
+def waiting(folder: Path) -> Iterator[None]:
+    """The child waits, as for one that has lost its parent."""
+    with (folder / "rebuild.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_question_misses_one(bot: Bot) -> None:
+    old, missed, stop = bot.rag.lexical._now, list[int](), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            missed.extend({77} - {place.key.message_id for place, _ in bot.rag.lexical.search(["77"], ALL)})
+            time.sleep(0.001)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with waiting(bot.rag.archive.folder):
+        await bot.reindexing.start()
+        await bot.keep(
+            post(20_000, "A zeppelin."), post(5, "Boat number 5 sank.", edited=datetime(2026, 1, 1, tzinfo=UTC))
+        )
+        assert (bot.found("zeppelin"), bot.found("sank")) == ([20_000], [5])
+    ended = await bot.ended()
+    stop.set()
+    asking.join()
+    assert (ended.state, ended.done, ended.total) == ("done", BOATS + 1, BOATS + 1)
+    assert bot.rag.lexical._now is not old
+    assert (bot.found("zeppelin"), bot.found("sank"), bot.found("обжиг")) == ([20_000], [5], [1])
+    assert missed == []
+    assert len(bot.rag.lexical) == await posts.count(bot.rag.archive)
+    assert bot.rag.lexical.watermark == await posts.last_seq(bot.rag.archive)
+    assert not next_folder(bot.rag.archive.folder).exists()
+    assert await bot.state() == "done"
+    saved = await load_lexical(bot.rag.archive)
+    assert saved.search(terms("boat number 77"), ALL) == bot.rag.lexical.search(terms("boat number 77"), ALL)
+    await bot.keep(post(20_001, "A second zeppelin."))
+    assert bot.found("zeppelin") == [20_000, 20_001]
+
+
+async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
+    bot.rag.lexical.remove([PostKey(KILN, 1)])
+    assert bot.found("обжиг") == []
+    await bot.keep(post(20_000, "A zeppelin."))
+    assert (await bot.reindexing.start(KILN)).chat_id == KILN
+    ended = await bot.ended()
+    assert (ended.state, ended.done) == ("done", 1)
+    assert (bot.found("обжиг"), bot.found("zeppelin")) == ([1], [20_000])
+    assert len(bot.rag.lexical) == await posts.count(bot.rag.archive)
+
+
+async def test_cancelled_it_leaves_the_old_index_as_it_was(bot: Bot) -> None:
+    old, before = bot.rag.lexical._now, (index_folder(bot.rag.archive) / "current.json").read_text()
+    with waiting(bot.rag.archive.folder):
+        rebuild = await bot.reindexing.start()
+        assert not await bot.reindexing.cancel(rebuild.id + 1)  # the button of another rebuild
+        assert await bot.reindexing.cancel(rebuild.id)
+    assert bot.rag.lexical._now is old
+    assert (index_folder(bot.rag.archive) / "current.json").read_text() == before
+    assert not next_folder(bot.rag.archive.folder).exists()
+    assert await bot.state() == "cancelled"
+    with pytest.raises(RebuildRefused, match="cancelled: the old index is in use"):
+        assert [pair async for pair in bot.reindexing.progress()]
+    assert not await bot.reindexing.cancel()
+    await bot.reindexing.start()
+    assert (await bot.ended()).state == "done"
+
+
+async def test_a_second_start_is_refused_in_one_sentence(bot: Bot) -> None:
+    with waiting(bot.rag.archive.folder):
+        first = await bot.reindexing.start()
+        for chat_id in (None, KILN):
+            with pytest.raises(RebuildRefused, match=r"^An index is being rebuilt already: .*\.$"):
+                await bot.reindexing.start(chat_id)
+        both = await asyncio.gather(bot.reindexing.start(), bot.reindexing.start(), return_exceptions=True)
+        assert all(isinstance(one, RebuildRefused) for one in both)
+        assert bot.reindexing.current == first
+    assert (await bot.ended()).state == "done"
+
+
+async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_have_read_it(bot: Bot) -> None:
+    """The new index could keep what it read, if the rows that say it is gone were gone too."""
+    indexing = asyncio.create_task(Indexing(bot.rag.archive, bot.indexer, every=0.02).run())
+    with waiting(bot.rag.archive.folder):
+        await bot.reindexing.start()
+        await posts.remove_channel(bot.rag.archive, KILN)
+        await asyncio.sleep(0.5)
+        assert bot.found("обжиг") == []
+        assert await bot.rag.archive.rows("SELECT * FROM posts WHERE chat_id = ?", (KILN,))
+    assert (await bot.ended()).state == "done"
+    for _ in range(500):
+        await asyncio.sleep(0.02)
+        if not await bot.rag.archive.rows("SELECT * FROM posts WHERE chat_id = ?", (KILN,)):
+            break
+    else:
+        raise AssertionError("the channel was never deleted")
+    indexing.cancel()
+    await asyncio.gather(indexing, return_exceptions=True)
+    assert bot.found("обжиг") == []
+
+
+async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
+    with pytest.raises(RebuildRefused, match="There is no channel with the id -7"):
+        await bot.reindexing.start(-7)
+    assert await rebuilds.running(bot.rag.archive) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "chat_id"),
+    [("@the_pier", PIER), ("THE_PIER", PIER), ("-1002", KILN), ("@", None), ("", None), ("x", None)],
+)
+async def test_a_channel_is_named_by_its_username_or_its_id(bot: Bot, name: str, chat_id: int | None) -> None:
+    found = named(name, await channels.known(bot.rag.archive))
+    assert (found and found.chat_id) == chat_id
+
+
+async def test_who_asked_may_leave(bot: Bot) -> None:
+    asking = asyncio.create_task(bot.reindexing.start())
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await bot.reindexing.begun()
+    pairs = [pair async for pair in bot.reindexing.progress()]
+    assert pairs[-1] == (BOATS, BOATS)
+    assert pairs == sorted(pairs)
+
+
+async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> None:
+    with waiting(bot.rag.archive.folder):
+        await bot.reindexing.start()
+        following = asyncio.create_task(bot.ended())
+        await asyncio.sleep(0.1)
+        await bot.reindexing.stop()
+        assert (await asyncio.wait_for(following, 5)).state == "running"
+    assert await bot.state() == "running"
+    again = Reindexing(bot.rag.archive, bot.indexer)
+    assert await again.resume() is not None
+    assert [state async for state in again.states()][-1].state == "done"
+    assert await Reindexing(bot.rag.archive, bot.indexer).resume() is None
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from bot.reindexing import Reindexing
+from ingest.index import Indexer
+from rag_core import RagSettings, open_rag
+
+class Slow(Reindexing):
+    lines = 0
+
+    async def _moved(self, done, total, renewed):
+        await super()._moved(done, total, renewed)
+        self.lines += 1
+        if self.lines == 3:
+            print(done, flush=True)
+            await asyncio.sleep(3600)
+
+async def main():
+    async with open_rag(RagSettings.model_validate({"data": {"dir": Path(sys.argv[1])}})) as rag:
+        reindexing = Slow(rag.archive, Indexer(rag.archive, rag.lexical), save_every=0)
+        await reindexing.start()
+        async for _ in reindexing.states():
+            pass
+
+asyncio.run(main())
+"""
+
+
+async def test_killed_with_the_bot_it_goes_on_from_what_was_saved(filled: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(filled, tmp_path / "data")
+    pipe = asyncio.subprocess.PIPE
+    bot = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(folder), stdout=pipe)
+    assert bot.stdout is not None
+    killed_at = int(await bot.stdout.readline())
+    os.kill(bot.pid, signal.SIGKILL)
+    await bot.wait()
+    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        again = Bot(rag)
+        resumed = await again.reindexing.resume()
+        assert resumed is not None
+        assert (resumed.state, resumed.total) == ("running", BOATS)  # what the message shows first
+        states = [state async for state in again.reindexing.states()]
+        first = next(state for state in states if state != resumed)
+        assert 0 < first.done < killed_at, "it began from zero, or with posts that were not saved"
+        assert states[-1].state == "done"
+        fresh = Lexical()
+        await Indexer(rag.archive, fresh).catch_up(save=False)
+        fresh.compact(force=True)
+        assert rag.lexical.search(terms("boat number 77"), ALL) == fresh.search(terms("boat number 77"), ALL)
+        await again.reindexing.stop()
+
+
+async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot: Bot) -> None:
+    old, folder = bot.rag.lexical._now, index_folder(bot.rag.archive)
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    await bot.reindexing.start()
+    ended = await bot.ended()
+    assert (ended.state, await bot.state()) == ("failed", "failed")
+    assert ended.reason.startswith("The index cannot be written to disk (")
+    assert ended.reason.endswith("): free some space.")
+    assert bot.rag.lexical._now is old
+    assert bot.found("обжиг") == [1]
+    with pytest.raises(RebuildRefused, match="free some space"):
+        assert [pair async for pair in bot.reindexing.progress()]
+    assert not next_folder(bot.rag.archive.folder).exists()
+    folder.unlink()
+    await bot.reindexing.start()
+    assert (await bot.ended()).state == "done"
+
+
+async def test_a_bug_is_logged_and_said_and_the_old_index_stays(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Indexer):
+        async def put_in_place(self, fresh: Lexical) -> None:
+            raise ZeroDivisionError
+
+    old = bot.rag.lexical._now
+    broken = Reindexing(bot.rag.archive, Broken(bot.rag.archive, bot.rag.lexical))
+    await broken.start()
+    ended = [state async for state in broken.states()][-1]
+    assert (ended.state, bot.rag.lexical._now is old) == ("failed", True)
+    assert "nobody planned for" in ended.reason
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,127 @@
+"""The real bot, `citegram run`, in a process of its own that may be killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+
+from bot.__main__ import main
+from bot.sandbox import Sandbox
+
+__all__ = ["Home", "Life", "warmed"]
+
+# Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
+_WARM = multiprocessing.get_context("forkserver")
+_READY_S = 60.0  # far beyond any start
+
+
+async def warmed() -> None:
+    """Start the process that bots are forked from."""
+    _WARM.set_forkserver_preload(["bot.__main__", "bot.sandbox", "onnxruntime", "tokenizers"])
+    first = _WARM.Process(target=str)
+    await asyncio.to_thread(first.start)
+    await asyncio.to_thread(first.join)
+
+
+class Home:
+    """A data folder, its models (none: search by words alone), and what its bots said."""
+
+    def __init__(self, folder: Path, models: Path | None) -> None:
+        self.data = folder / "data"
+        self.models = models
+        self.log = folder / "bot.log"
+
+    def environment(self, sandbox: Sandbox) -> dict[str, str]:
+        """The settings of a bot that lives here."""
+        models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
+        bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
+        return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)}
+
+    def rows(self, sql: str) -> list[tuple[int, ...]]:
+        """What the archive says now, read beside the bot; nothing before there is an archive."""
+        with (
+            suppress(sqlite3.OperationalError),
+            closing(sqlite3.connect(f"file:{self.data / 'citegram.db'}?mode=ro", uri=True)) as connection,
+        ):
+            return connection.execute(sql).fetchall()
+        return []
+
+    def store(self) -> str:
+        """What tells one vector store from the next; empty where there is none."""
+        found = list((self.data / "vectors").glob("*/shard-*"))
+        return found[0].name if found else ""
+
+    def said(self, words: str) -> int:
+        """How often the bots said these words."""
+        return self.log.read_text(encoding="utf-8", errors="replace").count(words) if self.log.exists() else 0
+
+
+class Life:
+    """One life of the bot: begun, then killed or stopped."""
+
+    def __init__(self, home: Home, sandbox: Sandbox) -> None:
+        self._home, self._sandbox = home, sandbox
+        self._process = _WARM.Process(target=_live, args=(home.environment(sandbox), home.log))
+        self._begun = time.monotonic()
+        self.ready_after = 0.0  # seconds
+
+    async def begin(self) -> None:
+        """Start the process."""
+        await asyncio.to_thread(self._process.start)
+
+    async def ready(self) -> None:
+        """Wait until it asks for updates. Raises TimeoutError, RuntimeError where it has ended."""
+        calls, seen = self._sandbox.transcript, len(self._sandbox.transcript)
+        until = time.monotonic() + _READY_S
+        while not any(line["method"].lower() == "getupdates" for line in calls[seen:]):
+            if self._process.exitcode is not None:
+                raise RuntimeError(f"the bot ended with {self._process.exitcode}: see {self._home.log}")
+            if time.monotonic() > until:
+                raise TimeoutError(f"the bot asked for no updates within {_READY_S:.0f} s: see {self._home.log}")
+            await asyncio.sleep(0.01)
+        self.ready_after = time.monotonic() - self._begun
+
+    def signal(self, number: int, *, engine: bool = False) -> None:
+        """Send the bot a signal; with `engine` also the process that holds its vectors, as a lack of memory would."""
+        if self._process.pid is None or self._process.exitcode is not None:
+            return  # its number may be somebody else's by now
+        if engine:
+            with suppress(ProcessLookupError):  # too young to lead a group
+                os.killpg(self._process.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
+
+    async def ended(self, patience: float = 60.0) -> int:
+        """Wait for the end; the exit code, negative for a signal. Raises TimeoutError."""
+        await asyncio.to_thread(self._process.join, patience)
+        if self._process.exitcode is None:
+            raise TimeoutError(f"the bot does not end: see {self._home.log}")
+        return self._process.exitcode
+
+    async def killed(self, *, engine: bool = False) -> bool:
+        """Kill it with -9; False where it had ended before, or never began."""
+        if self._process.pid is None:
+            return False
+        self.signal(signal.SIGKILL, engine=engine)
+        return await self.ended() == -signal.SIGKILL
+
+
+def _live(settings: Mapping[str, str], log: Path) -> None:
+    os.setsid()  # so that it can be killed with the process it starts
+    with log.open("ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(file.fileno(), stream.fileno())
+    for name in [name for name in os.environ if "__" in name]:  # what is set for some other bot
+        del os.environ[name]
+    os.environ.update(settings)
+    os.chdir(log.parent)  # away from anybody's .env
+    sys.exit(main(["run"]))

@@ -1,0 +1,219 @@
+"""How soon a new or edited post can be found: a running bot, 10 posts and 2 edits a second, albums among them.
+
+python tests/chaos/freshness.py [--seconds 60] [--posts 10] [--edits 2] [--json OUT] [--models DIR]
+
+The time runs from the moment Telegram has the update to the moment a leg finds the post as it is; for an album
+from its last part. Now and then a reader asks for what a leg has, and must get it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[1])  # this folder's ingest.py is not the package of that name
+
+from chaos.offline import offline_models
+from chaos.stopwatch import Stopwatch
+
+from bot.app import run_bot
+from bot.sandbox import Sandbox, people, town
+from bot.sandbox.people import Deed
+from bot.settings import Settings
+from rag_core.doors.archive import Archive, channels
+from rag_core.search import DENSE, LEXICAL
+from rag_core.types import Channel, PostKey, Visibility
+
+__all__ = ["BOUNDS_S", "Load", "fresh", "main", "measured"]
+
+BOUNDS_S = {LEXICAL: 5.0, DENSE: 15.0}  # at the 95th percentile
+
+_CHANNEL = Channel(-1_001_000_000_201, "Fresh news", "fresh_news", visibility=Visibility.PUBLIC)
+_READER = 701
+_ALBUM_EVERY = 20  # posts
+_PARTS = 3
+_ASK_EVERY_S = 2.0
+_ANSWER_S = 30.0
+_SAMPLES = Path(town.__file__).parent / "channels"
+_PATIENCE_S = 60.0  # for what is not found yet when the last post has been sent
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What comes, and for how long; the same seed, the same posts."""
+
+    seconds: float = 60.0
+    posts: float = 10.0  # a second
+    edits: float = 2.0  # a second
+    seed: int = 1
+
+
+class _Feed:
+    """Posts, albums and edits at their rate, and a reader who asks for some of them."""
+
+    def __init__(self, sandbox: Sandbox, watch: Stopwatch, load: Load) -> None:
+        self._sandbox, self._world, self._watch, self._load = sandbox, sandbox.world, watch, load
+        self._rng = random.Random(load.seed)
+        self._sentences = _sentences()
+        self._latest: dict[PostKey, str] = {}
+        self._said = 0
+        self.asked: list[bool] = []  # whether the post was among what was found
+
+    async def run(self) -> None:
+        """Until the time is over."""
+        load, begun = self._load, time.monotonic()
+        posted = edited = 0
+        while (now := time.monotonic() - begun) < load.seconds:
+            if posted < now * load.posts:
+                posted += 1
+                self._post(album=f"1{posted:016}" if posted % _ALBUM_EVERY == 0 else None)
+            elif edited < now * load.edits and (key := self._settled()):
+                edited += 1
+                self._edit(key)
+            else:
+                await asyncio.sleep(0.2 / (load.posts + load.edits))
+
+    def _settled(self) -> PostKey | None:
+        """A post of late that every leg has: what is replaced sooner is never taken in."""
+        some = [key for key in [*self._latest][-200:] if self._watch.everywhere((key, self._latest[key]))]
+        return self._rng.choice(some) if some else None
+
+    def _text(self) -> str:
+        """A few sentences of the sample channels, and a word that stands nowhere else."""
+        self._said += 1
+        said = self._rng.sample(self._rng.choice(self._sentences), self._rng.randint(2, 6))
+        return f"{' '.join(said)} zr{self._said}x"
+
+    def _post(self, album: str | None) -> None:
+        text, chat = self._text(), _CHANNEL.chat_id
+        message = people.post(self._world, chat, Deed(text, album=album))
+        for _ in range(_PARTS - 1 if album else 0):
+            people.post(self._world, chat, Deed(album=album))
+        self._begin(PostKey(chat, message["message_id"]), text, "album" if album else "post")
+
+    def _edit(self, key: PostKey) -> None:
+        text = self._text()
+        people.edit(self._world, *key, text)
+        self._begin(key, text, "edit")
+
+    def _begin(self, key: PostKey, text: str, kind: str) -> None:
+        self._latest[key] = text
+        self._watch.begun[key, text] = kind, time.monotonic()
+
+    async def ask(self) -> None:
+        """Ask for the latest that the lexical leg says it has, and again."""
+        while True:
+            await asyncio.sleep(_ASK_EVERY_S)
+            leg = self._rng.choice([*self._watch.took])
+            key, text = next((v for v in reversed(self._watch.took[leg]) if self._latest[v[0]] == v[1]), (None, ""))
+            if key is None:
+                continue
+            said = " ".join(text.split()[-10:]) if leg == LEXICAL else text[:300]
+            number = (await self._sandbox.say(_READER, said))["message_id"]
+            await self._sandbox.until(partial(self._watch.found.__contains__, number), _ANSWER_S)
+            if self._latest[key] == text:  # else it was edited meanwhile
+                self.asked.append(self._watch.found.get(number, {}).get(key) in {leg, "both"})
+
+
+async def measured(load: Load, folder: Path, models: Path | None) -> dict[str, Any]:
+    """Run the bot under this load, in this process: figures by leg, what was never found, how the reader fared."""
+    sandbox, watch = await _furnished(folder), Stopwatch((LEXICAL, DENSE) if models else (LEXICAL,))
+    feed, stop, ready = _Feed(sandbox, watch, load), asyncio.Event(), asyncio.Event()
+    bot = asyncio.create_task(run_bot(_settings(sandbox, folder, models), stop=stop, ready=ready, watch=watch))
+    told = asyncio.create_task(ready.wait())
+    await asyncio.wait({bot, told}, return_when=asyncio.FIRST_COMPLETED)
+    beside = [told, asyncio.create_task(feed.ask())]
+    if models:
+        beside.append(asyncio.create_task(watch.look(folder / "citegram.db")))
+    try:
+        await feed.run()
+        until = time.monotonic() + _PATIENCE_S
+        while watch.missing() and time.monotonic() < until:  # noqa: ASYNC110 - the queue in the archive rings no bell
+            await asyncio.sleep(0.05)
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        stop.set()
+        await bot
+        await sandbox.stop()
+    asked = {"asked": len(feed.asked), "found": sum(feed.asked)}
+    return {"legs": watch.figures(), "never_found": watch.missing(), "questions": asked}
+
+
+def _sentences() -> list[list[str]]:
+    """Of the sample channels, by language."""
+    found: list[list[str]] = []
+    for names in (("kirpichiki", "zaslonka"), ("owl-hill",)):
+        texts = [
+            "".join(span["text"] for span in message.get("text_entities", ()))
+            for name in names
+            for message in json.loads((_SAMPLES / name / "result.json").read_text(encoding="utf-8"))["messages"]
+        ]
+        pieces = {piece.strip() for text in texts for piece in re.split(r"(?<=[.!?…])\s+|\n+", text)}
+        found.append(sorted(piece for piece in pieces if 4 <= len(piece.split()) <= 40))
+    return found
+
+
+async def _furnished(folder: Path) -> Sandbox:
+    sandbox = Sandbox()
+    sandbox.world.add_person(_READER, "Rita", lang="en").started = True
+    sandbox.world.add_channel(_CHANNEL.chat_id, _CHANNEL.title, _CHANNEL.username)
+    archive = await Archive.open(folder)
+    await channels.put(archive, _CHANNEL)
+    await archive.close()
+    await sandbox.start()
+    return sandbox
+
+
+def _settings(sandbox: Sandbox, folder: Path, models: Path | None) -> Settings:
+    embedder = {"dir": models} if models else {"embedder": "none"}
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": folder}}
+    return Settings.model_validate(given | {"models": embedder | {"reranker": "none"}})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print and write; 1 where the bounds are broken or something is never found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    usual = Load()
+    parser.add_argument("--seconds", type=float, default=usual.seconds, help="how long posts come")
+    parser.add_argument("--posts", type=float, default=usual.posts, help="posts a second")
+    parser.add_argument("--edits", type=float, default=usual.edits, help="edits a second")
+    parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same posts")
+    parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
+    asked = parser.parse_args(argv)
+    load, models = Load(asked.seconds, asked.posts, asked.edits, asked.seed), offline_models(asked.models)
+    with tempfile.TemporaryDirectory() as folder:
+        metrics = asyncio.run(measured(load, Path(folder), models))
+    print(json.dumps(metrics, indent=2))
+    if asked.json:
+        settings = asdict(load) | {"dense": models is not None}
+        told = {"command": "freshness", "data": None, "settings": settings, "metrics": {"all": metrics}}
+        rows = sum(kind["number"] for kind in metrics["legs"][LEXICAL].values())
+        asked.json.write_text(json.dumps(told | {"rows": rows}, indent=2), encoding="utf-8")
+    return 0 if fresh(metrics) else 1
+
+
+def fresh(metrics: Mapping[str, Any]) -> bool:
+    """Whether it all came in time, and the reader got everything asked for."""
+    in_time = all(
+        kind.get("p95_s", 0) <= BOUNDS_S[leg] for leg, kinds in metrics["legs"].items() for kind in kinds.values()
+    )
+    return in_time and not metrics["never_found"] and metrics["questions"]["asked"] == metrics["questions"]["found"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

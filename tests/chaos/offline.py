@@ -1,0 +1,28 @@
+"""The offline embedding model, for measures that want both legs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from rag_core.doors.pull import pull
+from rag_core.errors import ModelUnavailable
+from rag_core.models import Tier, rows_of
+
+__all__ = ["offline_models"]
+
+# Where pytest keeps it too: it is fetched once.
+_CACHE = Path(__file__).parents[2] / ".pytest_cache" / "d" / "models"
+
+
+def offline_models(asked: str | None) -> Path | None:
+    """The models' folder: the one asked for, else a cache it is fetched into; None for "none", and where it fails."""
+    if asked is not None:
+        return None if asked == "none" else Path(asked).resolve()
+    try:
+        asyncio.run(pull(rows_of(Tier.OFFLINE)[0], _CACHE))
+    except ModelUnavailable as exc:
+        print(f"Measured without the dense leg: {exc.reason}", file=sys.stderr)
+        return None
+    return _CACHE

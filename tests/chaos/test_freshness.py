@@ -1,0 +1,31 @@
+"""A new post and an edit are found soon: the short form of `freshness.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each other as chaos.*
+
+from chaos.freshness import Load, fresh, measured
+
+from rag_core.search import DENSE, LEXICAL
+
+ROUNDS = 3  # what else the machine does is not counted: one that is in time will do
+
+
+@pytest.mark.timeout(300)
+async def test_posts_and_edits_are_found_in_time_by_words_and_by_meaning(tmp_path: Path, offline_models: Path) -> None:
+    for number in range(ROUNDS):
+        metrics = await measured(Load(seconds=5, seed=number), tmp_path / str(number), offline_models.parent)
+        assert not metrics["never_found"]
+        assert metrics["questions"]["asked"] == metrics["questions"]["found"] > 0
+        for leg in (LEXICAL, DENSE):
+            assert metrics["legs"][leg]["post"]["number"] >= 40
+            assert metrics["legs"][leg]["edit"]["number"] >= 4
+            assert metrics["legs"][leg]["album"]["number"] >= 2
+        if fresh(metrics):
+            return
+    raise AssertionError(metrics)

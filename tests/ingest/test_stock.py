@@ -1,0 +1,127 @@
+"""A rebuild and the vectors: what is right is left alone, what is not is queued; nothing is computed twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingest import rebuilding
+from ingest.dense import DenseIndexer
+from rag_core.doors.archive import channels, posts, rebuilds
+from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.vectors import Point
+from rag_core.types import PostKey
+
+CHAT, KILN = -1001000000001, -1001000000002
+POSTS = 40
+
+
+@pytest.fixture
+async def shelf(tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any) -> AsyncIterator[Any]:
+    """Posts in two channels with their vectors; one post has two parts."""
+    async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
+        library.dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
+        library.vectors = library.rag.dense.vectors
+        ferries = [make_post(n, f"The ferry leaves pier {n}.", chat=CHAT) for n in range(1, POSTS)]
+        long = make_post(100, "The island has a harbour and a boat. " * 60, chat=CHAT)
+        kilns = [make_post(n, f"Обжиг номер {n}, глина.", chat=KILN) for n in range(1, 10)]
+        await library.keep(*ferries, long, *kilns)
+        await library.dense.catch_up()
+        library.dense.computed = 0
+        yield library
+
+
+async def renewed(library: Any, chat_id: int | None = None) -> int:
+    """Rebuild; how many posts were found to be wrong in the store."""
+    told: list[int] = []
+
+    async def moved(done: int, total: int, renewed: int) -> None:
+        told.append(renewed)
+
+    rebuild = await rebuilds.begin(library.rag.archive, chat_id)
+    await rebuilding.build(library.rag.archive, library.dense, rebuild, moved)
+    await rebuilds.finish(library.rag.archive, replace(rebuild, state="done"))
+    return told[-1]
+
+
+async def held(library: Any) -> set[tuple[Any, ...]]:
+    return {tuple(one) for page in [page async for page in library.vectors.held()] for one in page}
+
+
+async def test_unchanged_texts_are_not_computed_again_and_nothing_is_written(shelf: Any) -> None:
+    before, count = await held(shelf), await shelf.vectors.count()
+    assert await renewed(shelf) == 0
+    assert await shelf.dense.waiting() == 0
+    assert (await held(shelf), await shelf.vectors.count()) == (before, count)
+    await posts.touch(shelf.rag.archive)  # every post is taken in anew: the vectors are known by their texts
+    assert await shelf.dense.catch_up() == POSTS + 9
+    assert (await held(shelf), shelf.dense.computed) == (before, 0)
+
+
+async def test_what_is_wrong_in_the_store_is_put_right_and_only_that(shelf: Any) -> None:
+    before = await held(shelf)
+    await shelf.vectors.remove([PostKey(CHAT, 3)])  # lost
+    ferry = await shelf.rag.dense.embedder.query("ferry")
+    date = (await posts.get(shelf.rag.archive, [PostKey(CHAT, 4)]))[PostKey(CHAT, 4)].date
+    wrong = [
+        Point(Place(PostKey(CHAT, 4), 0, 0, 5), date, "en", "another text", ferry),  # of another text
+        Point(Place(PostKey(CHAT, 5), 1, 5, 9), date, "en", "a part too many", ferry),
+        Point(Place(PostKey(CHAT, 7777), 0, 0, 5), date, "en", "of no post", ferry),
+        Point(Place(PostKey(-5, 1), 0, 0, 5), date, "en", "of no channel", ferry),
+    ]
+    await shelf.vectors.upsert(wrong)
+    assert await renewed(shelf) == 5
+    assert await shelf.dense.waiting() == 5
+    await shelf.dense.catch_up()
+    assert await held(shelf) == before
+    assert shelf.dense.computed == 2  # the one that was lost, and the one whose text was another
+    assert await renewed(shelf) == 0
+
+
+async def test_a_rebuilt_channel_looks_at_its_own_vectors(shelf: Any) -> None:
+    await shelf.indexer.save()
+    await shelf.vectors.remove([PostKey(CHAT, 3), PostKey(KILN, 3)])
+    assert await renewed(shelf, KILN) == 1
+    await shelf.dense.catch_up()
+    assert await shelf.dense.waiting() == 0
+    assert {place.key for place, *_ in await held(shelf)} & {PostKey(CHAT, 3), PostKey(KILN, 3)} == {PostKey(KILN, 3)}
+
+
+async def test_a_new_title_is_a_new_text(shelf: Any) -> None:
+    """The header is embedded with the text, so a renamed channel is computed again when it is rebuilt."""
+    await channels.put(shelf.rag.archive, replace(shelf.channels[1], title="Печь и огонь"))
+    assert await renewed(shelf) == 9
+    await shelf.dense.catch_up()
+    assert shelf.dense.computed == 9
+
+
+async def test_a_post_that_is_taken_in_anew_is_found_all_the_time(shelf: Any, make_post: Any) -> None:
+    vector = await shelf.rag.dense.embedder.query("ferry island harbour boat")
+    only, missed, done = Filter(frozenset({CHAT})), list[int](), asyncio.Event()
+
+    async def search() -> None:
+        while not done.is_set():
+            found = await shelf.vectors.search(vector, only, 1000)
+            missed.extend({*range(1, POSTS), 100} - {place.key.message_id for place, _ in found})
+            await asyncio.sleep(0)
+
+    searching = asyncio.create_task(search())
+    for day in range(1, 4):
+        edited = make_post(
+            100, "The island has a boat. " * (60 // day), chat=CHAT, edited=make_post(1, "", days=day).date
+        )
+        await shelf.keep(edited)
+        await posts.touch(shelf.rag.archive, CHAT)
+        await shelf.dense.catch_up()
+    done.set()
+    await searching
+    assert missed == []
+    parts = [place.part for place, *_ in await held(shelf) if place.key == PostKey(CHAT, 100)]
+    assert parts == [0]
+    assert np.isfinite(vector).all()

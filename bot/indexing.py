@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from bot.watch import Following, Watch
 from ingest import inbox
@@ -127,7 +128,11 @@ class Indexing:
 
     async def _embed(self) -> None:
         assert self._dense is not None
-        await self._watched(DENSE, self._dense.catch_up)
+        # what waits now, and then again: whoever looks on is told in between
+        most = max(1, await self._dense.waiting())
+        await self._watched(DENSE, partial(self._dense.catch_up, most=most))
+        if await self._dense.waiting():
+            self._dense_bell.set()
 
     async def _group(self) -> None:
         await self._begun.wait()  # at the start posts are to be found first

@@ -81,27 +81,30 @@ class Inbox(BaseRequestMiddleware):
         bot: Bot,
         method: TelegramMethod[TelegramType],
     ) -> Response[TelegramType]:
-        """Keep the batch, then validate. Raises ArchiveUnavailable where it cannot be kept."""
+        """Validate and keep the batch. Raises ArchiveUnavailable where it cannot be kept."""
         result: Any = await make_request(bot, method)
         if not isinstance(method, GetUpdates):
             return result  # type: ignore[no-any-return]
+        wrong: dict[int, str] = {}
+        parsed: Any = [_parsed(bot, raw, wrong) for raw in result]
         if result:
-            await updates.keep_batch(self.archive, bot.id, result)
+            await updates.keep_batch(self.archive, bot.id, result, wrong)
         self.heard()
-        parsed: Any = [await self._parsed(bot, raw) for raw in result]
         return parsed  # type: ignore[no-any-return]
 
-    async def _parsed(self, bot: Bot, raw: Mapping[str, Any]) -> Update:
-        try:
-            update = Update.model_validate(raw, context={"bot": bot})
-            _ = update.event_type
-        except (ValidationError, UpdateTypeLookupError) as exc:
-            # Only where and what: the values are somebody's message.
-            error = _places(exc) if isinstance(exc, ValidationError) else f"unknown kind {sorted(raw)}"
-            log.warning("update %s goes to quarantine: %s", raw["update_id"], error)
-            await updates.quarantine(self.archive, bot.id, raw["update_id"], error)
-            return Update.model_validate({"update_id": raw["update_id"]}, context={"bot": bot})
-        return update
+
+def _parsed(bot: Bot, raw: Mapping[str, Any], wrong: dict[int, str]) -> Update:
+    """The update, or an empty one in its place, and then what is `wrong` with it."""
+    try:
+        update = Update.model_validate(raw, context={"bot": bot})
+        _ = update.event_type
+    except (ValidationError, UpdateTypeLookupError) as exc:
+        # Only where and what: the values are somebody's message.
+        error = _places(exc) if isinstance(exc, ValidationError) else f"unknown kind {sorted(raw)}"
+        log.warning("update %s goes to quarantine: %s", raw["update_id"], error)
+        wrong[raw["update_id"]] = error
+        return Update.model_validate({"update_id": raw["update_id"]}, context={"bot": bot})
+    return update
 
 
 def _places(exc: ValidationError) -> str:

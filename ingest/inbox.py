@@ -22,24 +22,25 @@ async def drain(archive: Archive) -> int:
     while batch := await updates.pending_posts(archive):
         for bot_id, pending in groupby(batch, key=lambda update: update[0]):
             worked_in += await _work_in(archive, bot_id, list(pending))
+    await channels.retitle(archive)
     return worked_in
 
 
 async def _work_in(archive: Archive, bot_id: int, pending: list[_Pending]) -> int:
     arrivals: list[tuple[Post, int]] = []
-    seen: dict[int, Channel] = {}
+    seen: dict[int, tuple[Channel, int]] = {}
     for _, update_id, raw in pending:
         try:
             channel, post = from_update(box(raw.get("channel_post") or raw.get("edited_channel_post")))
         except Malformed as exc:
             await updates.quarantine(archive, bot_id, update_id, str(exc))
             continue
-        seen[channel.chat_id] = channel
+        seen[channel.chat_id] = (channel, update_id)
         arrivals.append((post, update_id))
     async with archive.writing() as connection:
-        for channel in seen.values():
+        for channel, update_id in seen.values():
             # a channel nobody approved: its posts are kept, and read by nobody; a known one stays as it is
-            await channels.put_in(connection, replace(channel, state="pending"))
+            await channels.put_in(connection, replace(channel, state="pending"), update_id)
         await channels.heard_in(connection, seen)
         await posts.keep_each(connection, arrivals, source="live")
         await updates.settle_in(connection, bot_id, [update_id for _, update_id in arrivals])

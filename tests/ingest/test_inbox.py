@@ -94,3 +94,30 @@ async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(
     await updates.keep_batch(archive, BOT, [update(3, "Ещё", message_id=9, media_group_id="b")])
     clock -= 3600  # a clock that was put back holds nothing
     assert await drain(archive) == 1
+
+
+async def test_an_old_title_that_comes_late_does_not_come_back_and_a_new_one_reaches_the_indexed_posts(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 1_000_000
+    monkeypatch.setattr(updates, "now", lambda: clock)
+    await updates.keep_batch(archive, BOT, [update(1, "Один")])
+    await drain(archive)
+    before = await posts.last_seq(archive)
+
+    renamed = CHAT | {"title": "Пекарня на углу"}
+    await updates.keep_batch(archive, BOT, [update(2, "", message_id=8, media_group_id="a", photo=[])])
+    await updates.keep_batch(archive, BOT, [update(3, "Два", message_id=9, chat=renamed)])
+    await drain(archive)
+    assert [c.key.message_id for c in await posts.changes(archive, before)] == [7, 9]
+    clock += 5
+    await drain(archive)
+    assert (await channels.known(archive))[-1001].title == "Пекарня на углу"
+
+
+async def test_what_is_wrong_from_the_first_is_never_a_post(archive: Archive) -> None:
+    await updates.keep_batch(archive, BOT, [update(1, "Раз"), update(2, "Два", message_id=8)], {2: "odd"})
+    await updates.keep_batch(archive, BOT, [update(2, "Два", message_id=8)])
+    assert await drain(archive) == 1
+    assert await posts.ids(archive, -1001) == {7}
+    assert await updates.counts(archive) == {"pending": 0, "poison": 1, "done": 1}

@@ -20,6 +20,7 @@ __all__ = [
     "left",
     "put",
     "put_in",
+    "retitle",
     "set_guarded_too",
     "set_state",
     "set_visibility",
@@ -33,12 +34,14 @@ async def put(archive: Archive, channel: Channel) -> None:
         await put_in(connection, channel)
 
 
-async def put_in(connection: aiosqlite.Connection, channel: Channel) -> None:
-    """`put` inside the caller's transaction."""
+async def put_in(connection: aiosqlite.Connection, channel: Channel, update_id: int | None = None) -> None:
+    """`put` inside the caller's transaction; what an older update than the last one says of it is no news."""
     await connection.execute(
-        "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET "
-        "title = excluded.title, username = excluded.username, kind = excluded.kind",
+        "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at, named_by) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0)) ON CONFLICT (chat_id) DO UPDATE SET "
+        "retitled = retitled OR title IS NOT excluded.title, title = excluded.title, "
+        "username = excluded.username, kind = excluded.kind, named_by = max(named_by, excluded.named_by) "
+        "WHERE ?8 IS NULL OR ?8 >= named_by",
         (
             channel.chat_id,
             channel.title,
@@ -47,6 +50,7 @@ async def put_in(connection: aiosqlite.Connection, channel: Channel) -> None:
             channel.visibility.value,
             channel.state,
             now(),
+            update_id,
         ),
     )
 
@@ -61,6 +65,17 @@ async def set_state(archive: Archive, chat_id: int, state: str) -> None:
     """Say whether a known channel is read: "active", "pending" (waits for approval) or "paused"."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET state = ? WHERE chat_id = ?", (state, chat_id))
+
+
+async def retitle(archive: Archive) -> int:
+    """Let the indexes look again at the posts of channels with a new title: it is indexed with them. How many posts."""
+    touched = 0
+    for row in await archive.rows("SELECT chat_id, title FROM channels WHERE retitled"):
+        touched += await touch(archive, row["chat_id"])
+        async with archive.writing() as connection:
+            sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND title IS ?"
+            await connection.execute(sql, (row["chat_id"], row["title"]))
+    return touched
 
 
 async def joined(archive: Archive, chat_id: int) -> None:

@@ -126,6 +126,10 @@ _BACKLOG = (
 _LIFE = (
     "ALTER TABLE channels ADD COLUMN joined_at INTEGER",
     "ALTER TABLE channels ADD COLUMN left_at INTEGER",
+    # the update that told the title: an older one, which was held back, does not put an old title back
+    "ALTER TABLE channels ADD COLUMN named_by INTEGER NOT NULL DEFAULT 0",
+    # 1: the title is in the headers of indexed posts, and has changed since
+    "ALTER TABLE channels ADD COLUMN retitled INTEGER NOT NULL DEFAULT 0",
     # 1: an admin lets protected and paid posts of this channel into the indexes
     "ALTER TABLE channels ADD COLUMN guarded_too INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE posts ADD COLUMN guarded TEXT CHECK (guarded IN ('protected', 'paid'))",

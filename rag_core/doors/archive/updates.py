@@ -35,18 +35,34 @@ _ALBUM_S = 2  # Telegram says nothing of an album's end; its members come within
 _POSTS = "kind IN ('channel_post', 'edited_channel_post')"
 
 
-async def keep_batch(archive: Archive, bot_id: int, raws: Sequence[Mapping[str, Any]]) -> None:
-    """Keep a whole batch in one transaction; an update that is there already stays as it is."""
+_NOTHING_WRONG: Mapping[int, str] = {}
+
+
+async def keep_batch(
+    archive: Archive, bot_id: int, raws: Sequence[Mapping[str, Any]], wrong: Mapping[int, str] = _NOTHING_WRONG
+) -> None:
+    """Keep a whole batch in one transaction; an update that is there already stays as it is.
+
+    `wrong`: update id -> what is wrong with it; those are poison from the first.
+    """
     moment = now()
     rows = [
         # ASCII: half a surrogate pair, which JSON can hold and UTF-8 cannot, survives.
-        (bot_id, raw["update_id"], _kind(raw), json.dumps(raw, separators=(",", ":")), moment)
+        (
+            bot_id,
+            raw["update_id"],
+            _kind(raw),
+            json.dumps(raw, separators=(",", ":")),
+            "poison" if raw["update_id"] in wrong else "pending",
+            wrong.get(raw["update_id"]),
+            moment,
+        )
         for raw in raws
     ]
     async with archive.writing() as connection:
         await connection.executemany(
-            "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, received_at) "
-            "VALUES (?, ?, ?, ?, 'pending', ?)",
+            "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, error, received_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
 

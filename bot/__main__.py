@@ -10,20 +10,32 @@ import asyncio
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from bot.commands import ask, backups, demo, doctor, evaluate, importing, models, reindexing, serve
-from bot.session import TokenFilter
 from bot.settings import read_settings
+from bot.tokens import TokenFilter
 from rag_core.errors import RagError
 
 __all__ = ["main"]
 
-_COMMANDS = (serve, demo, ask, importing, reindexing, models, doctor, backups, evaluate)
+# By the room that declares it. Some load aiogram, which takes seconds, so only those that are named are opened.
+_COMMANDS = {
+    "run": "serve",
+    "demo": "demo",
+    "ask": "ask",
+    "import": "importing",
+    "reindex": "reindexing",
+    "models": "models",
+    "doctor": "doctor",
+    "backup": "backups",
+    "restore": "backups",
+    "eval": "evaluate",
+}
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="citegram", description="Answers from Telegram channels, every sentence cited."
     )
@@ -33,14 +45,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.declare(commands)
+    named = [_COMMANDS[word] for word in argv if word in _COMMANDS]
+    for room in dict.fromkeys(named or _COMMANDS.values()):
+        import_module(f"bot.commands.{room}").declare(commands)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    args = _parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    args = _parser(given).parse_args(given)
     _log(args.verbose or getattr(args, "chatty", False))
     try:
         return int(asyncio.run(args.run(args, read_settings(data_dir=args.data))))

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from aiogram.utils.formatting import Bold, Strikethrough, Text
 
-from bot.render import plain
+from bot.plain import plain
 
 __all__ = ["changed"]
 

@@ -24,7 +24,8 @@ from bot.access import is_admin
 from bot.desk import Desk
 from bot.links import PostLink, post_links, resolved
 from bot.pages import pages
-from bot.render import Shown, dated, link, plain
+from bot.plain import Shown, dated, plain
+from bot.render import link
 from bot.whereabouts import Whereabouts, whereabouts
 from bot.words import Words
 from rag_core.doors.archive import Archive, channels, posts

@@ -11,7 +11,7 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import is_admin
 from bot.desk import Desk
-from bot.render import plain
+from bot.plain import plain
 from bot.welcome import titles
 from bot.words import Words
 from rag_core.doors.archive import channels

@@ -137,7 +137,8 @@ class Reindexing:
         try:
             if anew:
                 await rebuilding.clear(self._archive)  # what another one may have left
-                await self._indexer.save()  # of one channel: it is exchanged in what is on disk
+                if rebuild.chat_id is not None:
+                    await self._indexer.save()  # the channel is exchanged in what is on disk
             await rebuilding.build(self._archive, self._dense, rebuild, self._moved, self._save_every)
             self._placing = True  # from here on it is a matter of seconds, and not to be stopped half-way
             await self._indexer.put_in_place(await rebuilding.load(self._archive, rebuild))

@@ -5,35 +5,21 @@ Built from text and entities only. Links come from the archive, never out of a t
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, tzinfo
 
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
+from bot.plain import Shown, dated, plain, speaker
 from bot.words import Words
 from rag_core.compose import in_order
 from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Sentence
 
-__all__ = ["Shown", "dated", "link", "plain", "render", "speaker", "titled"]
+__all__ = ["link", "render", "titled"]
 
 # A longer list of sources folds; a tap opens it.
 _FOLDED_FROM = 4
 # About two lines on a phone.
 _SNIPPET = 140
-# Embeddings, overrides and isolates of writing direction: they could turn our own words around.
-_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How things are said to this reader: the sentences of a language, a time zone, and whether in a group."""
-
-    words: Words
-    zone: tzinfo
-    group: bool = False
 
 
 def render(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
@@ -55,32 +41,9 @@ def link(label: str, url: str) -> Text:
     return TextLink(label, url=url) if url.startswith("https://") else Text(label)
 
 
-def plain(text: str) -> str:
-    """A text from outside without control characters and turns of writing direction; lines are kept."""
-    kept = (c if c == "\n" or unicodedata.category(c) != "Cc" else " " for c in _TURNS.sub("", text))
-    return "".join(kept).strip()
-
-
-def speaker(channel: Channel | None, origin: Origin | None, words: Words) -> str:
-    """Whose words a post has: the channel's, or those of whom it forwards."""
-    title = (plain(channel.title).replace("\n", " ") if channel else "") or words("unnamed-channel")
-    if origin is None or (channel and origin.chat_id == channel.chat_id):
-        return title
-    name = plain(origin.name).replace("\n", " ") or words("unnamed-origin")
-    return words("source-forwarded", origin=name, channel=title)
-
-
 def titled(channel: Channel | None, origin: Origin | None, url: str, words: Words) -> Text:
     """Who speaks in a post, as the link that opens it."""
     return link(speaker(channel, origin, words), url)
-
-
-def dated(date: datetime, edited: datetime | None, shown: Shown) -> str:
-    """The day of a post, and that of its last edit."""
-    said = shown.words.date(date, shown.zone)
-    if edited is None:
-        return said
-    return f"{said} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
 
 
 def _answered(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> list[Text]:

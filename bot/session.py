@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -31,10 +29,8 @@ from pydantic import ValidationError
 
 from rag_core.doors.archive import Archive, updates
 
-__all__ = ["Inbox", "Retries", "Session", "TokenFilter"]
+__all__ = ["Inbox", "Retries", "Session"]
 
-# Bot tokens as @BotFather writes them: https://core.telegram.org/bots/features#authentication
-_TOKEN = re.compile(r"\d+:[\w-]{30,}")
 # Have a back-off of their own, or show for seconds only.
 _ONCE = {method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft)}
 # A wait that Telegram asks for is kept up to here; whoever asked has left by then.
@@ -151,16 +147,3 @@ def _wait(exc: Exception, pause: float) -> float | None:
         # A proxy's HTML page is text; an answer that merely surprises aiogram is not: that call went through.
         return pause if isinstance(exc.data, str) else None
     return None if isinstance(exc, TelegramEntityTooLarge) else pause
-
-
-class TokenFilter(logging.Filter):
-    """For every log handler: hides bot tokens, which Telegram's addresses contain, in texts and tracebacks."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record without tokens; always True."""
-        record.msg, record.args = _TOKEN.sub("<token>", record.getMessage()), ()
-        if record.exc_info and not record.exc_text:
-            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
-        if record.exc_text:
-            record.exc_text = _TOKEN.sub("<token>", record.exc_text)
-        return True

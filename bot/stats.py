@@ -14,7 +14,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot import footprint
 from bot.access import is_admin
 from bot.desk import Desk
-from bot.render import plain
+from bot.plain import plain
 from bot.words import Words
 from rag_core.doors.archive import backlog, channels, figures, gaps, posts, updates
 from rag_core.doors.archive.jobs import Job

@@ -6,7 +6,8 @@ import unicodedata
 
 from aiogram.utils.formatting import Bold, Text
 
-from bot.render import link, plain
+from bot.plain import plain
+from bot.render import link
 from bot.words import Words
 from rag_core.types import Channel
 

@@ -18,7 +18,8 @@ from aiogram.utils.formatting import Text
 
 from bot import access, kept, trouble
 from bot.pages import Page, pages
-from bot.render import Shown, render
+from bot.plain import Shown
+from bot.render import render
 from bot.settings import BotSettings
 from bot.watch import Watch
 from bot.words import words_for

@@ -21,7 +21,8 @@ from bot.changes import changed
 from bot.desk import Desk
 from bot.kept import Cited, Kept
 from bot.pages import pages
-from bot.render import Shown, dated, plain, titled
+from bot.plain import Shown, dated, plain
+from bot.render import titled
 from bot.words import Words, words_for
 from rag_core.doors.archive import Archive, channels, posts, questions
 from rag_core.doors.archive.pointing import pointed, with_albums

@@ -10,12 +10,14 @@ import re
 from datetime import datetime, tzinfo
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiogram.utils.formatting import Text
 from fluent.runtime import FluentBundle, FluentResource
 
 from rag_core.analysis import language_of
+
+if TYPE_CHECKING:
+    from aiogram.utils.formatting import Text
 
 __all__ = ["LANGUAGES", "Words", "interface_language", "question_language", "words_for"]
 
@@ -43,6 +45,8 @@ class Words:
 
     def rich(self, sentence: str, **values: str | int | Text) -> Text:
         """The sentence as formatted text: values that are `Text` keep their formatting."""
+        from aiogram.utils.formatting import Text
+
         pieces = [value for value in values.values() if isinstance(value, Text)]
         slots = {id(piece): f"\ue000{place}\ue001" for place, piece in enumerate(pieces)}
         flat = {n: slots[id(v)] if isinstance(v, Text) else _unmarked(v) for n, v in values.items()}

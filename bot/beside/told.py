@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypedDict
 
-from bot.render import Shown, dated, plain, speaker
+from bot.plain import Shown, dated, plain, speaker
 from bot.words import Words
 from rag_core.analysis import language_of
 from rag_core.answer import answer

@@ -20,7 +20,7 @@ from aiogram.utils.formatting import Text, as_list
 from bot.channels.card import approval, waits
 from bot.channels.deeds import came_in
 from bot.desk import Desk
-from bot.render import plain
+from bot.plain import plain
 from bot.titles import titled
 from bot.words import Words, interface_language, words_for
 from rag_core.doors.archive import channels, figures

@@ -15,7 +15,7 @@ from aiogram.utils.token import TokenValidationError
 
 from bot.beside.client import Owner, OwnerSilent, alone_or_beside
 from bot.beside.facts import DenseFacts, Facts, facts
-from bot.render import plain
+from bot.plain import plain
 from bot.settings import Settings
 from rag_core.doors.archive import Archive, channels, jobs, posts, rebuilds, updates
 from rag_core.errors import RagError

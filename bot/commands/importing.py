@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.beside.client import Owner, alone_or_beside
 from bot.commands.indexed import bar, caught_up, embedded, grouped
-from bot.render import plain
+from bot.plain import plain
 from bot.settings import Settings
 from ingest.desktop_export import ImportOptions, ImportReport, import_export
 from rag_core.doors.archive import Archive

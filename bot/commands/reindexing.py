@@ -8,8 +8,8 @@ from typing import Any
 
 from bot.beside.client import Owner, alone_or_beside
 from bot.commands.indexed import bar, embedded
+from bot.plain import plain
 from bot.reindexing import Reindexing, named
-from bot.render import plain
 from bot.settings import Settings
 from ingest.dense import DenseIndexer
 from ingest.index import Indexer

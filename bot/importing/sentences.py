@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from bot.importing.refusal import Refusal
-from bot.render import plain
+from bot.plain import plain
 from bot.titles import one_line
 from bot.words import Words
 

@@ -152,8 +152,8 @@ def _child() -> int:
 async def measured(folder: Path, args: argparse.Namespace) -> Measured:
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
-    models = {"dir": args.models} if args.models else {"embedder": "none", "reranker": "none"}
-    settings = RagSettings.model_validate({"data": {"dir": folder}, "models": models})
+    models = {"dir": args.models} if args.models else {"embedder": "none"}
+    settings = RagSettings.model_validate({"data": {"dir": folder}, "models": {**models, "reranker": "none"}})
     async with AsyncExitStack() as stack:
         rag = await stack.enter_async_context(open_rag(settings))
         indexer = Indexer(rag.archive, rag.lexical)

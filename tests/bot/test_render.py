@@ -8,7 +8,8 @@ import pytest
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Text
 
-from bot.render import Shown, link, plain, render, speaker
+from bot.plain import Shown, plain, speaker
+from bot.render import link, render
 from bot.words import words_for
 from rag_core.types import Answer, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 

@@ -18,7 +18,8 @@ from aiogram.exceptions import (
 )
 
 from bot.sandbox import Sandbox
-from bot.session import Inbox, Retries, Session, TokenFilter
+from bot.session import Inbox, Retries, Session
+from bot.tokens import TokenFilter
 from rag_core.doors.archive import Archive, updates
 from rag_core.errors import ArchiveUnavailable
 

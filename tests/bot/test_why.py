@@ -12,7 +12,7 @@ from aiogram.utils.formatting import Text
 
 from bot.kept import mark, read, written
 from bot.pages import pages
-from bot.render import Shown
+from bot.plain import Shown
 from bot.sandbox import Sandbox
 from bot.why import explained
 from bot.words import words_for

@@ -14,7 +14,11 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 	@$(BIN)/citegram demo $(ARGS)
 
 test: .venv/.dev  ## all tests
+ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
+else
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone" && $(BIN)/python -m pytest -q -m alone
+endif
 
 check: lint  ## lint, types and the tests of the pure parts: seconds
 	@$(BIN)/python -m pytest -q tests/rag_core tests/ingest tests/test_house.py

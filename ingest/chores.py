@@ -99,7 +99,8 @@ class Chores:
         numbers = await updates.forget_old(self.rag.archive, now)
         texts = await figures.forget_texts(self.rag.archive, now - kept)
         posts = await forget_unapproved(self.rag.archive, now)
-        return f"{numbers} updates, {texts} questions, {posts} posts" if numbers or texts or posts else ""
+        gone = ((numbers, "updates"), (texts, "questions"), (posts, "posts"))
+        return ", ".join(f"{number} {what}" for number, what in gone if number)
 
     async def damage(self) -> str:
         """Look through an archive that is too large to be looked through when it is opened."""

@@ -19,6 +19,8 @@ sys.path.insert(0, str(HERE.parent))  # the scripts know each other as bench.*
 from bench import corpus, lexical  # noqa: E402
 from bench.measure import seconds  # noqa: E402
 
+pytestmark = pytest.mark.alone
+
 SIZE = 10_000
 
 

@@ -13,6 +13,8 @@ from chaos.freshness import Load, fresh, measured
 
 from rag_core.search import DENSE, LEXICAL
 
+pytestmark = pytest.mark.alone
+
 ROUNDS = 3  # what else the machine does is not counted: one that is in time will do
 
 

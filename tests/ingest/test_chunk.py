@@ -76,7 +76,7 @@ def test_the_header_says_where_a_passage_comes_from() -> None:
     parent = "Подскажите пожалуйста\nсколько " + "очень " * 20
     (passage,) = cut("Вот", parent, origin=Origin("Заслонка"), media=Media("document", "прайс\u200b 2024.pdf"))
     assert passage.header == (
-        "Пекарня · 2024-03-12 · Заслонка · прайс  2024.pdf · "
+        "Заслонка → Пекарня · 2024-03-12 · прайс  2024.pdf · "
         "Подскажите пожалуйста сколько очень очень очень очень очень очень очень очень очень"
     )
     assert (passage.key, passage.date, passage.origin) == (PostKey(-1001, 7), NOON, Origin("Заслонка"))

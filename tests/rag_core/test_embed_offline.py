@@ -96,6 +96,7 @@ async def test_questions_find_their_paragraphs(
     assert (ranks < 20).mean() >= at_20
 
 
+@pytest.mark.alone
 async def test_the_event_loop_is_never_late_by_50_ms(embedder: Embedder, loop_lag: Lag) -> None:
     english = [
         f"The ferry number {n} leaves at {n % 24}:30 from pier four, says the harbour master." for n in range(100)

@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ingest.dense import DenseIndexer
 
 QUESTIONS = 8  # for each of the two workers the bot has
@@ -13,6 +15,7 @@ ROUNDS = 5  # other work on the machine may hold us up once; what blocks the loo
 MOST_S = 0.05
 
 
+@pytest.mark.alone
 async def test_the_event_loop_stays_free_while_posts_are_indexed_and_questions_answered(
     tmp_path: Path,
     open_library: Any,

@@ -112,6 +112,7 @@ async def test_reranking_reversed_hits_brings_the_good_order_back(
     assert first >= 0.7 * len(asked)
 
 
+@pytest.mark.alone
 async def test_the_event_loop_is_never_late_by_50_ms_while_reranking(reranker: Reranker, loop_lag: Lag) -> None:
     async with loop_lag() as lags:
         await reranker.scores(

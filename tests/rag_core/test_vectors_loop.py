@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from rag_core.doors.lexical import Filter, Place
 from rag_core.doors.vectors import Point, Vectors, open_vectors
@@ -57,6 +58,7 @@ def idle() -> Iterator[Callable[[], float]]:
         found.append(float(child.stdout.read()))
 
 
+@pytest.mark.alone
 async def test_the_event_loop_is_free_while_20_000_points_are_written_and_searched(tmp_path: Path) -> None:
     """50 ms at most, beside what a process that does nothing is kept waiting; tried three times."""
     written = points(20_000, size=384)

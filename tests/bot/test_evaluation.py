@@ -98,7 +98,7 @@ def test_questions_are_read_with_what_is_left_out(written: Write) -> None:
 
 def test_distractors_are_added_and_a_limit_counts_questions(written: Write, tmp_path: Path) -> None:
     more = tmp_path / "more.jsonl.gz"
-    more.write_bytes(gzip.compress(b'{"id": "x1", "text": "noise"}\n\n{"id": "x2", "text": "noise"}\n'))
+    more.write_bytes(gzip.compress(b'{"id": "x1", "text": "noise"}\n\n{"id": "x2", "text": "noise"}\n', mtime=0))
     dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES), [more], 2)
     assert len(dataset.documents) == 5
     assert len(dataset.queries) == 2
@@ -129,7 +129,7 @@ def test_bad_data_is_one_sentence(written: Write, files: dict[str, Any], said: s
 
 
 @pytest.mark.parametrize(
-    "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}')[:-9], b"\x1f\x8b" + b"\0" * 40]
+    "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], b"\x1f\x8b" + b"\0" * 40]
 )
 def test_a_damaged_gzip_file_is_one_sentence(written: Write, tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "more.jsonl.gz").write_bytes(raw)

@@ -35,8 +35,9 @@ from rag_core.types import Passage, PostKey
 
 __all__ = ["SAVE_EVERY_S", "Walk", "identity", "main", "next_folder", "stock_file"]
 
-# Whoever asks a question comes first: it gets a tenth of a core that others want, and all of one they do not.
-_NICE = 10
+# Whoever asks a question comes first: of a core that others want too it gets a thirtieth, not the hundredth that
+# would let a busy model stop it, and all of one that nobody wants.
+_NICE = 15
 # Between two saves: what a kill makes the next one do again. And at most a tenth of the time is spent on saving.
 SAVE_EVERY_S = 5.0
 _SAVE_SHARE = 10

@@ -146,6 +146,8 @@ def _admitted(
     waited = known is not None and known.username is None and known.visibility is Visibility.ADMINS
     if options.visibility:
         visibility = options.visibility
+    elif known is not None and known.state == "removed":  # an admin took it away: who reads it is asked anew
+        visibility = Visibility.ADMINS
     elif public and (known is None or waited):
         visibility = Visibility.PUBLIC
     else:

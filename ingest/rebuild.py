@@ -156,7 +156,8 @@ class _Progress:
             started = time.monotonic()
             walk.save()
             took = time.monotonic() - started
-            self._next_save = time.monotonic() + max(self._save_every, _SAVE_SHARE * took)
+            pause = max(self._save_every, _SAVE_SHARE * took) if self._save_every else 0.0
+            self._next_save = time.monotonic() + pause
 
 
 async def _built(walk: Walk, stock: Stock | None, model: str, save_every: float) -> None:
@@ -191,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("rebuild", type=int)
     parser.add_argument("--channel", type=int)
     parser.add_argument("--model", default="")
-    parser.add_argument("--save-every", type=float, default=SAVE_EVERY_S, metavar="SECONDS")
+    parser.add_argument("--save-every", type=float, default=SAVE_EVERY_S, help="seconds at least; 0: always")
     args = parser.parse_args(argv)
     # The parent decides when to stop: a Ctrl-C in the terminal reaches both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

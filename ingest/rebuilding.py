@@ -45,9 +45,9 @@ async def build(
 ) -> None:
     """Build the new index on disk, or go on building it; posts whose vectors are not right are queued meanwhile.
 
-    It is saved every `save_every` seconds or less often. A child that is killed is started again and goes on.
-    When this is cancelled the child ends, and what it saved stays. Raises RebuildRefused, IndexUnavailable,
-    ArchiveUnavailable.
+    It is saved every `save_every` seconds or less often, with 0 at every step. A child that is killed is started
+    again and goes on. When this is cancelled the child ends, and what it saved stays. Raises RebuildRefused,
+    IndexUnavailable, ArchiveUnavailable.
     """
     folder = next_folder(archive.folder)
     with raised_as(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rag_core.analysis import stem, terms
 from rag_core.wants import Want, wanted
 
-__all__ = ["Asked", "Weigh", "kinship"]
+__all__ = ["Asked", "Weigh", "is_asking", "kinship"]
 
 Weigh = Callable[[str], float]  # a term -> how telling it is, above 0
 
@@ -17,7 +17,7 @@ def kinship(term: str, others: Iterable[str]) -> float:
     """How much of a stem is shared with the nearest of the others, 0..1: "учител" and "учительниц" are kin."""
     best = 0.0
     for other in others:
-        if other[0] != term[0]:
+        if other[:1] != term[:1]:
             continue
         same, most = 0, max(len(term), len(other))
         for a, b in zip(term, other, strict=False):
@@ -48,6 +48,12 @@ _ASKING = frozenset(
     ).split()
 )
 _ASKING_SHARE = 0.3
+
+
+def is_asking(word: str) -> bool:
+    """Whether a word says what kind of thing is asked for."""
+    found = terms(word)
+    return bool(found) and _ASKING.issuperset(found)
 
 
 @dataclass(frozen=True, slots=True)

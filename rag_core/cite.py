@@ -21,7 +21,8 @@ async def cite(draft: Draft, viewer: Viewer, rag: Rag) -> tuple[Sentence, ...]:
     kept = []
     for sentence in draft.sentences:
         standing = tuple(c for c in sentence.citations if _stands(c, stored, viewer))
-        if standing:
+        # a model's own words may come from any of its posts: none of them may have gone
+        if standing and (sentence.support == 1.0 or len(standing) == len(sentence.citations)):
             kept.append(Sentence(sentence.text, standing, sentence.support))
     return tuple(kept)
 

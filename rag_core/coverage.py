@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 from rag_core.analysis import terms
 from rag_core.asked import Asked, kinship
-from rag_core.doors.lexical import Filter, Lexical
+from rag_core.doors.lexical import Filter
+from rag_core.doors.words import WordIndex
 from rag_core.extract import Candidate
 from rag_core.wants import names_in
 
 __all__ = ["Coverage", "coverage"]
+_CHANCES = 2.9  # of a question about one of a few hundred posts, where the other weights were fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Coverage:
     length: logarithm of the number of the question's terms; chance meets a share of few terms more easily
     known: share of the question's weight that any post the asker may read meets; what others say and this
         post does not speaks against it
+    chances: logarithm of the number of posts that hold a term of the question, each counted for each term; among
+        many one fits by chance
     """
 
     strength: float = 0.0
@@ -39,6 +43,7 @@ class Coverage:
     count: float = 0.0
     length: float = 0.0
     known: float = 0.0
+    chances: float = _CHANCES
 
     @property
     def likely(self) -> float:
@@ -51,11 +56,12 @@ class Coverage:
             + 2.7 * self.count
             + 3.0 * self.length
             - 2.5 * self.known
+            - 0.2 * (self.chances - _CHANCES)
         )
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-def coverage(asked: Asked, best: Candidate | None, lexical: Lexical, only: Filter) -> Coverage:
+def coverage(asked: Asked, best: Candidate | None, lexical: WordIndex, only: Filter) -> Coverage:
     """Measure a question against the post that the best piece stands in; `only` is what the asker may read."""
     if best is None or not asked.share:
         return Coverage()
@@ -70,5 +76,6 @@ def coverage(asked: Asked, best: Candidate | None, lexical: Lexical, only: Filte
         names=sum(near[name] for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),
         length=math.log(len(asked.share)),
+        chances=math.log1p(sum(map(lexical.frequency, asked.share))),
         known=sum(share for term, share in asked.share.items() if lexical.known(term, only)),
     )

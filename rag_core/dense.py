@@ -10,7 +10,7 @@ from rag_core.doors.embed import Embedder, open_embedder
 from rag_core.doors.model_folder import here
 from rag_core.doors.rerank import Reranker, open_reranker
 from rag_core.doors.vectors import Vectors, open_vectors
-from rag_core.errors import ModelUnavailable
+from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.models import MODELS, ModelRow, Role, rows_of
 from rag_core.settings import RagSettings
 
@@ -26,6 +26,14 @@ class Dense:
     model: ModelRow
     embedder: Embedder
     vectors: Vectors
+
+    @property
+    def store(self) -> str | None:
+        """The identity of the vectors; None where they are on a server that has not answered yet."""
+        try:
+            return self.vectors.identity
+        except VectorsUnavailable:
+            return None
 
     async def close(self) -> None:
         """Let go of both."""
@@ -46,7 +54,8 @@ def chosen(role: Role, name: str, folder: Path) -> ModelRow | None:
     if name == "none":
         return None
     if name != "auto":
-        return rows_of(name)[0]
+        rows = rows_of(name)
+        return next((row for row in rows if row.role is role), rows[0])
     found = [row for row in MODELS if row.role is role and here(row, folder / row.name)]
     return found[-1] if found else None  # the table goes from small to good
 
@@ -59,7 +68,7 @@ async def open_reranking(settings: RagSettings) -> Reranker | None:
         return None
     if row.role is not Role.RERANKER:
         raise ModelUnavailable(f"{row.name} is no reranker: choose another one for MODELS__RERANKER.")
-    return await open_reranker(row, folder / row.name, settings.models.threads)
+    return await open_reranker(row, folder / row.name, settings.models.threads, settings.models.provider)
 
 
 async def open_dense(settings: RagSettings) -> Dense | None:
@@ -73,15 +82,14 @@ async def open_dense(settings: RagSettings) -> Dense | None:
         return None
     if row.role is not Role.EMBEDDER:
         raise ModelUnavailable(f"{row.name} is no embedding model: choose another one for MODELS__EMBEDDER.")
-    embedder = await open_embedder(row, folder / row.name, settings.models.threads)
+    embedder = await open_embedder(row, folder / row.name, settings.models.threads, settings.models.provider)
     try:
         vectors = await open_vectors(
             settings.data.dir / "vectors" / row.name,
             model=row.name,
             dimension=embedder.dimension,
-            url=settings.qdrant.url or None,
-            api_key=settings.qdrant.key.get_secret_value() or None,
-            collection=settings.qdrant.collection,
+            qdrant=settings.qdrant,
+            patient=True,
         )
     except BaseException:
         await embedder.close()

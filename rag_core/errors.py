@@ -3,14 +3,18 @@
 RagError                     what a reader or an admin is told; `reason` is the whole sentence
 ├── StageTimeout             a stage passed its budget
 ├── ArchiveUnavailable       SQLite cannot be read or written
-│   └── ArchiveTooNew        written by a later version of Citegram
+│   ├── ArchiveTooNew        written by a later version of Citegram
+│   └── ArchiveNotUpdated    its tables could not be changed for this version; it is as it was
 ├── BackupFailed             a backup cannot be made or put back
 ├── IndexUnavailable         a search leg cannot answer: never shown as "nothing found"
 │   └── VectorsUnavailable   the vector index or the Qdrant server
+│       └── QdrantGone       the server does not answer or work now, and may again
 ├── ImportRefused            a file that cannot be imported, or may not be
 ├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (a ValueError too)
 ├── RebuildRefused           a rebuild of the indexes that cannot begin, or did not come to its end
 ├── ModelUnavailable         a model is not here, cannot be loaded, or is not what it should be
+├── RecipeFailed             a way of answering that does not come to its end: `direct` answers
+├── GenerationFailed         a language model went away, or could not do what it was asked
 └── SettingsWrong            a setting that cannot be used
 
 Anything else is a bug: it flies, is logged with its traceback, and the reader gets the general sentence.
@@ -22,14 +26,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 __all__ = [
+    "ArchiveNotUpdated",
     "ArchiveTooNew",
     "ArchiveUnavailable",
     "BackupFailed",
+    "GenerationFailed",
     "ImportRefused",
     "IndexUnavailable",
     "ModelUnavailable",
+    "QdrantGone",
     "RagError",
     "RebuildRefused",
+    "RecipeFailed",
     "SettingsWrong",
     "StageTimeout",
     "VectorRefused",
@@ -58,6 +66,10 @@ class ArchiveTooNew(ArchiveUnavailable):
     """The archive was written by a later version of Citegram."""
 
 
+class ArchiveNotUpdated(ArchiveUnavailable):
+    """The archive's tables could not be changed for this version; it is as it was."""
+
+
 class BackupFailed(RagError):
     """A backup cannot be made or put back; the archive is as it was."""
 
@@ -68,6 +80,10 @@ class IndexUnavailable(RagError):
 
 class VectorsUnavailable(IndexUnavailable):
     """The vector index cannot be opened, read or written, or was built with another model."""
+
+
+class QdrantGone(VectorsUnavailable):
+    """The Qdrant server does not answer or does not work now; the next question may find it well again."""
 
 
 class ImportRefused(RagError):
@@ -84,6 +100,14 @@ class RebuildRefused(RagError):
 
 class ModelUnavailable(RagError):
     """A model is not here, cannot be loaded, or is not what it should be."""
+
+
+class GenerationFailed(RagError):
+    """A language model went away, or could not do what it was asked; the next question may find it well again."""
+
+
+class RecipeFailed(RagError):
+    """A recipe cannot come to its end: it lacks what it needs, or has used up its steps."""
 
 
 class SettingsWrong(RagError):

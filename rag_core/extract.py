@@ -14,13 +14,13 @@ from itertools import pairwise
 
 from rag_core.analysis import terms
 from rag_core.asked import Asked
-from rag_core.sentences import LONGEST, Span, pieces, sentences
+from rag_core.compose import fingerprint
+from rag_core.sentences import LONGEST, MOST_SHOWN, Span, pieces, sentences
 from rag_core.types import Citation, Evidence, Sentence, Source
 from rag_core.wants import Want, holds
 
 __all__ = ["Candidate", "best_pieces", "quoted"]
 
-_MOST_SHOWN = 600  # characters of all pieces together
 _MOST_JOINED = 3  # sentences
 _GAP = 3  # characters between two sentences that adjoin
 # What each feature is worth.
@@ -48,8 +48,16 @@ class Candidate:
     useful: bool
 
     def overlaps(self, other: Candidate) -> bool:
-        """Whether both show some of the same words."""
-        return self.source.number == other.source.number and self.start < other.end and other.start < self.end
+        """Whether both show the same place of a post, or one says in another post all that the other says."""
+        if self.source.number == other.source.number:
+            return self.start < other.end and other.start < self.end
+        mine, theirs = self.said, other.said
+        return mine in theirs or theirs in mine
+
+    @property
+    def said(self) -> str:
+        """Its words alone, each between spaces."""
+        return f" {fingerprint(self.source.passage.text[self.start : self.end])} "
 
 
 def _spans(text: str, found: list[Span], longest: int) -> list[tuple[Span, int, int]]:
@@ -118,7 +126,7 @@ def best_pieces(asked: Asked, evidence: Evidence, most: int, margin: float, long
     ranked = sorted(found, key=lambda c: -c.score)
     if not ranked:
         return []
-    chosen, room = ranked[:1], _MOST_SHOWN - (ranked[0].end - ranked[0].start)
+    chosen, room = ranked[:1], MOST_SHOWN - (ranked[0].end - ranked[0].start)
     bar = ranked[0].score - margin
     for candidate in sorted(ranked[1:], key=lambda c: -_beside(c, ranked[0])):
         if len(chosen) == most or _beside(candidate, ranked[0]) < bar:

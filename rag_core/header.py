@@ -6,8 +6,9 @@ import re
 
 from rag_core.types import Channel, Post
 
-__all__ = ["header"]
+__all__ = ["header", "own"]
 
+_OWN = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
 _PARENT_WORDS = 12  # enough to know what is replied to, too few to outweigh the reply
 
 
@@ -25,3 +26,9 @@ def header(post: Post, channel: Channel | None, parent: str | None = None) -> st
     if parent:
         parts.append(" ".join(re.findall(r"\S+", parent)[:_PARENT_WORDS]))
     return " · ".join(" ".join(part.split()) for part in parts if part)
+
+
+def own(line: str) -> str:
+    """The line without the words of the post that is replied to: the reply may take them back."""
+    found = _OWN.match(line)
+    return found[0] if found else line

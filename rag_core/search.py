@@ -2,154 +2,101 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from rag_core.analysis import terms
-from rag_core.compose import fingerprint
+from rag_core.caches import Found, hits_key
 from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Filter, Place
-from rag_core.fuse import diverse
+from rag_core.doors.lexical import Place
+from rag_core.further import FOLLOWING, LIKE, OTHER, behind, by_each, further, names_around
 from rag_core.header import header
+from rag_core.legs import BOTH, DENSE, LEXICAL, Query, Ranked, Ranking, by_both, by_meaning, by_words
 from rag_core.rag import Rag
-from rag_core.settings import SearchSettings
 from rag_core.stage import Run
-from rag_core.types import Hit, Kind, Passage, Plan, Post, PostKey, Question, Viewer
+from rag_core.types import Hit, Passage, Plan, Post, Question
+from rag_core.varied import varied
+from rag_core.within import allowed, within
 
-__all__ = ["allowed", "by_meaning", "by_words", "fetch", "matching", "search"]
+__all__ = ["BOTH", "DENSE", "LEXICAL", "allowed", "by_meaning", "by_words", "fetch", "search"]
 
-LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
-
-Ranked = list[tuple[Place, float]]
-Vector = NDArray[np.float32]
-
-_RIGHT_ANGLE = 1e-3  # 16-bit vectors of different languages are at right angles but for rounding
-_READ = 1000  # posts at a time, so that others get at the archive in between
-
-
-def allowed(plan: Plan, viewer: Viewer) -> Filter:
-    """What this asker may find with this plan. The viewer's channels always bound the plan's."""
-    within = viewer.channels if plan.channels is None else viewer.channels & plan.channels
-    return Filter(within, plan.since, plan.until)
+_OTHERS = 20  # hits of each further query
+_JOINING = 5  # terms of a question that may join two things
+_READ = 80  # passages that are read and compared with each other, at least: twice as many as are kept
 
 
 async def search(plan: Plan, question: Question, rag: Rag, run: Run) -> tuple[Hit, ...]:
-    """The best passages for the plan's own query, best first.
+    """The best passages for the plan, best first; those of a moment ago where nothing has changed since.
 
-    Without the dense leg the lexical one is enough; the lexical leg has no stand-in, because an index that is
-    down is not "nothing found". Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+    Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
     """
     if not plan.queries or not question.viewer.channels:
         return ()
-    only, query = allowed(plan, question.viewer), plan.queries[0]
-    meaning = asyncio.ensure_future(run.attempt("dense", by_meaning(query, only, plan.k, rag), ([], None)))
-    try:
-        lexical = await run.require("lexical", by_words(query, only, plan.k, rag))
-        near, vector = await meaning
-    finally:
-        meaning.cancel()  # nobody waits for it where the lexical leg failed
-    fused = _fused(lexical, near, question.lang, rag)
+    async with run.stage("recall"):
+        key, version = await _key(plan, question, rag), rag.version
+        found = rag.caches.hits.get(key, version)
+        run.note(cache_hit=float(found is not None))
+    if found is not None:
+        passages = await run.require("fetch", fetch([hit.place for hit in found], rag))
+    else:
+        before = len(run.shortfalls)
+        found, passages = await _searched(plan, question, rag, run)
+        if len(run.shortfalls) == before:  # what was found with something missing is not all there is
+            rag.caches.hits.put(key, version, found)
+    known = [(hit, passages[hit.place]) for hit in found if hit.place in passages]
+    return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+
+
+async def _key(plan: Plan, question: Question, rag: Rag) -> Hashable:
+    return hits_key(plan, question, await posts.last_seq(rag.archive) if plan.narrowed else 0)
+
+
+async def _searched(
+    plan: Plan, question: Question, rag: Rag, run: Run
+) -> tuple[tuple[Found, ...], dict[Place, Passage]]:
+    """What the plan's own query finds, then what the others add; and the passages that stand there.
+
+    Each leg can stand in for the other; when both fail that is said, because an index that is down is not
+    "nothing found".
+    """
+    keep = rag.settings.retrieval.keep
+    only = await run.require("filter", within(plan, question.viewer, rag))
+    query = Query(plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should)
+    own = await by_both(query, rag, run)
+    fused = behind(own.ranked, await _further(plan, query, own, rag, run))[: max(_READ, 2 * keep)]
     passages = await run.require("fetch", fetch([place for place, _ in fused], rag))
     fused = [pair for pair in fused if pair[0] in passages]
-    nothing: tuple[dict[Place, float], Ranked] = ({}, fused[: rag.settings.retrieval.keep])
-    likeness, fused = await run.attempt("diverse", _diverse(fused, vector, passages, rag), nothing)
-    legs = {place: LEXICAL for place, _ in lexical}
-    legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
-    return tuple(Hit(passages[place], score, legs[place], likeness.get(place, 0.0)) for place, score in fused)
+    nothing: tuple[dict[Place, float], Ranked] = ({}, fused[:keep])
+    likeness, fused = await run.attempt("diverse", varied(fused, own.vector, passages, rag), nothing)
+    found = (Found(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    return tuple(found), passages
 
 
-async def by_words(query: str, only: Filter, n: int, rag: Rag) -> Ranked:
-    """The lexical leg, best first."""
-    # numpy lets go of the interpreter while it scores, so that a large index does not stop the bot
-    return await asyncio.to_thread(rag.lexical.search, terms(query), only, n)
-
-
-async def by_meaning(query: str, only: Filter, n: int, rag: Rag) -> tuple[Ranked, Vector | None]:
-    """The dense leg, best first, and the vector of the query; nothing and None where there is no model.
-
-    What is at right angles or worse has nothing in common with the question: it is no hit.
-    """
-    if rag.dense is None:
-        return [], None
-    vector = await rag.dense.embedder.query(query)
-    if not vector.any():
-        return [], None  # no word of it is known to the model
-    found = await rag.dense.vectors.search(vector, only, n)
-    return [(place, score) for place, score in found if score > _RIGHT_ANGLE], vector
-
-
-def _fused(lexical: Ranked, near: Ranked, lang: str, rag: Rag) -> Ranked:
-    if not near or rag.dense is None:
-        return lexical
-    return rag.calibration.fusion(rag.dense.model, lang, rag.settings.retrieval.dense)(lexical, near)
-
-
-async def _diverse(
-    fused: Ranked, vector: Vector | None, passages: dict[Place, Passage], rag: Rag
-) -> tuple[dict[Place, float], Ranked]:
-    """The cosines of the hits to the question, and the hits without what is too much like others."""
-    stored: dict[Place, Vector] = {}
-    if vector is not None and rag.dense is not None:
-        stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
-    likeness = {place: float(v @ vector) for place, v in stored.items()} if vector is not None else {}
-    return likeness, await asyncio.to_thread(_unlike, fused, stored, passages, rag.settings.retrieval)
-
-
-def _unlike(
-    fused: Ranked, stored: dict[Place, Vector], passages: dict[Place, Passage], settings: SearchSettings
-) -> Ranked:
-    """What MMR keeps, by stored vectors, by shared terms where there are none. The same text counts once.
-
-    Copies stay with the text they repeat: they say in how many channels it stands.
-    """
-    groups: dict[str, Ranked] = {}
-    for place, score in fused:
-        groups.setdefault(fingerprint(passages[place].text) or str(place), []).append((place, score))
-    firsts = [group[0] for group in groups.values()]
-    if len(firsts) <= settings.keep:
-        return fused
-    words = {place: frozenset(terms(passages[place].text)) for place, _ in firsts if place not in stored}
-
-    def alike(one: Place, other: Place) -> float:
-        a, b = words.get(one, frozenset()), words.get(other, frozenset())
-        return len(a & b) / max(1, len(a | b))
-
-    kept = {place for place, _ in diverse(firsts, stored, settings.keep, settings.diversity, alike)}
-    found = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
-    return [pair for pair in fused if pair[0] in found]
-
-
-async def matching(words: Sequence[str], plan: Plan, viewer: Viewer, rag: Rag) -> list[Place]:
-    """Every post that holds all the terms itself, by a place in it, oldest first; for LAST newest first.
-
-    The index finds them in headers too: a channel's title would make every post of it a match. So each is
-    read: about 50 µs a post. For the first and the last mention reading ends with the posts that have it.
-    """
-    if not words or not viewer.channels:
+async def _further(plan: Plan, query: Query, own: Ranking, rag: Rag, run: Run) -> list[tuple[Ranked, float]]:
+    """What the further queries find and what their votes weigh; nothing where the lexical leg does not answer."""
+    if not own.by_words:
         return []
-    found = await asyncio.to_thread(rag.lexical.matching, words, allowed(plan, viewer))
-    places = list({place.key: place for place in reversed(found)}.values())
-    if plan.kind is not Kind.LAST:
-        places.reverse()
-    kept: list[Place] = []
-    for first in range(0, len(places), _READ):
-        some = places[first : first + _READ]
-        stored = await posts.get(rag.archive, [place.key for place in some])
-        kept += await asyncio.to_thread(_holding, some, stored, frozenset(words))
-        if kept and plan.kind in {Kind.FIRST, Kind.LAST}:
-            break
-    return kept
+    others = await run.attempt("queries", by_each(further(plan), query.only, _OTHERS, rag), list[Ranked])
+    rankings = [(ranking, OTHER) for ranking in others]
+    if len(plan.queries) > 1 and len(terms(query.text)) >= _JOINING:
+        following = await run.attempt("follow", _following(query, own, rag, run), list[Ranked])
+        rankings += [(ranking, FOLLOWING) for ranking in following]
+    if plan.like:
+        similar, _ = await run.attempt("dense", by_meaning(plan.like, query.only, query.k, rag), ([], None))
+        rankings.append((similar, LIKE))
+    return rankings
 
 
-def _holding(places: Sequence[Place], stored: dict[PostKey, Post], words: frozenset[str]) -> list[Place]:
-    return [place for place in places if (post := stored.get(place.key)) and words <= frozenset(terms(_own(post)))]
-
-
-def _own(post: Post) -> str:
-    return f"{post.text}\n{post.media.file_name}" if post.media and post.media.file_name else post.text
+async def _following(query: Query, own: Ranking, rag: Rag, run: Run) -> list[Ranked]:
+    """The question once more with the names that its best hits bring: for what joins two things."""
+    best = [place for place, _ in own.ranked[:2]]
+    passages = await fetch(best, rag)
+    names = names_around(query.text, [passages[place] for place in best if place in passages])
+    if not names:
+        return []
+    again = replace(query, text=f"{query.text} {names}")
+    # a dense leg that did not answer is not asked again
+    return [(await by_both(again, rag, run, meaning=own.vector is not None)).ranked]
 
 
 async def fetch(places: Sequence[Place], rag: Rag) -> dict[Place, Passage]:

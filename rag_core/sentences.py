@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-__all__ = ["LONGEST", "Span", "pieces", "sentences"]
+__all__ = ["LONGEST", "MOST_SHOWN", "Span", "pieces", "sentences"]
 
 LONGEST = 300  # characters: what a reader takes in at a glance, and the most that counts as one shown sentence
+MOST_SHOWN = 600  # characters of all shown sentences together
 
 Span = tuple[int, int]
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from rag_core.doors.llm import LanguageModel, OnPlace, Seat
 from rag_core.errors import RagError, StageTimeout, raised_as
+from rag_core.request import new_or_current
 from rag_core.settings import Budgets
-from rag_core.types import Shortfall
+from rag_core.types import Draft, Sentence, Shortfall
 
 __all__ = ["Run", "Span"]
 
@@ -26,28 +28,48 @@ T = TypeVar("T")
 # Stages that share another's budget; every other stage has one of its own name.
 _BUDGETS = {
     "chronicle": "search",
+    "extract": "write",
+    "hyde": "rewrite",
+    "followup": "rewrite",
+    "memory": "fetch",
+    "step": "judge",
+    "reflect": "judge",
+    "again": "search",
+    "choose": "fetch",
+    "predict": "map",
+    "parts": "judge",
+    "filter": "fetch",
+    "recall": "fetch",
+    "queries": "search",
+    "follow": "search",
     "lexical": "search",
     "dense": "search",
     "diverse": "search",
+    "conflicts": "verify",
     "cite": "fetch",
     "copies": "fetch",
     "nearest": "fetch",
 }
 
+# Of a recipe's time that no stage may use: what stands in for a stage, and the end of a recipe, take a moment.
+_AFTER_S, _AFTER, _LEAST_S = 1.0, 0.1, 0.01  # seconds, but at most this share; what a stage has at least
+
 # Stages may run beside each other: each notes into its own.
 _COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
+_CLOCKS: ContextVar[tuple[asyncio.Timeout, ...]] = ContextVar("clocks")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One stage of one run: what it was, how long it took, and what went wrong."""
+    """One stage of one run: what it was, how long it took, what went wrong; `ended` in Unix seconds."""
 
     stage: str
     took_ms: float
     counts: dict[str, float | str]
     error: str | None = None
+    ended: float = field(default_factory=time.time, compare=False)
 
 
 @dataclass
@@ -56,9 +78,15 @@ class Run:
 
     budgets: Budgets
     recipe: str
-    trace_id: str = field(default_factory=lambda: secrets.token_hex(6))
+    trace_id: str = field(default_factory=new_or_current)
     spans: list[Span] = field(default_factory=list)
     shortfalls: list[Shortfall] = field(default_factory=list)
+    on_place: OnPlace | None = None  # told when others are before this question
+    on_sentence: Callable[[Sentence], None] | None = None  # told each sentence as soon as it is written and cited
+    on_extract: Callable[[Draft], Awaitable[None]] | None = None  # told what the posts say, before a model is asked
+    on_stage: Callable[[str], None] | None = None  # told the name of each stage that begins
+    clock: asyncio.Timeout | None = None  # of the recipe that runs now
+    after: float = 0.0  # seconds before its end by which its stages end
 
     def note(self, **counts: float | str) -> None:
         """Add figures to the trace line of the stage that runs now. Never texts of readers or posts."""
@@ -70,10 +98,15 @@ class Run:
         started, error = time.perf_counter(), None
         budget = _BUDGETS.get(name, name)
         seconds: float = getattr(self.budgets, budget)
+        if (left := max(_LEAST_S, self.left - self.after)) < seconds:
+            seconds, budget = left, "question"
         clock = asyncio.timeout(seconds)
-        late = f"The stage {name} took longer than {seconds:g} s: ask again, or raise BUDGETS__{budget.upper()}."
+        clocks = _CLOCKS.set((*_CLOCKS.get(()), clock))
+        late = f"The stage {name} took longer than {seconds:.3g} s: ask again, or raise BUDGETS__{budget.upper()}."
         counts: dict[str, float | str] = {}
         outer = _COUNTS.set(counts)
+        if self.on_stage:
+            self.on_stage(name)
         try:
             with raised_as(StageTimeout, TimeoutError, say=late, when=clock.expired):
                 async with clock:
@@ -85,6 +118,56 @@ class Run:
             took = (time.perf_counter() - started) * 1000
             self.spans.append(Span(name, round(took, 3), counts, error))
             _COUNTS.reset(outer)
+            _CLOCKS.reset(clocks)
+
+    @property
+    def left(self) -> float:
+        """Seconds that the recipe which runs now still has."""
+        when = self.clock.when() if self.clock else None
+        return math.inf if when is None else when - asyncio.get_running_loop().time()
+
+    @property
+    def hurried(self) -> bool:
+        """Whether the stages of the recipe that runs now have no time left."""
+        return self.left <= self.after + _LEAST_S
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """What is done here ends after so many seconds: StageTimeout. Waiting for the model is no part of them.
+
+        Each of its stages ends a little earlier, so that its stand-in can still be used.
+        """
+        clock, outer = asyncio.timeout(seconds), (self.clock, self.after)
+        late = f"The answer took longer than {seconds:.0f} s: ask again, or raise BUDGETS__QUESTION."
+        try:
+            with raised_as(StageTimeout, TimeoutError, say=late, when=clock.expired):
+                async with clock:
+                    self.clock, self.after = clock, min(_AFTER_S, _AFTER * seconds)
+                    yield
+        finally:
+            self.clock, self.after = outer
+
+    @asynccontextmanager
+    async def seated(self, model: LanguageModel, reader: int) -> AsyncIterator[Seat]:
+        """A turn with the model. Waiting for it is no part of the budget of the stages that run now."""
+        resume = _paused((*_CLOCKS.get(()), *filter(None, (self.clock,))))
+        try:
+            async with model.turn(reader, self.on_place) as seat:
+                resume()
+                yield seat
+        finally:
+            resume()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[None]:
+        """What is done here has budgets of its own, and is no part of those of the stages that run now."""
+        resume = _paused(_CLOCKS.get(()))
+        outer = _CLOCKS.set(())
+        try:
+            yield
+        finally:
+            _CLOCKS.reset(outer)
+            resume()
 
     async def require(self, name: str, work: Awaitable[T]) -> T:
         """Run a stage that has no stand-in."""
@@ -103,3 +186,18 @@ class Run:
         """The run on one line: stage timings and what was done without."""
         spans = " ".join(f"{s.stage}={s.took_ms / 1000:.3f}s" for s in self.spans)
         return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
+
+
+def _paused(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
+    """Stop the clocks. What is returned lets them go on, once, as much later as they stood still."""
+    now = asyncio.get_running_loop().time
+    ends, began = [(clock, clock.when()) for clock in clocks], now()
+    for clock in clocks:
+        clock.reschedule(None)
+
+    def resume() -> None:
+        for clock, end in ends:
+            clock.reschedule(None if end is None else end + now() - began)
+        ends.clear()
+
+    return resume

@@ -2,7 +2,7 @@
 
 Offsets are counted in Unicode code points of the post's text, except in `Entity`,
 which keeps Telegram's UTF-16 units (https://core.telegram.org/api/entities#entity-length).
-All datetimes are aware and in UTC.
+All datetimes are aware and in UTC, but for `Question.asked_at`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = [
     "Source",
     "Viewer",
     "Visibility",
+    "link_of",
     "post_link",
 ]
 
@@ -57,6 +58,7 @@ class Channel:
     """A source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer.
 
     `inside`: the bot is a member now. `guarded_too`: an admin lets its protected and paid posts be found.
+    `bindable`: an admin lets the admins of groups bind it, though it is not public.
     """
 
     chat_id: int
@@ -67,6 +69,7 @@ class Channel:
     state: str = "active"
     inside: bool = False
     guarded_too: bool = False
+    bindable: bool = False
 
 
 def post_link(key: PostKey, username: str | None) -> str:
@@ -78,6 +81,11 @@ def post_link(key: PostKey, username: str | None) -> str:
         return f"https://t.me/{username}/{key.message_id}"
     bare = str(key.chat_id).removeprefix("-100").removeprefix("-")
     return f"https://t.me/c/{bare}/{key.message_id}"
+
+
+def link_of(key: PostKey, channel: Channel | None) -> str:
+    """The same with the username that the channel has now; None for one that is not known."""
+    return post_link(key, channel.username if channel else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,10 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked, by whom, where and when; `lang` is "ru" or "en", the language the answer is written in."""
+    """What was asked, by whom, where and when; `lang` is "ru" or "en", the language the answer is written in.
+
+    `asked_at` is in the asker's time zone: days that are named ("yesterday") are days there.
+    """
 
     text: str
     lang: str
@@ -158,18 +169,34 @@ class Question:
 
 
 class Kind(StrEnum):
-    """What a question wants. Everything but FACT and WHEN is answered from the archive's dates and counts."""
+    """What a question wants. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
+
+    POSTED: what was posted in a period. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched as
+    facts are, and route to a recipe of their own.
+    """
 
     FACT = "fact"
     WHEN = "when"
     HOW_MANY = "how_many"
     FIRST = "first"
     LAST = "last"
+    POSTED = "posted"
+    TIMELINE = "timeline"
+    LIST = "list"
+    COMPARE = "compare"
+    SUMMARY = "summary"
+    CLAIM = "claim"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a question is searched. `since` is inclusive, `until` exclusive; `channels` None means the viewer's."""
+    """How a question is searched. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
+
+    `queries`: the question itself, then others that are to find what it does not; `should` are words that help
+    when they stand in a post; `slack`: so many days around the period are meant as well; `reasons` go into the
+    trace. `authors`, `origins`, `media` and `files` are names as they were said, of which a post has one; `asked`
+    is the question without the words that became filters; `like` is a made-up post whose like the dense leg looks for.
+    """
 
     queries: tuple[str, ...]
     kind: Kind = Kind.FACT
@@ -182,8 +209,18 @@ class Plan:
     authors: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    asked: str = ""
+    like: str = ""
     k: int = 50
-    fusion: str = "rrf"
+    slack: int = 0
+    legs: str = "hybrid"
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether only posts of a certain author, origin, kind or file are meant."""
+        return bool(self.authors or self.origins or self.media or self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +296,14 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What was written, before it is checked; `covered` is how much of the question the evidence meets, 0..1."""
+    """What was written, before it is checked; `covered` is how much of the question the evidence meets, 0..1.
+
+    `model`: the name of the model that wrote it; None where it is word for word, or worked out.
+    """
 
     sentences: tuple[Sentence, ...] = ()
     covered: float = 0.0
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +318,8 @@ class Shortfall:
 class Answer:
     """What the reader gets. No sentences: a refusal, with the nearest posts offered as links.
 
-    `found` is all that search brought up and that still stands, best first, whether cited or not.
+    `found` is all that search brought up and that still stands, best first, whether cited or not. `understood` is a
+    follow-up as the question that was answered.
     """
 
     sentences: tuple[Sentence, ...]
@@ -290,6 +332,7 @@ class Answer:
     channels: dict[int, Channel] = field(default_factory=dict)
     copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
     found: tuple[Source, ...] = ()
+    understood: str = ""
 
     @property
     def refused(self) -> bool:
@@ -306,8 +349,7 @@ class Answer:
 
     def link(self, key: PostKey) -> str:
         """The link that opens a post, with the username the channel has now."""
-        channel = self.channels.get(key.chat_id)
-        return post_link(key, channel.username if channel else None)
+        return link_of(key, self.channels.get(key.chat_id))
 
     def without(self, *shortfalls: Shortfall) -> Answer:
         """The same answer with more said about what it did without."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.analysis import language_of
 from rag_core.doors.model_folder import check
+from rag_core.doors.onnx_provider import CPU, checked_provider
 from rag_core.doors.onnx_thread import REGISTERING, OnnxThread, readable
 from rag_core.models import ModelRow, Pooling
 
@@ -56,32 +57,34 @@ class Embedder(Protocol):
         """Let go of the model and its thread."""
 
 
-async def open_embedder(model: ModelRow, folder: Path, threads: int = 2) -> Embedder:
+async def open_embedder(model: ModelRow, folder: Path, threads: int = 2, provider: str = CPU) -> Embedder:
     """Load the model of a row from its folder and embed one text with it.
 
-    Raises ModelUnavailable where files are missing or changed, or the vectors have another dimension than the row says.
+    Raises ModelUnavailable where files are missing or changed, the vectors have another dimension than the row says,
+    or onnxruntime has no such provider.
     """
     thread = OnnxThread(model.name)
     try:
+        session = {"threads": threads, "providers": await thread.run(checked_provider, provider)}
         if not model.parts:
-            return await _open_one(model, folder, threads, thread)
-        parts = [await _open_one(part, folder / part.name, threads, thread) for part in model.parts]
+            return await _open_one(model, folder, session, thread)
+        parts = [await _open_one(part, folder / part.name, session, thread) for part in model.parts]
         return _ByLanguage(model, parts, thread)
     except BaseException:
         await thread.close()
         raise
 
 
-async def _open_one(row: ModelRow, folder: Path, threads: int, thread: OnnxThread) -> _One:
+async def _open_one(row: ModelRow, folder: Path, session: dict[str, Any], thread: OnnxThread) -> _One:
     await thread.run(check, row, folder, thread.name)
-    one = _One(row, await thread.run(_loaded, row, folder, threads), thread)
+    one = _One(row, await thread.run(_loaded, row, folder, session), thread)
     (vector,) = await thread.run(one.embedded, [_SAMPLE])
     if len(vector) != row.dimension:
         raise thread.broken(f"makes vectors of {len(vector)} numbers instead of {row.dimension}")
     return one
 
 
-def _loaded(row: ModelRow, folder: Path, threads: int) -> TextEmbedding:
+def _loaded(row: ModelRow, folder: Path, session: dict[str, Any]) -> TextEmbedding:
     # Half a second of imports that a process without an embedder is spared.
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
@@ -99,8 +102,9 @@ def _loaded(row: ModelRow, folder: Path, threads: int) -> TextEmbedding:
                 model_file=row.file,
             )
     # A given path and local_files_only: the hub is not asked, whatever the environment says.
-    model = TextEmbedding(name, specific_model_path=str(folder), local_files_only=True, threads=threads,
-                          cache_dir=str(folder))  # fmt: skip
+    model = TextEmbedding(
+        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
+    )
     tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
     direction = (tokenizer.truncation or {}).get("direction", "right")
     tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)

@@ -1,4 +1,4 @@
-"""The lexical leg: passages in a BM25 index, filtered by channel and date inside the query.
+"""The lexical leg: passages in a BM25 index, filtered by channel, date and post inside the query.
 
 The index is derived: it holds terms and places, no texts, and can be rebuilt from the archive. It is
 saved beside the archive with the archive's identity and the watermark (the archive's sequence number)
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from rag_core.analysis import ANALYSIS_VERSION
 from rag_core.doors import saved
-from rag_core.doors.places import Entry, Filter, Place, Places
+from rag_core.doors.places import Entry, Filter, Keys, Place, Places
 from rag_core.doors.postings import PostingsBM25
+from rag_core.doors.word_index import WordIndex
 from rag_core.types import PostKey
 
-__all__ = ["Entry", "Filter", "Lexical", "Place"]
+__all__ = ["Entry", "Filter", "Keys", "Lexical", "Place"]
 
 # Posts are short and of uneven length, so that length should count little: the values Anserini uses
 # for passages (Yang et al. 2017). On XQuAD paragraphs among news posts they gain 3 points at rank 1
@@ -46,6 +47,7 @@ class Lexical:
 
     def __init__(self) -> None:
         self.watermark = 0
+        self._revision = 0
         # Replaced as one, so that a search that began before keeps numbers that fit together.
         self._now = _State(PostingsBM25(k1=K1, b=B), Places())
 
@@ -56,6 +58,11 @@ class Lexical:
     def chats(self) -> list[int]:
         """The channels it has passages of, or had."""
         return self._now.places.chats
+
+    @property
+    def revision(self) -> int:
+        """Grows whenever a search may find something else than before: after the change, never ahead of it."""
+        return self._revision
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add passages. What is there of the same posts stays: see `replace`."""
@@ -73,6 +80,7 @@ class Lexical:
             postings.replace(gone, [e.terms for e in entries])
         else:
             postings.delete(gone)
+        self._revision += 1
         return len(gone)
 
     def remove(self, keys: Iterable[PostKey]) -> int:
@@ -83,6 +91,7 @@ class Lexical:
         """Take every passage of a channel out at once."""
         postings = self._now.postings
         postings.delete(self._now.places.of_channel(chat_id, postings.alive))
+        self._revision += 1
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         """The passages of a channel: message ids, and which part of the post each is."""
@@ -90,9 +99,27 @@ class Lexical:
         docs = now.places.of_channel(chat_id, now.postings.alive)
         return now.places.columns["message"][docs], now.places.columns["part"][docs]
 
-    def adopt(self, other: Lexical) -> None:
+    def adopt(self, other: WordIndex) -> None:
         """Become what another index is, as one, while searches run; `other` must not be used any more."""
+        assert isinstance(other, Lexical)
         self._now, self.watermark = other._now, other.watermark
+        self._revision += 1  # our own goes on: the other's may be a number that has been
+
+    def fresh(self) -> Lexical:
+        """An empty one of the same kind."""
+        return Lexical()
+
+    def saved(self, folder: Path, archive: str) -> Lexical | None:
+        """One of the same kind that was saved there."""
+        return Lexical.load(folder, archive)
+
+    @property
+    def told(self) -> str:
+        """What another process needs to open one of the same kind: nothing."""
+        return ""
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def compact(self, *, force: bool = False) -> bool:
         """Rebuild the statistics without the deleted passages, when enough of them have gathered."""
@@ -102,6 +129,7 @@ class Lexical:
             return False
         postings = copy.copy(postings)  # compact() replaces arrays, it changes none: the old one stays whole
         self._now = _State(postings, places.renumbered(postings.compact()))
+        self._revision += 1
         return True
 
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
@@ -110,11 +138,25 @@ class Lexical:
         docs, scores = now.postings.best(terms, n, now.places.allowed(only))
         return list(zip(now.places.at(docs), scores.tolist(), strict=True))
 
-    def matching(self, terms: Sequence[str], only: Filter) -> list[Place]:
-        """Every passage that holds all the terms, oldest first: for counts and first mentions."""
+    def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
+        """Every passage that holds all the terms, or all of one of the others, oldest first: for counts."""
         now = self._now
-        docs = now.postings.matching(terms, now.places.allowed(only))
+        allowed = now.places.allowed(only)
+        docs = now.postings.matching(terms, allowed)
+        for way in others:
+            docs = np.union1d(docs, now.postings.matching(way, allowed))
         return now.places.at(now.places.oldest_first(docs))
+
+    def all_of(self, only: Filter) -> list[Place]:
+        """The first passage of every post that may be found, oldest first."""
+        now = self._now
+        docs = now.places.first_parts(now.postings.alive[: now.postings.corpus_size])
+        docs = docs[now.places.allowed(only)(docs)]
+        return now.places.at(now.places.oldest_first(docs))
+
+    def frequency(self, term: str) -> int:
+        """How many passages hold a term."""
+        return self._now.postings.frequency(term)
 
     def weight(self, term: str) -> float:
         """How telling a term is: a smoothed idf, above 0 for every term, greatest for one never seen."""

@@ -18,7 +18,8 @@ from typing import Any
 from rag_core.errors import ModelUnavailable, raised_as
 from rag_core.models import ModelRow, Role
 
-__all__ = ["Progress", "check", "enough_room", "here", "keep_list", "sha256_of", "silent", "size_of", "staged"]
+__all__ = ["Progress", "check", "enough_room", "here", "keep_list", "sha256_of", "silent", "size_of", "staged",
+           "verify"]  # fmt: skip
 
 Progress = Callable[[int, int], None]  # bytes here, bytes in all
 
@@ -57,6 +58,19 @@ def check(row: ModelRow, folder: Path, whole: str = "") -> None:
             raise ModelUnavailable(f"The folder {folder} of the model {row.name} has no {name}: {pull} again.")
         if kept is not None and not _unchanged(folder / name, kept[name]):
             raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull} again.")
+
+
+def verify(row: ModelRow, folder: Path) -> None:
+    """As `check`, and read every file in full: a second for each GB; blocking. Raises ModelUnavailable."""
+    check(row, folder)
+    for part in row.parts:
+        verify(part, folder / part.name)
+    for name, kept in (_kept_list(folder) or {}).items():
+        with raised_as(ModelUnavailable, OSError, say=f"The file {name} of the model {row.name} cannot be read: {{}}."):
+            now = sha256_of(folder / name)
+        if now != kept["sha256"]:
+            pull = f"delete {folder} and run citegram models pull {row.name}"
+            raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull}.")
 
 
 def _needed(row: ModelRow) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from rag_core.doors.postings import Allowed, Bools
 from rag_core.doors.segments import Docs, Ints
 from rag_core.types import PostKey
 
-__all__ = ["Entry", "Filter", "Place", "Places"]
+__all__ = ["Entry", "Filter", "Keys", "Place", "Places"]
 
 
 class Place(NamedTuple):
@@ -36,13 +36,56 @@ class Entry:
     terms: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """Some posts: by channel their message ids, ascending, each once."""
+
+    by_chat: Mapping[int, NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_chat.values()))
+
+    @classmethod
+    def of(cls, keys: Iterable[PostKey]) -> Keys:
+        """From keys in any order."""
+        found: dict[int, set[int]] = {}
+        for key in keys:
+            found.setdefault(key.chat_id, set()).add(key.message_id)
+        return cls({chat: np.array(sorted(ids), np.int64) for chat, ids in found.items()})
+
+    def __and__(self, other: Keys) -> Keys:
+        """The posts that are in both."""
+        both = self.by_chat.keys() & other.by_chat.keys()
+        shared = {chat: np.intersect1d(self.by_chat[chat], other.by_chat[chat], assume_unique=True) for chat in both}
+        return Keys({chat: ids for chat, ids in shared.items() if len(ids)})
+
+    def __or__(self, other: Keys) -> Keys:
+        """The posts that are in one or both."""
+        nothing = np.zeros(0, np.int64)
+        chats = self.by_chat.keys() | other.by_chat.keys()
+        return Keys({c: np.union1d(self.by_chat.get(c, nothing), other.by_chat.get(c, nothing)) for c in chats})
+
+    def holding(self, chat_id: int, messages: NDArray[np.int64]) -> Bools:
+        """Which of these messages of a channel are among them."""
+        ids = self.by_chat.get(chat_id)
+        if ids is None or not len(ids):
+            return np.zeros(len(messages), np.bool_)
+        at = np.minimum(ids.searchsorted(messages), len(ids) - 1)
+        found: Bools = ids.take(at) == messages
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a search may find. `channels` is always spelt out; `since` is inclusive, `until` exclusive."""
+    """What a search may find. `channels` is always spelt out; `since` is inclusive, `until` exclusive.
+
+    With `keys` only these posts, as far as the rest lets them through.
+    """
 
     channels: frozenset[int]
     since: datetime | None = None
     until: datetime | None = None
+    keys: Keys | None = None
 
 
 _COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
@@ -106,6 +149,10 @@ class Places:
             found.append(docs[np.isin(self.columns["message"][docs], messages)])
         return np.concatenate(found)
 
+    def first_parts(self, among: Bools) -> Docs:
+        """The documents that begin a post, `among` those that count."""
+        return np.flatnonzero(among & (self.columns["part"][: len(among)] == 0))
+
     def oldest_first(self, docs: Docs) -> Docs:
         """The documents in the order in which their posts were written."""
         return docs[np.lexsort((self.columns["message"][docs], self.columns["date"][docs]))]
@@ -125,9 +172,20 @@ class Places:
             if bounded:
                 date = columns["date"].take(docs)
                 seen &= (date >= since) & (date < until)
+            if only.keys is not None:
+                seen &= self._among(docs, only.keys)
             return seen
 
         return allowed
+
+    def _among(self, docs: Docs, keys: Keys) -> Bools:
+        """Which of the documents are of these posts."""
+        of, messages = self.columns["chat"].take(docs), self.columns["message"].take(docs)
+        found: Bools = np.zeros(len(docs), np.bool_)
+        for chat in keys.by_chat.keys() & set(self.chats):
+            here = np.flatnonzero(of == self.chats.index(chat))
+            found[here] = keys.holding(chat, messages[here])
+        return found
 
     def renumbered(self, numbers: Ints) -> Places:
         """The same with new document numbers, without those that became -1."""

@@ -6,9 +6,10 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rag_core.doors.model_folder import check
+from rag_core.doors.onnx_provider import CPU, checked_provider
 from rag_core.doors.onnx_thread import REGISTERING, OnnxThread, readable
 from rag_core.models import ModelRow
 
@@ -21,12 +22,13 @@ _BATCH = 16
 _SAMPLE = "When does the ferry leave?", "The ferry to the island leaves at half past seven every morning. " * 12
 
 
-async def open_reranker(model: ModelRow, folder: Path, threads: int = 2) -> Reranker:
+async def open_reranker(model: ModelRow, folder: Path, threads: int = 2, provider: str = CPU) -> Reranker:
     """Load the cross-encoder of a row from its folder and time it. Raises ModelUnavailable."""
     thread = OnnxThread(model.name)
     try:
         await thread.run(check, model, folder)
-        reranker = Reranker(model, await thread.run(_loaded, model, folder, threads), thread)
+        session = {"threads": threads, "providers": await thread.run(checked_provider, provider)}
+        reranker = Reranker(model, await thread.run(_loaded, model, folder, session), thread)
         await reranker.time()
     except BaseException:
         await thread.close()
@@ -34,7 +36,7 @@ async def open_reranker(model: ModelRow, folder: Path, threads: int = 2) -> Rera
     return reranker
 
 
-def _loaded(row: ModelRow, folder: Path, threads: int) -> TextCrossEncoder:
+def _loaded(row: ModelRow, folder: Path, session: dict[str, Any]) -> TextCrossEncoder:
     from fastembed.common.model_description import ModelSource
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
@@ -42,8 +44,9 @@ def _loaded(row: ModelRow, folder: Path, threads: int) -> TextCrossEncoder:
     with REGISTERING:
         if name not in {known["model"].lower() for known in TextCrossEncoder.list_supported_models()}:
             TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name), model_file=row.file)
-    model = TextCrossEncoder(name, specific_model_path=str(folder), local_files_only=True, threads=threads,
-                             cache_dir=str(folder))  # fmt: skip
+    model = TextCrossEncoder(
+        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
+    )
     # longest first: it is the text that is cut, not the question
     model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
     return model

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from rag_core.doors.archive.schema import MIGRATIONS
 from rag_core.doors.archive.sentences import damaged, said_plainly
-from rag_core.doors.archive.snapshots import FILE, copied, found, named, readable, shelf, whole
+from rag_core.doors.archive.snapshots import FILE, before_update, copied, found, named, readable, shelf, whole
 from rag_core.errors import BackupFailed
 
-__all__ = ["PutBack", "make", "prune", "put_back"]
+__all__ = ["PutBack", "make", "prune", "put_back", "version_of"]
 
 _RESERVE = 64 << 20  # bytes that are left to the bot: a backup must not be what fills the disk
 
@@ -40,9 +40,10 @@ class PutBack:
     aside: Path | None
 
 
-def make(folder: Path, stop: threading.Event) -> Path:
+def make(folder: Path, stop: threading.Event, *, version: int = 0) -> Path:
     """Copy the archive in `folder` to a new backup; blocking, others write meanwhile. Returns its file.
 
+    `version`: the tables have it and are about to change; the backup is then kept until the next such one.
     Raises BackupFailed; ArchiveUnavailable where the archive is damaged, then older backups are not touched;
     Stopped, where `stop` is set.
     """
@@ -54,17 +55,22 @@ def make(folder: Path, stop: threading.Event) -> Path:
         for left in shelf(folder).glob("citegram-*.part*"):  # of one that was cut short
             left.unlink(missing_ok=True)
         _check_room(source, shelf(folder))
-        final = named(folder)
+        final = named(folder, version)
         with _staged(final) as part:
             copied(source, part, stop)
-            if not _version(part, stop):
+            if not version_of(part, stop):
                 raise damaged(source)
     return final
 
 
 def prune(folder: Path, keep: int) -> int:
-    """Take away all but the newest `keep` backups; at least one stays. Returns how many went. Raises BackupFailed."""
-    old = found(folder)[max(1, keep) :]
+    """Take away all but the newest `keep` backups; at least one stays, and the last made before an update.
+
+    Returns how many went. Raises BackupFailed.
+    """
+    there = found(folder)
+    kept = {*there[: max(1, keep)], *[backup for backup in there if before_update(backup)][:1]}
+    old = [backup for backup in there if backup not in kept]
     with _said(folder):
         for backup in old:
             backup.unlink(missing_ok=True)
@@ -89,7 +95,7 @@ def put_back(folder: Path, chosen: Path | None, stop: threading.Event) -> PutBac
 
 def _chosen(folder: Path, chosen: Path | None, stop: threading.Event) -> Path:
     for backup in found(folder) if chosen is None else [chosen]:
-        version = _version(backup, stop)
+        version = version_of(backup, stop)
         if version > len(MIGRATIONS):
             raise BackupFailed(_TOO_NEW.format(file=backup))
         if version:
@@ -97,8 +103,8 @@ def _chosen(folder: Path, chosen: Path | None, stop: threading.Event) -> Path:
     raise BackupFailed(_NO_COPY.format(file=chosen) if chosen else _NO_BACKUP.format(folder=shelf(folder)))
 
 
-def _version(file: Path, stop: threading.Event) -> int:
-    """The version of an archive; 0 where the file is none, or is damaged."""
+def version_of(file: Path, stop: threading.Event) -> int:
+    """The version of an archive or a backup, looked through; 0 where the file is none, or is damaged."""
     with suppress(sqlite3.Error), readable(file) as connection:
         if whole(connection, stop):
             connection.execute("SELECT 1 FROM posts LIMIT 1")

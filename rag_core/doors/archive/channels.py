@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import aiosqlite
 
 from rag_core.doors.archive.connection import Archive
-from rag_core.doors.archive.rows import now
+from rag_core.doors.archive.rows import from_seconds, now
 from rag_core.doors.archive.tombstones import touch
 from rag_core.types import Channel, Visibility
 
 __all__ = [
     "bind",
+    "binding",
     "bound",
     "heard_in",
     "joined",
@@ -21,9 +23,11 @@ __all__ = [
     "put",
     "put_in",
     "retitle",
+    "set_bindable",
     "set_guarded_too",
     "set_state",
     "set_visibility",
+    "since",
     "unbind",
 ]
 
@@ -56,9 +60,10 @@ async def put_in(connection: aiosqlite.Connection, channel: Channel, update_id: 
 
 
 async def set_visibility(archive: Archive, chat_id: int, visibility: Visibility) -> None:
-    """Say who may read a known channel."""
+    """Say who may read a known channel. Where that changes, groups that bound it by themselves may no longer."""
     async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET visibility = ? WHERE chat_id = ?", (visibility.value, chat_id))
+        sql = "UPDATE channels SET bindable = bindable AND visibility = ?1, visibility = ?1 WHERE chat_id = ?2"
+        await connection.execute(sql, (visibility.value, chat_id))
 
 
 async def set_state(archive: Archive, chat_id: int, state: str) -> None:
@@ -119,15 +124,32 @@ async def known(archive: Archive) -> dict[int, Channel]:
             row["state"],
             bool(row["inside"]),
             bool(row["guarded_too"]),
+            bool(row["bindable"]),
         )
         for row in rows
     }
 
 
-async def bind(archive: Archive, group_id: int, chat_id: int) -> None:
-    """Let a group see a known channel."""
+async def since(archive: Archive) -> datetime | None:
+    """When the first channel became known; None where there is none."""
+    ((first,),) = await archive.rows("SELECT min(added_at) FROM channels")
+    return None if first is None else from_seconds(first)
+
+
+async def set_bindable(archive: Archive, chat_id: int, allowed: bool) -> None:
+    """Let the admins of groups bind a known channel that is not public, or no longer: such bindings end with it."""
     async with archive.writing() as connection:
-        await connection.execute("INSERT OR IGNORE INTO bindings VALUES (?, ?)", (group_id, chat_id))
+        await connection.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
+
+
+async def bind(archive: Archive, group_id: int, chat_id: int, *, own: bool = False) -> None:
+    """Let a group see a known channel; `own`: its own admins say so, which counts only as long as they may."""
+    async with archive.writing() as connection:
+        sql = (
+            "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
+            "ON CONFLICT (group_id, chat_id) DO UPDATE SET own = min(own, excluded.own)"
+        )
+        await connection.execute(sql, (group_id, chat_id, own))
 
 
 async def unbind(archive: Archive, group_id: int, chat_id: int) -> None:
@@ -136,7 +158,15 @@ async def unbind(archive: Archive, group_id: int, chat_id: int) -> None:
         await connection.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
 
 
+async def binding(archive: Archive) -> list[int]:
+    """The groups that any channel is bound to."""
+    return [row[0] for row in await archive.rows("SELECT DISTINCT group_id FROM bindings ORDER BY group_id")]
+
+
 async def bound(archive: Archive, group_id: int) -> frozenset[int]:
-    """The channels a group may see."""
-    rows = await archive.rows("SELECT chat_id FROM bindings WHERE group_id = ?", (group_id,))
-    return frozenset(row[0] for row in rows)
+    """The channels a group may see. What its own admins bound is closed with the channel."""
+    sql = (
+        "SELECT chat_id FROM bindings JOIN channels USING (chat_id) "
+        "WHERE group_id = ? AND (NOT own OR visibility = 'public' OR bindable)"
+    )
+    return frozenset(row[0] for row in await archive.rows(sql, (group_id,)))

@@ -7,8 +7,10 @@ Wrong SQL and broken constraints are bugs and fly; what a person can mend become
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,9 +23,9 @@ from rag_core.doors.archive.rows import now
 from rag_core.doors.archive.schema import MIGRATIONS
 from rag_core.doors.archive.sentences import NO_OPEN, damaged, said_plainly
 from rag_core.doors.archive.snapshots import FILE, awaken, in_thread, readable, whole
-from rag_core.errors import ArchiveTooNew, ArchiveUnavailable
+from rag_core.errors import ArchiveNotUpdated, ArchiveTooNew, ArchiveUnavailable, BackupFailed
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "waits_for_update"]
 
 # Another process (an import, a backup) holds the lock for one slice, at most 200 ms; 10 s is far beyond that.
 _PATIENCE_S = 10.0
@@ -31,6 +33,17 @@ _WRITER = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
 # A file up to here is looked through whenever it is opened: half a second, five from a cold disk.
 LOOKED_THROUGH = 256 << 20  # bytes
+
+_BACKUP_FIRST = "The archive {file} must be changed for this version of Citegram, and a backup comes first. {said}"
+_NOT_UPDATED = (
+    "The archive {file} could not be changed for this version of Citegram ({said}) and is as it was: go on with the "
+    "version you had, and report this. Its backup is {backup}."
+)
+
+# What a migration that does not suit the rows meets; a full disk and the like have sentences of their own.
+_WRONG = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
+
+log = logging.getLogger(__name__)
 
 
 class Archive:
@@ -52,7 +65,8 @@ class Archive:
 
         `patience` is how many seconds a lock of another process is waited for. A file up to 256 MB is looked
         through for damage. Raises `ArchiveUnavailable`, `ArchiveTooNew` for a file of a later version of
-        Citegram, `BackupFailed` where tables must change and there is no room for the backup.
+        Citegram, `BackupFailed` where tables must change and there is no room for the backup of its posts,
+        `ArchiveNotUpdated` where they could not be changed.
         """
         file = folder / FILE
         await asyncio.to_thread(_make_folder, file)
@@ -60,8 +74,8 @@ class Archive:
             writer = await _connected(file, patience, *_WRITER)
             try:
                 await _looked_through(writer, file)
-                await _saved(writer, folder)
-                await _migrated(writer, file)
+                saved = await _saved(writer, file)
+                await _migrated(writer, file, saved)
                 ((identity,),) = await writer.execute_fetchall("SELECT value FROM identity")
                 reader = await _connected(file, patience, "query_only=ON")
             except BaseException:
@@ -106,6 +120,18 @@ class Archive:
             return list(await self._reader.execute_fetchall(sql, values))
 
 
+def waits_for_update(folder: Path) -> bool:
+    """Whether opening the archive of a folder would change its tables; blocking. What is no archive does not wait."""
+    try:
+        if not (folder / FILE).exists():
+            return False
+        with readable(folder / FILE) as connection:
+            ((version,),) = connection.execute("PRAGMA user_version")
+            return 0 < int(version) < len(MIGRATIONS)
+    except (OSError, sqlite3.Error):  # opening it says what is wrong
+        return False
+
+
 def _make_folder(file: Path) -> None:
     try:
         # What channels say is for their readers only.
@@ -128,15 +154,35 @@ async def _transaction(connection: aiosqlite.Connection) -> AsyncIterator[None]:
 
 
 async def _connected(file: Path, patience: float, *pragmas: str) -> aiosqlite.Connection:
-    connection = await aiosqlite.connect(file, timeout=patience, isolation_level=None)
+    connecting = aiosqlite.connect(file, timeout=patience, isolation_level=None)
+    try:
+        connection = await connecting
+    except BaseException:
+        # Its thread has yet to tell this loop that it stops, and must not find the loop closed (aiosqlite 0.22).
+        await asyncio.to_thread(connecting._thread.join, 1.0)
+        raise
     try:
         connection.row_factory = sqlite3.Row
         for pragma in pragmas:
-            await connection.execute(f"PRAGMA {pragma}")
+            await _pragma(connection, pragma, patience)
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+async def _pragma(connection: aiosqlite.Connection, pragma: str, patience: float) -> None:
+    """Going over to the write-ahead log asks no busy handler, so that two who do it at once must wait by themselves."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            await connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            await asyncio.sleep(0.02)
+        else:
+            return
 
 
 async def _looked_through(connection: aiosqlite.Connection, file: Path) -> None:
@@ -146,22 +192,37 @@ async def _looked_through(connection: aiosqlite.Connection, file: Path) -> None:
         raise damaged(file)
 
 
-async def _saved(connection: aiosqlite.Connection, folder: Path) -> None:
-    """Make a backup where the tables are about to change."""
+async def _saved(connection: aiosqlite.Connection, file: Path) -> Path | None:
+    """Make a backup where the tables are about to change; an archive without posts may go without."""
     ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-    if 0 < version < len(MIGRATIONS):
-        await in_thread(partial(make, folder))
+    if not 0 < version < len(MIGRATIONS):
+        return None
+    try:
+        made = await in_thread(partial(make, file.parent, version=version))
+    except BackupFailed as exc:
+        if await connection.execute_fetchall("SELECT 1 FROM posts LIMIT 1"):
+            raise BackupFailed(_BACKUP_FIRST.format(file=file, said=exc.reason)) from exc
+        log.warning("no backup is made of an archive without posts: %s", exc.reason)
+        return None
+    log.info("the archive's tables change from version %d to %d; its backup is %s", version, len(MIGRATIONS), made)
+    return made
 
 
-async def _migrated(connection: aiosqlite.Connection, file: Path) -> None:
+async def _migrated(connection: aiosqlite.Connection, file: Path, saved: Path | None) -> None:
+    """Change the tables in one transaction: all of it or nothing. `saved` is the backup."""
     async with _transaction(connection):
         ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
         if version > len(MIGRATIONS):
             raise ArchiveTooNew(
                 f"The archive {file} was written by a later version of Citegram. Update Citegram and try again."
             )
-        for statements in MIGRATIONS[version:]:
-            for statement in statements:
-                await connection.execute(statement)
+        try:
+            for statements in MIGRATIONS[version:]:
+                for statement in statements:
+                    await connection.execute(statement)
+        except sqlite3.DatabaseError as exc:
+            if saved is None or getattr(exc, "sqlite_errorcode", 0) & 0xFF not in _WRONG:
+                raise
+            raise ArchiveNotUpdated(_NOT_UPDATED.format(file=file, said=exc, backup=saved)) from exc
         await connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         await awaken(connection, now())

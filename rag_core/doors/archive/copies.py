@@ -163,13 +163,21 @@ async def known(archive: Archive, keys: Iterable[PostKey], channels: Collection[
 
     Posts that are new or changed since the copies were looked for are not known. Raises ArchiveUnavailable.
     """
+    wanted = set(keys)
     asked = await archive.rows(
         f"SELECT t.chat_id, t.message_id, t.family, t.exact {BY_KEY.format(table='copies')} "
         "JOIN posts AS p ON p.chat_id = t.chat_id AND p.message_id = t.message_id AND p.seq <= t.seq",
-        (keys_json(keys),),
+        (keys_json(wanted),),
     )
     members = await _members(archive, {row["family"] for row in asked}, channels)
-    return {
+    # a post that was taken in between the two reads is known as well, else it stood beside its own copy
+    found = {
+        one.key: Copies(family, one.exact, tuple(those))
+        for family, those in members.items()
+        for one in those
+        if one.key in wanted
+    }
+    return found | {
         PostKey(row["chat_id"], row["message_id"]): Copies(
             row["family"], row["exact"], tuple(members.get(row["family"], ()))
         )

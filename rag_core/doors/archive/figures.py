@@ -83,7 +83,7 @@ async def forget_texts(archive: Archive, before: datetime) -> int:
         async with archive.writing() as connection:
             cursor = await connection.execute(
                 "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
-                "answer_message_id = NULL, answer = CASE state WHEN 'answered' THEN "
+                "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
                 f"json_object('refused', json(CASE WHEN {_REFUSED} THEN 'true' ELSE 'false' END)) END "
                 "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
                 (seconds(before), _SLICE),

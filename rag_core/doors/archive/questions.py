@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.rows import from_seconds, now, seconds
 
-__all__ = ["Answered", "Asked", "behind", "finish", "last_answered", "queue", "requeue_running", "take", "waiting"]
+__all__ = [
+    "Answered",
+    "Asked",
+    "behind",
+    "finish",
+    "last_answered",
+    "queue",
+    "read_asked",
+    "requeue_running",
+    "take",
+    "waiting",
+]
 
 # A long answer comes in several messages; in a busy group others come between them.
 _APART = 50
+# Readers take turns: a question goes behind what its reader asked before, and behind the turn that is taken now.
+# So the twentieth question of one reader is after the first of everybody who asks meanwhile.
+_TURN = (
+    "1 + max((SELECT coalesce(max(turn), 0) FROM questions WHERE user_id = ?6 AND state IN ('queued', 'running')), "
+    "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'running'), "
+    "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'answered'), "
+    "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'failed'))"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question on its way: where it came from, and how often somebody began to answer it."""
+    """A question on its way: where it came from, and how often somebody began to answer it.
+
+    `kind`: "ask" for an answer, "verify" for a verdict on what the text says.
+    `handle` is how buttons name it; `mode` is "deep" where the reader wants more than the first answer; `shown_in`
+    is the message that becomes the answer, where one is shown meanwhile.
+    """
 
     id: int
     bot_id: int
@@ -30,17 +54,23 @@ class Asked:
     asked_at: datetime
     private: bool
     attempts: int
+    kind: str = "ask"
+    handle: str = ""
+    mode: str | None = None
+    shown_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question that was answered: whose it was, and the JSON text that was kept of the answer."""
+    """A question that was answered: whose it was, the JSON text that was kept of the answer, and its topic."""
 
     user_id: int
     text: str
     lang: str
     answered_at: datetime
     answer: str
+    thread: int | None = None
+    handle: str = ""
 
 
 async def queue(  # noqa: PLR0913 - a row has as many columns as it has
@@ -56,36 +86,41 @@ async def queue(  # noqa: PLR0913 - a row has as many columns as it has
     lang: str,
     asked_at: datetime,
     private: bool,
+    kind: str = "ask",
+    mode: str | None = None,
 ) -> int | None:
     """Queue a question and return its id; None where this update was queued before."""
     values = (
-        bot_id, update_id, chat_id, message_id, thread, user_id, text, lang, seconds(asked_at), private
+        bot_id, update_id, chat_id, message_id, thread, user_id, text, lang, seconds(asked_at), private, mode, kind
     )  # fmt: skip
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
-            "text, lang, asked_at, private, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')",
+            "text, lang, asked_at, private, mode, kind, state, handle, turn) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'queued', lower(hex(randomblob(10))), "
+            f"{_TURN})",
             values,
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
 
 
 async def take(archive: Archive) -> Asked | None:
-    """The oldest queued question of a reader who has none running; it runs now. None where nothing may go."""
+    """The next question by turns, of a reader who has none running; it runs now. None where nothing may go."""
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
             "SELECT * FROM questions WHERE state = 'queued' AND user_id NOT IN "
-            "(SELECT user_id FROM questions WHERE state = 'running') ORDER BY id LIMIT 1"
+            "(SELECT user_id FROM questions WHERE state = 'running') ORDER BY turn, id LIMIT 1"
         )
         for row in rows:
             await connection.execute(
                 "UPDATE questions SET state = 'running', attempts = attempts + 1 WHERE id = ?", (row["id"],)
             )
-            return _asked(row)
+            return replace(read_asked(row), attempts=row["attempts"] + 1)
     return None
 
 
-def _asked(row: sqlite3.Row) -> Asked:
+def read_asked(row: sqlite3.Row) -> Asked:
+    """A row of the table as the question it is."""
     return Asked(
         id=row["id"],
         bot_id=row["bot_id"],
@@ -97,7 +132,11 @@ def _asked(row: sqlite3.Row) -> Asked:
         lang=row["lang"],
         asked_at=from_seconds(row["asked_at"]),
         private=bool(row["private"]),
-        attempts=row["attempts"] + 1,
+        attempts=row["attempts"],
+        kind=row["kind"],
+        handle=row["handle"] or "",
+        mode=row["mode"],
+        shown_in=row["shown_in"],
     )
 
 
@@ -120,6 +159,8 @@ async def finish(
             "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?",
             (state, answer, now(), message_id, question_id),
         )
+        # texts of posts must not outlive their posts here: an answer that has arrived is not kept twice
+        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
 
 
 async def behind(archive: Archive, bot_id: int, chat_id: int, message_id: int) -> Answered | None:
@@ -147,7 +188,8 @@ async def last_answered(
 
 def _answered(row: sqlite3.Row) -> Answered:
     moment = from_seconds(row["finished_at"])
-    return Answered(row["user_id"], row["text"], row["lang"], moment, row["answer"])
+    thread, handle = row["thread"], row["handle"] or ""
+    return Answered(row["user_id"], row["text"], row["lang"], moment, row["answer"], thread, handle)
 
 
 async def waiting(archive: Archive) -> int:

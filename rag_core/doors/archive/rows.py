@@ -29,7 +29,7 @@ __all__ = [
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",
     "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album", "views",
-    "guarded",
+    "guarded", "origin_name", "origin_chat",
 )  # fmt: skip
 
 # Rows of a table `t` by keys as `keys_json` gives them. CROSS JOIN keeps SQLite's order: the few keys outside,
@@ -90,6 +90,7 @@ def post_values(post: Post) -> tuple[object, ...]:
         post.album,
         post.views,
         post.guarded,
+        *((post.origin.name, post.origin.chat_id) if post.origin else (None, None)),
     )
 
 

@@ -7,6 +7,9 @@ from a single number what it has not seen: every new, edited, deleted or revived
 
 from __future__ import annotations
 
+from rag_core.doors.archive.recipe_tables import RECIPES, TALKS
+from rag_core.doors.archive.schema_of_readers import AFTERWARDS, ANSWERING, PEOPLE
+
 __all__ = ["MIGRATIONS"]
 
 _POSTS = (
@@ -200,4 +203,44 @@ _COPIES = (
     *(f"CREATE INDEX copies_band{n} ON copies (band{n}) WHERE band{n} IS NOT NULL" for n in range(6)),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_POSTS, *_TRAFFIC), _IDENTITY, _BACKLOG, _LIFE, _COPIES)
+# What posts are beside their text (facets.py): each index has all that is asked for, so that no text is read.
+# SQLite would read the row for a piece of `origin`: so its name and chat stand beside it.
+_FACETS = (
+    "ALTER TABLE posts ADD COLUMN origin_name TEXT",
+    "ALTER TABLE posts ADD COLUMN origin_chat INTEGER",
+    "UPDATE posts SET origin_name = json_extract(origin, '$[0]'), origin_chat = json_extract(origin, '$[1]') "
+    "WHERE origin IS NOT NULL",
+    "DROP INDEX posts_album",
+    "CREATE INDEX posts_album ON posts (chat_id, album, message_id) WHERE album IS NOT NULL",
+    *(
+        f"CREATE INDEX posts_{column} ON posts (chat_id, {column}, {also}message_id, album) WHERE {column} IS NOT NULL"
+        for column, also in (
+            ("media_kind", ""),
+            ("author", ""),
+            ("media_file_name", ""),
+            ("origin_name", "origin_chat, "),
+        )
+    ),
+)
+
+# What an admin chose while the bot ran (choices.py).
+_CHOICES = ("CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",)
+
+# What a row of questions wants: an answer, or a verdict on what is said in it.
+_VERIFYING = ("ALTER TABLE questions ADD COLUMN kind TEXT NOT NULL DEFAULT 'ask' CHECK (kind IN ('ask', 'verify'))",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (*_POSTS, *_TRAFFIC),
+    _IDENTITY,
+    _BACKLOG,
+    _LIFE,
+    _COPIES,
+    _FACETS,
+    _CHOICES,
+    _VERIFYING,
+    PEOPLE,
+    AFTERWARDS,
+    ANSWERING,
+    TALKS,
+    RECIPES,
+)

@@ -20,15 +20,16 @@ from typing import TypeVar
 
 import aiosqlite
 
-__all__ = ["FILE", "Stopped", "awaken", "copied", "found", "in_thread", "made_at", "named", "readable",
-           "shelf", "whole"]  # fmt: skip
+__all__ = ["FILE", "Stopped", "awaken", "before_update", "copied", "found", "in_thread", "made_at", "named",
+           "readable", "shelf", "whole"]  # fmt: skip
 
 T = TypeVar("T")
 
 FILE = "citegram.db"  # of the archive, in its folder
 
-_NAME = "citegram-%Y%m%d-%H%M%S.db"
-_PATTERN = re.compile(r"citegram-\d{8}-\d{6}\.db")
+_NAME = "citegram-%Y%m%d-%H%M%S"
+# One that was made before the tables changed says so, with the version they had: it is kept until the next such one.
+_PATTERN = re.compile(r"(citegram-\d{8}-\d{6})(-version\d+)?\.db")
 _MARK = "copy "
 # 2 MB at a time and a breath between: 135 MB take 0.7 s, and a write meanwhile waits 100 ms at most.
 _PAGES = 500
@@ -62,17 +63,24 @@ def made_at(backup: Path) -> datetime:
     return _moment(backup) or datetime.fromtimestamp(backup.stat().st_mtime, UTC)
 
 
+def before_update(backup: Path) -> bool:
+    """Whether a backup was made because the tables were about to change."""
+    matched = _PATTERN.fullmatch(backup.name)
+    return bool(matched and matched[2])
+
+
 def _moment(file: Path) -> datetime | None:
+    matched = _PATTERN.fullmatch(file.name)
     try:
-        return datetime.strptime(file.name, _NAME).replace(tzinfo=UTC)
+        return datetime.strptime(matched[1], _NAME).replace(tzinfo=UTC) if matched else None
     except ValueError:
         return None
 
 
-def named(folder: Path) -> Path:
-    """The name of a backup that is made now; nothing lies there yet."""
-    moment = datetime.now(UTC)
-    while (file := shelf(folder) / moment.strftime(_NAME)).exists():
+def named(folder: Path, version: int = 0) -> Path:
+    """The name of a backup that is made now; nothing lies there yet. `version`: of tables that are about to change."""
+    moment, mark = datetime.now(UTC), f"-version{version}.db" if version else ".db"
+    while (file := shelf(folder) / f"{moment.strftime(_NAME)}{mark}").exists():
         moment += timedelta(seconds=1)
     return file
 

@@ -86,7 +86,7 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
     Its data goes with `purge`, once the indexes have dropped it.
     """
     async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET state = ? WHERE chat_id = ?", (_REMOVED, chat_id))
+        await connection.execute("UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED, chat_id))
         await connection.execute("DELETE FROM bindings WHERE chat_id = ?", (chat_id,))
         await connection.execute("DELETE FROM gaps WHERE chat_id = ?", (chat_id,))
     ids = await archive.rows("SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))

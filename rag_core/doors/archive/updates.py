@@ -20,6 +20,7 @@ __all__ = [
     "claim",
     "counts",
     "forget_old",
+    "forget_unread",
     "keep_batch",
     "pending_posts",
     "quarantine",
@@ -141,6 +142,15 @@ async def forget_old(archive: Archive, moment: datetime) -> int:
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "DELETE FROM updates WHERE state = 'done' AND received_at < ?", (seconds(moment) - _KEPT_S,)
+        )
+        return cursor.rowcount
+
+
+async def forget_unread(archive: Archive, before: datetime) -> int:
+    """Drop what was set aside before a moment and is no post: it may hold what somebody wrote. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            f"DELETE FROM updates WHERE state = 'poison' AND NOT {_POSTS} AND received_at < ?", (seconds(before),)
         )
         return cursor.rowcount
 

@@ -46,7 +46,17 @@ class Vectors(Protocol):
 
     @property
     def identity(self) -> str:
-        """A random id given when the store was created: what is known of its content hangs on it."""
+        """A random id given when the store was created: what is known of its content hangs on it.
+
+        Raises QdrantGone where the store is on a server that has not answered yet.
+        """
+
+    @property
+    def revision(self) -> int:
+        """Grows with every write and removal, after it, also where it failed half way: what was found may be old.
+
+        It counts from the opening of the store, and only what this process does.
+        """
 
     @property
     def model(self) -> str:
@@ -71,7 +81,9 @@ class Vectors(Protocol):
     ) -> list[tuple[Place, float]]:
         """The n nearest passages among those the filter and the language allow, with their cosine, best first.
 
-        Exact: the same as comparing with every allowed vector. Raises VectorRefused.
+        Exact: the same as comparing with every allowed vector, unless a server was told to approximate
+        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also
+        where the filter names so many single posts that the search would hold up others.
         """
 
     async def vectors_of(self, places: Sequence[Place]) -> dict[Place, Floats]:

@@ -31,7 +31,8 @@ from rag_core.errors import VectorsUnavailable, raised_as
 
 __all__ = ["Damaged", "Home"]
 
-_FORMAT = 1
+_FORMAT = 2
+_READABLE = {1, _FORMAT}  # 1 has no slots: its engine sees that, and searches without them
 _EDGE_BYTES = 65_536  # of each end of a file go into its checksum: reading a million vectors would take seconds
 # After a kill -9 files differ from the seal. These only ever grow.
 _GROWING = ("chunk_", "page_", "mutable_id_tracker.", "segment.json", "version.info")
@@ -107,7 +108,7 @@ class Home:
                 return None
         found = self._read("about.json")
         try:
-            if found["format"] != _FORMAT:
+            if found["format"] not in _READABLE:
                 raise Damaged("it is of another version")
             return About(str(found["identity"]), str(found["model"]), int(found["dimension"]))
         except (KeyError, TypeError, ValueError) as exc:

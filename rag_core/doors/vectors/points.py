@@ -6,6 +6,7 @@ Point ids are made of the place alone, so that writing a passage twice leaves it
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,14 +17,16 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
-from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.lexical import Filter, Keys, Place
 from rag_core.doors.vectors.contract import Floats, Held, Point
-from rag_core.errors import VectorRefused, raised_as
+from rag_core.doors.vectors.slots import slot, slots
+from rag_core.errors import VectorRefused, VectorsUnavailable, raised_as
 from rag_core.types import PostKey
 
 __all__ = [
     "ABOUT",
     "FIELDS",
+    "MOST_POSTS",
     "About",
     "Batch",
     "Only",
@@ -40,6 +43,7 @@ __all__ = [
 T = TypeVar("T")
 
 BATCH = 256  # points a store takes at once: 15 ms of its time, so that a search waits no longer than that
+MOST_POSTS = 50_000  # that a filter may name: 0.1 s of the embedded store, in which no other search is answered
 FIELDS = ("chat", "message", "part", "start", "end")  # of the payload: the place
 ABOUT = (*FIELDS, "date", "lang", "text_hash")
 _IDS = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
@@ -64,9 +68,17 @@ class Batch:
 
 
 class Only(TypedDict):
-    """A filter in plain values, as the stores put it inside their query; dates in whole seconds."""
+    """A filter in plain values, as the stores put it inside their query; dates in whole seconds.
+
+    `posts`: where single posts are meant, pairs of a channel and its message ids; of no channel but `channels`.
+    `slots`: of all points that the channels and dates allow, but those from `later` on. They bound nothing:
+    a store may gather by them. None where they are no help.
+    """
 
     channels: list[int]
+    slots: list[int] | None
+    later: int | None
+    posts: list[tuple[int, list[int]]] | None
     since: int | None
     until: int | None
     lang: str | None
@@ -134,14 +146,15 @@ def _units(points: list[Point], dimension: int) -> Floats:
 
 
 def _payload(point: Point) -> dict[str, int | str]:
-    place = point.place
+    place, date = point.place, int(point.date.timestamp())
     return {
         "chat": place.key.chat_id,
         "message": place.key.message_id,
         "part": place.part,
         "start": place.start,
         "end": place.end,
-        "date": int(point.date.timestamp()),
+        "date": date,
+        "slot": slot(place.key.chat_id, date),
         "lang": point.lang,
         "hash": hash_number(point.text_hash),
         "text_hash": point.text_hash,
@@ -149,13 +162,32 @@ def _payload(point: Point) -> dict[str, int | str]:
 
 
 def spelt_out(only: Filter, lang: str | None) -> Only:
-    """The filter as the stores take it; Telegram's dates have no fractions, so bounds are rounded up."""
+    """The filter as the stores take it; Telegram's dates have no fractions, so bounds are rounded up.
+
+    Raises VectorsUnavailable where it names too many posts.
+    """
+    since = None if only.since is None else math.ceil(only.since.timestamp())
+    until = None if only.until is None else math.ceil(only.until.timestamp())
+    named, later = slots(only.channels, since, until, int(time.time())) or (None, None)
     return {
         "channels": sorted(only.channels),
-        "since": None if only.since is None else math.ceil(only.since.timestamp()),
-        "until": None if only.until is None else math.ceil(only.until.timestamp()),
+        "slots": named,
+        "later": later,
+        "posts": None if only.keys is None else _posts(only.keys, only.channels),
+        "since": since,
+        "until": until,
         "lang": lang,
     }
+
+
+def _posts(keys: Keys, channels: frozenset[int]) -> list[tuple[int, list[int]]]:
+    named = [(chat, ids.tolist()) for chat, ids in sorted(keys.by_chat.items()) if chat in channels and len(ids)]
+    if sum(len(ids) for _, ids in named) > MOST_POSTS:
+        raise VectorsUnavailable(
+            f"More than {MOST_POSTS:,} posts fit the filter: they were searched by words only. "
+            "Ask about one channel to search by meaning too."
+        )
+    return named
 
 
 def best_first(found: Iterable[tuple[Mapping[str, Any], float]]) -> list[tuple[Place, float]]:

@@ -22,6 +22,10 @@ PATIENCE_S = 120.0
 # Opening reads all payload indexes and what the log holds since the last flush: 3 s for a million vectors.
 OPEN_PATIENCE_S = 900.0
 
+# `errno` of what is wrong around the shard, not with it: EPERM, EIO, EAGAIN, ENOMEM, EACCES, ENFILE, EMFILE,
+# ENOSPC, EROFS, EDQUOT; or another program has the log open. The engine's errors are texts.
+_AROUND = ("WouldBlock", *(f"(os error {code})" for code in (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)))
+
 
 class EngineGone(Exception):
     """The process ended; `code` is how, negative for a signal, and `said` its last words."""
@@ -34,9 +38,10 @@ class EngineGone(Exception):
 class EngineRefused(Exception):
     """The engine raised; `kind` is "around" (disk, rights, memory) or "failed"."""
 
-    def __init__(self, kind: str, said: str) -> None:
+    def __init__(self, said: str) -> None:
         super().__init__(said)
-        self.kind, self.said = kind, said
+        self.said = said
+        self.kind = "around" if any(words in said for words in _AROUND) else "failed"
 
 
 class Engine:
@@ -70,7 +75,7 @@ class Engine:
         except (OSError, ValueError, EOFError):
             raise self._gone() from None
         if "error" in reply:
-            raise EngineRefused(reply["kind"], reply["error"])
+            raise EngineRefused(reply["error"])
         return reply, out
 
     def _reply(self, patience: float) -> tuple[dict[str, Any], bytes]:

@@ -37,7 +37,9 @@ T = TypeVar("T")
 class Backing(Protocol):
     """A store with blocking calls, which raise VectorsUnavailable; all of them may be repeated."""
 
-    about: About
+    @property
+    def about(self) -> About:
+        """What the store was made for. Raises VectorsUnavailable where that is not known yet."""
 
     def write(self, batch: Batch) -> None:
         """Write points in place of those with the same ids."""
@@ -73,6 +75,7 @@ class ServedVectors:
     def __init__(self, backing: Backing, threads: ThreadPoolExecutor) -> None:
         self._backing, self._threads = backing, threads
         self._closed = False
+        self._revision = 0
 
     @classmethod
     async def open(cls, backing: Callable[[], Backing], threads: int = 1) -> ServedVectors:
@@ -97,6 +100,11 @@ class ServedVectors:
         return self._backing.about.identity
 
     @property
+    def revision(self) -> int:
+        """See `Vectors`."""
+        return self._revision
+
+    @property
     def model(self) -> str:
         """See `Vectors`."""
         return self._backing.about.model
@@ -109,7 +117,7 @@ class ServedVectors:
     async def upsert(self, points: Sequence[Point]) -> None:
         """See `Vectors`."""
         for batch in await asyncio.to_thread(prepared, points, self.dimension):
-            await self._do(partial(self._backing.write, batch))
+            await self._changed(partial(self._backing.write, batch))
 
     async def remove(self, keys: Iterable[PostKey], but: Iterable[Place] = ()) -> None:
         """See `Vectors`."""
@@ -118,14 +126,23 @@ class ServedVectors:
             posts: dict[int, list[int]] = {}
             for key in part:
                 posts.setdefault(key.chat_id, []).append(key.message_id)
-            await self._do(partial(self._backing.remove, posts, kept))
+            await self._changed(partial(self._backing.remove, posts, kept))
+
+    async def _changed(self, work: Callable[[], None]) -> None:
+        def change() -> None:
+            try:
+                work()
+            finally:
+                self._revision += 1  # in the store's thread: the work goes on where its caller was cancelled
+
+        await self._do(change)
 
     async def search(
         self, vector: Floats, only: Filter, n: int = 50, lang: str | None = None
     ) -> list[tuple[Place, float]]:
         """See `Vectors`."""
         asked, allowed = unit(vector, self.dimension), spelt_out(only, lang)
-        if not allowed["channels"] or n < 1:
+        if not allowed["channels"] or allowed["posts"] == [] or n < 1:
             return []
         return best_first(await self._do(partial(self._backing.search, asked, allowed, n)))
 

@@ -1,0 +1,52 @@
+"""The lexical leg: in the data folder (rag_core/doors/lexical.py), or on a Qdrant server as sparse vectors.
+
+On the server a passage's vector holds what BM25 makes of each term's count and of the passage's length, and the server
+multiplies by the term's rarity (its IDF modifier). So the ranking is BM25's, but for three things, which are measured
+in tests/rag_core/test_words_ranking.py:
+
+- the mean length of passages is a constant here (`weights.MEAN_LENGTH`), so that a vector never has to be made again;
+- rarity is ln(1 + (N - n + 0.5) / (n + 0.5)), where the folder has Okapi's, lifted to a quarter of the mean where it
+  would be negative: they differ for terms of more than a few in a hundred passages;
+- rarity is counted over all passages of a shard, deleted ones too until the server has tidied up; in both legs it is
+  that of all channels, not of those the asker may read.
+
+A post's old passages and its new ones are there together for a moment, where the folder exchanges them as one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeGuard
+
+from rag_core.doors.lexical import Lexical
+from rag_core.doors.word_index import WordIndex
+from rag_core.settings import QdrantSettings
+
+__all__ = ["WordIndex", "heard_words", "new_words", "saved_words"]
+
+
+def _served(qdrant: QdrantSettings | None) -> TypeGuard[QdrantSettings]:
+    return bool(qdrant and qdrant.url and qdrant.words)
+
+
+def new_words(qdrant: QdrantSettings | None = None) -> WordIndex:
+    """An empty index, where the settings say. A server that does not answer is no error: it is looked for."""
+    if not _served(qdrant):
+        return Lexical()
+    from rag_core.doors.words.served import ServedWords  # a second to import, and seldom needed
+
+    return ServedWords(qdrant)
+
+
+def saved_words(qdrant: QdrantSettings | None, folder: Path, archive: str) -> WordIndex | None:
+    """The index that was saved in `folder` for this archive, where the settings say; None where there is none."""
+    if not _served(qdrant):
+        return Lexical.load(folder, archive)
+    from rag_core.doors.words.served import ServedWords
+
+    return ServedWords.load(qdrant, folder, archive)
+
+
+def heard_words(told: str) -> QdrantSettings | None:
+    """The settings of which `WordIndex.told` told another process. Raises ValueError."""
+    return QdrantSettings.model_validate_json(told) if told.strip() else None

@@ -1,0 +1,77 @@
+"""Whether a terse line prices the thing of a claim anew: "ржаной 160 ₽" after "ржаной подовый 140 ₽". Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rag_core.asked import is_asking
+from rag_core.verify.facts import Stated, stated
+from rag_core.verify.matching import nearest
+from rag_core.verify.numerals import CURRENCIES, Number
+from rag_core.verify.valued import same_value
+from rag_core.verify.words import Word
+
+__all__ = ["listed_otherwise", "priced_anew"]
+
+_BREAK = re.compile(r"[,;.!?\n•|]\s")
+_SAME = 0.7  # of a word: it is the same word
+
+
+def priced_anew(claim_text: str, line: str, lang: str) -> bool:
+    """Whether a price in the line is another one than the claim's, and all that stands before it is of the claim.
+
+    The first word of the claim, or another of its numbers ("250 г"), must stand there; a claim of one day is never
+    priced anew.
+    """
+    claim, there = stated(claim_text, lang), stated(line, lang)
+    prices = [number for number in claim.numbers if number.unit in CURRENCIES]
+    if not prices or any(moment.day is not None for moment in claim.moments):
+        return False
+    others = [n for n in there.numbers if n.unit in CURRENCIES and not any(same_value(n, p) for p in prices)]
+    return any(_same_thing(claim, there, number) for number in others)
+
+
+def listed_otherwise(claim: Stated, best: Stated) -> Iterator[tuple[bool, str]]:
+    """A price of the claim that stands behind another thing of a list, where the claim's thing has a price of its own."""
+    listed = [(number, _before(best, number)[1]) for number in best.numbers if number.unit in CURRENCIES]
+    for price in claim.numbers:
+        mine = [words for number, words in listed if price.unit in CURRENCIES and same_value(price, number)]
+        if not mine or any(_shares(words, claim) or not words for words in mine):
+            continue
+        others = [number for number, words in listed if _shares(words, claim) and not same_value(price, number)]
+        if len(others) == 1:
+            said, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
+            yield True, f"{said} ≠ {there}"
+
+
+def _shares(words: list[Word], claim: Stated) -> bool:
+    return any(nearest(word, claim.words)[0] >= _SAME for word in words)
+
+
+def _same_thing(claim: Stated, there: Stated, price: Number) -> bool:
+    start, words = _before(there, price)
+    numbers = [n for n in there.numbers if start <= n.start < price.start]
+    if not words or any(nearest(word, claim.words)[0] < _SAME for word in words):
+        return False
+    if any(not any(same_value(n, mine) for mine in claim.numbers) for n in numbers):
+        return False
+    first = _first(claim)
+    return bool(numbers) or (first is not None and nearest(first, words)[0] >= _SAME)
+
+
+def _before(there: Stated, price: Number) -> tuple[int, list[Word]]:
+    """Where the thing that is priced begins to be named, and the words that name it: as far back as one is found."""
+    starts = [0, *(found.end() for found in _BREAK.finditer(there.text, 0, price.start))]
+    words: list[Word] = []
+    for start in reversed(starts):
+        words = [w for w in there.words if start <= w.start < price.start and not is_asking(w.low)]
+        if words:
+            return start, words
+    return 0, words
+
+
+def _first(claim: Stated) -> Word | None:
+    """The first word of a claim that says what it is about."""
+    strong = {name.word.start for name in claim.names if not name.weak}
+    return next((w for w in claim.words if not is_asking(w.low) and w.start not in strong), None)

@@ -13,7 +13,7 @@ from ingest.index import Indexer
 from ingest.notices import Tell
 from ingest.schedule import Every, Job, daily, once
 from ingest.unapproved import forget_unapproved
-from rag_core.doors.archive import figures, updates
+from rag_core.doors.archive import feedback, figures, linked, talks, updates
 from rag_core.doors.archive.backup import make, prune
 from rag_core.doors.archive.gaps import last_beat
 from rag_core.doors.archive.snapshots import in_thread
@@ -22,7 +22,10 @@ from rag_core.settings import DataSettings
 
 __all__ = ["Chores"]
 
-_INBOX_S, _BEAT_S, _GAPS_S = 3.0, 60.0, 600.0
+# After a day without power the second heartbeat tells of the gap: within a minute.
+_INBOX_S, _BEAT_S, _GAPS_S = 3.0, 20.0, 600.0
+# A bot whose first life is short must know later when that was.
+_FIRST_BEAT_S = 3.0
 _SAVE_S, _FORGET_S = 6 * 3600.0, 3600.0
 # Nobody asks at night; and a machine that is off at night does it in the morning.
 _BACKUP_AT, _CHECK_AT = (3, 15), (3, 45)
@@ -54,7 +57,7 @@ class Chores:
 
         jobs = [
             Job("inbox", self.inbox, Every(_INBOX_S)),
-            Job("heartbeat", self.heartbeat, Every(_BEAT_S)),
+            Job("heartbeat", self.heartbeat, Every(_BEAT_S, min(_BEAT_S, _FIRST_BEAT_S))),
             Job("gaps", self.gaps, Every(_GAPS_S)),
             Job("save", self.save, Every(_SAVE_S)),
             Job("forget", forget, Every(_FORGET_S)),
@@ -88,8 +91,9 @@ class Chores:
         return ""
 
     async def forget(self, kept: timedelta) -> str:
-        """Forget the numbers of updates that cannot come again, the texts of questions older than `kept`, and the
-        posts of channels that nobody approved.
+        """Forget the numbers of updates that cannot come again, and the posts of channels that nobody approved; of
+        what is older than `kept` the texts of questions and of updates that could not be read, whose votes they
+        are, and links to questions; and what talks have remembered for longer than they may.
 
         The time is that of the last heartbeat: a clock that has just jumped ahead makes nothing old.
         """
@@ -98,8 +102,13 @@ class Chores:
             return ""
         numbers = await updates.forget_old(self.rag.archive, now)
         texts = await figures.forget_texts(self.rag.archive, now - kept)
+        unread = await updates.forget_unread(self.rag.archive, now - kept)
+        votes = await feedback.forget_voters(self.rag.archive, now - kept)
+        links = await linked.forget_old(self.rag.archive, now - kept)
+        talked = await talks.expire(self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes))
         posts = await forget_unapproved(self.rag.archive, now)
-        gone = ((numbers, "updates"), (texts, "questions"), (posts, "posts"))
+        gone = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
+                (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
         return ", ".join(f"{number} {what}" for number, what in gone if number)
 
     async def damage(self) -> str:

@@ -11,7 +11,7 @@ from rag_core.types import Channel, Passage, Post
 
 __all__ = ["passages"]
 
-# DESIGN: 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual
+# 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual
 # model (English words have 1.3 of its tokens, Russian ones 1.9), a punctuation mark is one.
 _TOKEN = re.compile(r"\w{1,6}|[^\w\s]")
 _MOST = 300

@@ -18,7 +18,7 @@ __all__ = ["Pulse", "look"]
 
 # A wall clock that differs so much from the time that has passed is wrong, or was.
 _OFF = timedelta(minutes=10)
-# It is believed when it has said the same for so many beats.
+# It is believed when it has said the same for so many beats: 100 s.
 _BELIEVED_AFTER = 5
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class _Beat(NamedTuple):
 
 
 class Pulse:
-    """`heard` whenever Telegram answered, `beat` every minute."""
+    """`heard` whenever Telegram answered, `beat` a few times a minute."""
 
     def __init__(self, archive: Archive, clock: Clock | None = None) -> None:
         self._archive = archive

@@ -11,7 +11,8 @@ from ingest.chunk import passages
 from rag_core.analysis import terms
 from rag_core.doors.archive import Archive, channels, posts
 from rag_core.doors.archive.posts import Change
-from rag_core.doors.lexical import Entry, Lexical, Place
+from rag_core.doors.lexical import Entry, Place
+from rag_core.doors.words import WordIndex
 from rag_core.rag import index_folder
 from rag_core.types import Channel, Passage, PostKey
 
@@ -62,7 +63,7 @@ def entry(p: Passage) -> Entry:
 class Indexer:
     """Brings the lexical leg up to the archive and keeps it on disk. One per process."""
 
-    def __init__(self, archive: Archive, lexical: Lexical) -> None:
+    def __init__(self, archive: Archive, lexical: WordIndex) -> None:
         self._archive = archive
         self._lexical = lexical
         self._unsaved = 0
@@ -76,14 +77,19 @@ class Indexer:
         """
         done = 0
         async with self._turn:
-            while (batch := await read(self._archive, self._lexical.watermark)).changes:
-                await _to_its_end(self._take, batch)
+            while (batch := await read(self._archive, after := self._lexical.watermark)).changes:
+                await _to_its_end(self._take, batch, after)
                 done += len(batch.changes)
                 if progress:
                     progress(done)
             if save and self._unsaved >= _SAVE_AFTER:
                 await self._save()
         return done
+
+    @property
+    def lexical(self) -> WordIndex:
+        """The leg it writes."""
+        return self._lexical
 
     @property
     def watermark(self) -> int:
@@ -106,9 +112,10 @@ class Indexer:
         Raises ArchiveUnavailable.
         """
         async with self._turn:
-            await _to_its_end(self._take, await again(self._archive, keys, self._lexical.watermark))
+            after = self._lexical.watermark
+            await _to_its_end(self._take, await again(self._archive, keys, after), after)
 
-    async def put_in_place(self, fresh: Lexical) -> None:
+    async def put_in_place(self, fresh: WordIndex) -> None:
         """Bring another index of this archive up to date, write it to disk and let it be the one that is searched.
 
         Questions are answered from the old one until then, and from the old one for good where this fails.
@@ -119,15 +126,17 @@ class Indexer:
         async with self._turn:
             await behind.catch_up(save=False)
             await _to_its_end(fresh.save, index_folder(self._archive), self._archive.identity)
-            self._lexical.adopt(fresh)
-            self._unsaved = 0
+            await _to_its_end(self._lexical.adopt, fresh)
+            self._unsaved = 1  # what the old one leaves behind is put in order by the next save
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: Batch, after: int) -> None:
+        """Put in place what was read when the watermark was `after`."""
         # analysed first, which takes long, then put in place of the old ones at once
         entries = [entry(passage) for change in batch.changes for passage in batch.passages(change)]
         self._lexical.replace([change.key for change in batch.changes], entries)
         # last: after a crash before this line the batch is taken in again
-        self._lexical.watermark = batch.changes[-1].seq
+        if self._lexical.watermark == after:  # else a server has lost all of it meanwhile: it is filled from 0
+            self._lexical.watermark = batch.changes[-1].seq
         self._unsaved += len(batch.changes)
 
 

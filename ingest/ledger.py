@@ -7,6 +7,7 @@ seconds, and a failure must not be forgotten because the archive is what failed.
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -93,4 +94,8 @@ class Ledger:
 def _reason(problem: Exception | str) -> str:
     if isinstance(problem, RagError):
         return problem.reason
-    return problem if isinstance(problem, str) else f"{type(problem).__name__}: {problem}"
+    if isinstance(problem, str):
+        return problem
+    name = type(problem).__name__
+    # What others say may repeat a reader's text; the way to the bug is in the log.
+    return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rag_core.doors.archive.gaps import Gap
 from rag_core.types import Channel
 
-__all__ = ["Failing", "GapsFound", "Mended", "Notice", "Tell"]
+__all__ = ["Errors", "Failing", "GapsFound", "Mended", "Notice", "Tell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,13 @@ class Failing:
     reason: str
 
 
-Notice = GapsFound | Mended | Failing
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What went wrong lately: a line of the log, and how often."""
+
+    lines: tuple[tuple[str, int], ...]
+
+
+Notice = GapsFound | Mended | Failing | Errors
 # True where at least one admin was reached.
 Tell = Callable[[Notice], Awaitable[bool]]

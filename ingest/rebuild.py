@@ -7,8 +7,9 @@ everything else. What is built is saved now and then, so that who was killed goe
     lexical.next/walk.json     how far the archive has been read
     lexical.next/stock         what the vector store held at the start (stock.py), where there is one
 
-It says how far it is in lines of JSON, and waits after each for a line that says go on: at the end of the
-input nobody waits for it any more.
+The first line of its input says where words are kept (`WordIndex.told`; it may hold a key). It says how far it is
+in lines of JSON, and waits after each for a line that says go on: at the end of the input nobody waits for it any
+more.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from pathlib import Path
 from ingest.index import entry, read
 from ingest.stock import Stock
 from rag_core.doors.archive import Archive, posts, rebuilds
-from rag_core.doors.lexical import Lexical
+from rag_core.doors.words import WordIndex, heard_words, new_words, saved_words
 from rag_core.errors import IndexUnavailable, RagError, raised_as
 from rag_core.rag import load_lexical
+from rag_core.settings import QdrantSettings
 from rag_core.types import Passage, PostKey
 
 __all__ = ["SAVE_EVERY_S", "Walk", "identity", "main", "next_folder", "stock_file"]
@@ -70,30 +72,40 @@ class Walk:
 
     archive: Archive
     rebuild: int
-    lexical: Lexical
+    lexical: WordIndex
     cursor: int = 0
     only: int | None = None
 
     @classmethod
-    async def begun(cls, archive: Archive, rebuild: int, chat_id: int | None) -> Walk:
+    async def begun(
+        cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None = None
+    ) -> Walk:
         """Go on from what was saved, or begin: with nothing, or with the index in use without the channel."""
-        return await cls._resumed(archive, rebuild) or await cls._fresh(archive, rebuild, chat_id)
+        return await cls._resumed(archive, rebuild, qdrant) or await cls._fresh(archive, rebuild, chat_id, qdrant)
 
     @classmethod
-    async def _resumed(cls, archive: Archive, rebuild: int) -> Walk | None:
+    async def _resumed(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> Walk | None:
         folder = next_folder(archive.folder)
-        lexical = await asyncio.to_thread(Lexical.load, folder, identity(archive, rebuild))
+        lexical = await asyncio.to_thread(saved_words, qdrant, folder, identity(archive, rebuild))
+        if lexical is None:
+            return None
         try:
             saved = json.loads((folder / _WALK).read_text(encoding="utf-8"))
-            walk = lexical and cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
+            walk = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        if walk.only is None and lexical.watermark < walk.cursor:
+            return None  # a server has lost what was in it
         last = await posts.last_seq(archive)  # less than before where a backup was put back
-        return walk if walk and max(walk.cursor, walk.lexical.watermark) <= last else None
+        return walk if max(walk.cursor, lexical.watermark) <= last else None
 
     @classmethod
-    async def _fresh(cls, archive: Archive, rebuild: int, chat_id: int | None) -> Walk:
-        lexical = await load_lexical(archive) if chat_id is not None else Lexical()
+    async def _fresh(cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None) -> Walk:
+        served = qdrant is not None and qdrant.words  # what is on a server cannot be copied: all of it is built anew
+        if chat_id is None or served:
+            lexical = await asyncio.to_thread(new_words, qdrant)
+        else:
+            lexical = await load_lexical(archive)
         if not lexical.watermark:
             chat_id = None  # there is nothing yet to exchange a channel of
         else:
@@ -173,9 +185,10 @@ async def _built(walk: Walk, stock: Stock | None, model: str, save_every: float)
 
 
 async def _main(args: argparse.Namespace) -> None:
+    qdrant = heard_words(await asyncio.to_thread(sys.stdin.readline))
     archive = await Archive.open(args.folder)
     try:
-        walk = await Walk.begun(archive, args.rebuild, args.channel)
+        walk = await Walk.begun(archive, args.rebuild, args.channel, qdrant)
         stock = Stock(stock_file(args.folder), walk.only) if args.model else None
         await _built(walk, stock, args.model, args.save_every)
         _say(finished=True)

@@ -18,6 +18,7 @@ from ingest.stock import written_down
 from rag_core.doors.archive import Archive, backlog
 from rag_core.doors.archive.rebuilds import Rebuild
 from rag_core.doors.lexical import Lexical
+from rag_core.doors.words import WordIndex
 from rag_core.errors import IndexUnavailable, RebuildRefused, raised_as
 from rag_core.types import PostKey
 
@@ -41,13 +42,18 @@ class _Ended(Exception):
 
 
 async def build(
-    archive: Archive, dense: DenseIndexer | None, rebuild: Rebuild, moved: Moved, save_every: float = SAVE_EVERY_S
+    archive: Archive,
+    dense: DenseIndexer | None,
+    rebuild: Rebuild,
+    moved: Moved,
+    save_every: float = SAVE_EVERY_S,
+    like: WordIndex | None = None,
 ) -> None:
     """Build the new index on disk, or go on building it; posts whose vectors are not right are queued meanwhile.
 
     It is saved every `save_every` seconds or less often, with 0 at every step. A child that is killed is started
-    again and goes on. When this is cancelled the child ends, and what it saved stays. Raises RebuildRefused,
-    IndexUnavailable, ArchiveUnavailable.
+    again and goes on. `like` says where words are kept: without it in the folder. When this is cancelled the child
+    ends, and what it saved stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
     """
     folder = next_folder(archive.folder)
     with raised_as(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
@@ -57,7 +63,7 @@ async def build(
     options = [f"--save-every={save_every}"]
     options += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
     options += [f"--model={dense.model}"] if dense else []
-    child = _Child(archive, [str(rebuild.id), *options], moved)
+    child = _Child(archive, [str(rebuild.id), *options], moved, "" if like is None else like.told)
     failed = 0
     while True:
         try:
@@ -69,10 +75,11 @@ async def build(
                 raise RebuildRefused(_ENDED.format(tries=_TRIES, how=exc, log=child.log)) from exc
 
 
-async def load(archive: Archive, rebuild: Rebuild) -> Lexical:
-    """What `build` built. Raises RebuildRefused."""
+async def load(archive: Archive, rebuild: Rebuild, like: WordIndex | None = None) -> WordIndex:
+    """What `build` built, of the kind of `like`. Raises RebuildRefused."""
     folder = next_folder(archive.folder)
-    fresh = await asyncio.to_thread(Lexical.load, folder, identity(archive, rebuild.id))
+    kind = Lexical() if like is None else like  # an index without passages is one all the same
+    fresh = await asyncio.to_thread(kind.saved, folder, identity(archive, rebuild.id))
     if fresh is None:
         raise RebuildRefused(_UNREADABLE.format(folder=folder))
     return fresh
@@ -86,8 +93,8 @@ async def clear(archive: Archive) -> None:
 class _Child:
     """One rebuild's child, as often as it has to be started."""
 
-    def __init__(self, archive: Archive, options: Sequence[str], moved: Moved) -> None:
-        self._archive, self._moved = archive, moved
+    def __init__(self, archive: Archive, options: Sequence[str], moved: Moved, told: str) -> None:
+        self._archive, self._moved, self._told = archive, moved, told
         self.log: Path = next_folder(archive.folder) / "rebuild.log"
         # -P: the folder we are in must not hide the standard library's modules
         self._command = [sys.executable, "-P", "-m", "ingest.rebuild", str(archive.folder), *options]
@@ -117,6 +124,7 @@ class _Child:
     async def _hear(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout
         assert process.stdin
+        process.stdin.write(f"{self._told}\n".encode())  # not on the command line, which others may read
         while line := await process.stdout.readline():
             message: dict[str, Any] = json.loads(line)
             if "failed" in message:

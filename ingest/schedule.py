@@ -35,16 +35,19 @@ log = logging.getLogger(__name__)
 
 
 class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler is published without types
-    """So long after the last time. APScheduler's own counts each interval that a jump of the clock has skipped."""
+    """So long after the last time, and `first` after the start where that is given. APScheduler's own counts each
+    interval that a jump of the clock has skipped.
+    """
 
-    __slots__ = ("pause",)
+    __slots__ = ("first", "pause")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, first: float | None = None) -> None:
         self.pause = timedelta(seconds=seconds)
+        self.first = self.pause if first is None else timedelta(seconds=first)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
         """The pause after now."""
-        return now + self.pause
+        return now + (self.pause if previous_fire_time else self.first)
 
 
 def daily(hour: int, minute: int, zone: tzinfo) -> BaseTrigger:

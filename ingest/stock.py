@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.dense import prepared
-from rag_core.doors.lexical import Lexical
 from rag_core.doors.vectors import Held, Vectors
 from rag_core.doors.vectors.points import hash_number
+from rag_core.doors.words import WordIndex
 from rag_core.errors import IndexUnavailable, raised_as
 from rag_core.types import Passage, PostKey
 
@@ -58,7 +58,7 @@ class Stock:
         there = self._marks[at] == marks if len(self._marks) else np.zeros(len(marks), np.bool_)
         return list(dict.fromkeys(key for (key, _), found in zip(pairs, there.tolist(), strict=True) if not found))
 
-    def surplus(self, lexical: Lexical) -> list[PostKey]:
+    def surplus(self, lexical: WordIndex) -> list[PostKey]:
         """The posts that have more parts in the store than in the lexical index, which is complete."""
         found: list[PostKey] = []
         for chat in np.unique(self._rows["chat"]).tolist():

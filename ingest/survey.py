@@ -24,7 +24,6 @@ _DEEPEST = 64
 _INT64 = 2**63
 _SINGLE = "messages.item"
 _LISTS = ("chats", "left_chats")
-_FIELDS = frozenset({"name", "type", "id"})
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from rag_core.doors.lexical import Place
 from rag_core.doors.vectors.contract import Floats
 from rag_core.types import PostKey
 
-__all__ = ["wrong_vectors"]
+__all__ = ["vectors_amiss", "wrong_vectors"]
 
 _BREATH_S = 0.01  # between pages, for questions
 _ALIKE = 0.999  # cosine of one vector kept twice in 16 bits
@@ -50,7 +50,7 @@ async def wrong_vectors(
     wrong: list[PostKey] = []
     for part in slices(list(dict.fromkeys(suspects))):
         on_their_way = await queued(archive, part)
-        wrong += await _wrong(archive, dense, [key for key in part if key not in on_their_way])
+        wrong += await vectors_amiss(archive, dense, [key for key in part if key not in on_their_way])
     return wrong, shelf.count
 
 
@@ -67,7 +67,8 @@ async def _looked_at(dense: Dense, some: Sequence[PostKey]) -> _Shelf:
     return shelf
 
 
-async def _wrong(archive: Archive, dense: Dense, keys: Sequence[PostKey]) -> list[PostKey]:
+async def vectors_amiss(archive: Archive, dense: Dense, keys: Sequence[PostKey]) -> list[PostKey]:
+    """Those of the posts whose vectors the store has not, or has other ones of."""
     ready = {
         key: [prepared(p, dense.embedder.name) for p in passages]
         for key, passages in (await passages_now(archive, keys)).items()

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+from bot.logs import set_up, with_format, with_texts
 from bot.settings import read_settings
-from bot.tokens import TokenFilter
+from bot.tokens import hide, secrets_in, shield
 from rag_core.errors import RagError
 
 __all__ = ["main"]
@@ -25,9 +26,11 @@ _COMMANDS = {
     "run": "serve",
     "demo": "demo",
     "ask": "ask",
+    "verify": "verify",
     "import": "importing",
     "reindex": "reindexing",
     "models": "models",
+    "trace": "trace",
     "doctor": "doctor",
     "backup": "backups",
     "restore": "backups",
@@ -53,23 +56,23 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    if argv is None:  # a process of its own
+        shield()
+        os.umask(0o077)  # whatever is written holds what channels say: for its owner alone
     given = sys.argv[1:] if argv is None else argv
     args = _parser(given).parse_args(given)
-    _log(args.verbose or getattr(args, "chatty", False))
+    set_up(args.verbose or getattr(args, "chatty", False))
     try:
-        return int(asyncio.run(args.run(args, read_settings(data_dir=args.data))))
+        settings = read_settings(data_dir=args.data)
+        hide(secrets_in(settings))
+        with_texts(settings.log.texts)
+        with_format(settings.log.format)
+        return int(asyncio.run(args.run(args, settings)))
     except RagError as exc:
         print(exc.reason, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-
-
-def _log(verbose: bool) -> None:
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING,
-                        format="%(asctime)s %(levelname)s %(name)s: %(message)s")  # fmt: skip
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(TokenFilter())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Who may read what: worked out anew for every question, and closed where anything is unclear.
 
-In private an admin (numeric id from the settings) reads every active channel, everybody else the public ones.
-A group reads the channels bound to it, whoever asks there. A channel that waits for approval is read by nobody.
+In private an admin reads every active channel, everybody else the public ones and those channels for members
+that they are in now, as Telegram says (members.py). Where the bot is not inside, as after an import, nobody can
+say who is a member: such a channel is for admins until it is public or bound to a group. A group reads the
+channels bound to it, whoever asks there. A channel that waits for approval is read by nobody.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from collections.abc import Collection
 
 from aiogram.types import Message
 
+from bot.rights import Rights
 from bot.words import Words
 from rag_core.doors.archive import Archive, channels
 from rag_core.types import Channel, Viewer, Visibility
 
-__all__ = ["closed", "is_admin", "readable", "reader_of", "viewer_for"]
+__all__ = ["closed", "inside", "is_admin", "readable", "reader_of", "viewer_for"]
 
 
 def reader_of(message: Message) -> int:
@@ -29,29 +32,36 @@ def is_admin(message: Message, admins: Collection[int]) -> bool:
     return reader_of(message) in admins
 
 
+async def inside(rights: Rights, *, user_id: int, chat_id: int) -> bool:
+    """Whether a user is in a chat now: buttons of a public group can be pressed from outside."""
+    return bool(await rights.members.among(user_id, [chat_id]))
+
+
 async def readable(
-    archive: Archive, admins: Collection[int], *, user_id: int, chat_id: int, private: bool
+    archive: Archive, rights: Rights, *, user_id: int, chat_id: int, private: bool
 ) -> dict[int, Channel]:
     """The channels that this asker may read in this chat, by chat id."""
     active = {key: c for key, c in (await channels.known(archive)).items() if c.state == "active"}
     if not private:
         bound = await channels.bound(archive, chat_id)
         return {key: channel for key, channel in active.items() if key in bound}
-    if user_id in admins:
+    if user_id in rights:
         return active
-    return {key: channel for key, channel in active.items() if channel.visibility is Visibility.PUBLIC}
+    inside = [key for key, c in active.items() if c.visibility is Visibility.MEMBERS and c.inside]
+    member = await rights.members.among(user_id, inside)
+    return {key: c for key, c in active.items() if c.visibility is Visibility.PUBLIC or key in member}
 
 
-async def viewer_for(archive: Archive, admins: Collection[int], *, user_id: int, chat_id: int, private: bool) -> Viewer:
+async def viewer_for(archive: Archive, rights: Rights, *, user_id: int, chat_id: int, private: bool) -> Viewer:
     """The viewer of a question: who asks, and the channels spelt out."""
-    allowed = await readable(archive, admins, user_id=user_id, chat_id=chat_id, private=private)
+    allowed = await readable(archive, rights, user_id=user_id, chat_id=chat_id, private=private)
     return Viewer(user_id, frozenset(allowed))
 
 
 async def closed(archive: Archive, words: Words, *, admin: bool, private: bool) -> str:
     """What to tell an asker who may read nothing: the one thing to do about it."""
     if not private:
-        return words("none-visible-group", bind="/bind")
+        return words("none-visible-group", bind="/bind", settings="/settings")
     if not admin:
         return words("none-visible-reader")
     waiting = any(channel.state == "pending" for channel in (await channels.known(archive)).values())

@@ -11,7 +11,6 @@ from typing import Any
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
-from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import (
     ClientDecodeError,
     TelegramAPIError,
@@ -27,18 +26,22 @@ from bot.desk import Desk
 from bot.dispatcher import ALLOWED_UPDATES, Once, build_dispatcher, replay
 from bot.importing.running import Imports
 from bot.indexing import Indexing
+from bot.members import Members
+from bot.metrics.watched import watched
 from bot.reindex_told import tell as tell_of
 from bot.reindexing import Reindexing
+from bot.rights import Rights
 from bot.scheduled import scheduled
-from bot.session import Inbox, Retries, Session
-from bot.settings import BotSettings, Settings
+from bot.session import Inbox, Retries, session_for
+from bot.settings import BotSettings, Settings, WebhookSettings
+from bot.traces import tracing
 from bot.turns import Turns
 from bot.watch import Watch
+from bot.webhook import kept_set, listening
 from bot.welcome import publish_menu
 from ingest.dense import DenseIndexer
 from ingest.gaps import Pulse
 from ingest.index import Indexer
-from rag_core.doors.archive import Archive
 from rag_core.errors import SettingsWrong
 from rag_core.rag import Rag, open_rag
 
@@ -69,19 +72,30 @@ async def run_bot(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(alone(settings.data.dir))
         rag = await stack.enter_async_context(open_rag(settings.rag()))
+        await stack.enter_async_context(tracing(rag))
+        seen = await stack.enter_async_context(watched(settings.watch, rag))
         indexing, reindexing = await stack.enter_async_context(_indexed(settings, rag, watch))
         pulse = Pulse(rag.archive)
-        bot = await stack.enter_async_context(_opened(settings.bot, rag.archive, pulse))
-        if not await _unless(stop, _connected(bot, settings.bot.api)):
+        inbox = Inbox(rag.archive, pulse.heard)
+        bot = await stack.enter_async_context(_opened(settings.bot, inbox))
+        bot.session.middleware(seen.meter.wire)  # last: it sees every try
+        if not await _unless(stop, _connected(bot, settings)):
             return
-        turns, once = Turns(bot, rag, settings.bot, indexing.ledger, watch), Once(rag.archive)
-        desk = Desk(settings, rag.archive, turns, indexing, rag, reindexing)
+        rights = Rights(settings.bot.admins, Members(bot))
+        await rights.read(rag.archive)
+        turns, once = Turns(bot, rag, settings.bot, rights, indexing.ledger, watch), Once(rag.archive)
+        turns.meter = seen.meter
+        desk = seen.desk = Desk(settings, rag.archive, turns, indexing, rag, reindexing, rights)
         dispatcher = await stack.enter_async_context(_at_work(bot, desk, once))
-        await stack.enter_async_context(scheduled(settings, bot, rag, indexing, pulse))
+        await stack.enter_async_context(scheduled(settings, bot, rag, indexing, pulse, rights))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
-        await _polled(dispatcher, bot, stop)
+        if settings.webhook.url:
+            seen.meter.wire.by_webhook = True
+            await _brought(dispatcher, bot, inbox, settings.webhook, stop)
+        else:
+            await _polled(dispatcher, bot, stop)
         # Handlers that have begun may finish; what they queue is there at the next start.
         with suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_S):
@@ -121,26 +135,21 @@ async def _indexed(settings: Settings, rag: Rag, watch: Watch | None) -> AsyncIt
         await stack.enter_async_context(_beside(indexing.run()))
         stack.push_async_callback(reindexing.stop)
         await reindexing.resume()
-        await stack.enter_async_context(attended(settings.data.dir, Requests(rag, indexing, reindexing).all()))
+        requests = Requests(rag, indexing, reindexing, settings.bot.zone)
+        await stack.enter_async_context(attended(settings.data.dir, requests.all()))
         yield indexing, reindexing
 
 
 @asynccontextmanager
-async def _opened(settings: BotSettings, archive: Archive, pulse: Pulse) -> AsyncIterator[Bot]:
+async def _opened(settings: BotSettings, inbox: Inbox) -> AsyncIterator[Bot]:
     token = settings.token.get_secret_value()
     if not token:
         raise SettingsWrong(
             "BOT__TOKEN is empty: get a token from @BotFather and put it into .env, or try `citegram demo`."
         )
-    proxy = settings.proxy.get_secret_value() or None
-    try:
-        session = Session(proxy=proxy, api=TelegramAPIServer.from_base(settings.api))
-    except ValueError:  # its text may hold the password
-        raise SettingsWrong(
-            "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
-        ) from None
+    session = session_for(settings)
     session.middleware(Retries())
-    session.middleware(Inbox(archive, pulse.heard))
+    session.middleware(inbox)
     try:
         # A link preview makes Telegram fetch an address out of a post: never.
         bot = Bot(token, session, default=DefaultBotProperties(link_preview_is_disabled=True))
@@ -150,13 +159,15 @@ async def _opened(settings: BotSettings, archive: Archive, pulse: Pulse) -> Asyn
         yield bot
 
 
-async def _connected(bot: Bot, api: str) -> None:
+async def _connected(bot: Bot, settings: Settings) -> None:
     """Wait until Telegram answers. A bot that starts before its network is up is patient."""
+    api = settings.bot.api
     while True:
         try:
             await bot.me()
-            # A webhook of an earlier life would keep updates from us; the waiting ones are kept.
-            await bot.delete_webhook(drop_pending_updates=False)
+            if not settings.webhook.url:
+                # A webhook of an earlier life would keep updates from us; the waiting ones are kept.
+                await bot.delete_webhook(drop_pending_updates=False)
         except (TelegramUnauthorizedError, TelegramNotFound):
             raise SettingsWrong(
                 f"Telegram does not know this token: check BOT__TOKEN (and BOT__API, now {api})."
@@ -186,6 +197,14 @@ async def _polled(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None
         if not polling.done():
             await dispatcher.stop_polling()
         await polling
+
+
+async def _brought(
+    dispatcher: Dispatcher, bot: Bot, inbox: Inbox, settings: WebhookSettings, stop: asyncio.Event
+) -> None:
+    """Let Telegram bring updates until told to stop. The webhook stays set: what comes meanwhile waits there."""
+    async with listening(dispatcher.feed_update, bot, inbox, settings):
+        await _unless(stop, kept_set(bot, settings, ALLOWED_UPDATES, inbox.heard))
 
 
 async def _unless(stop: asyncio.Event, work: Awaitable[None]) -> bool:

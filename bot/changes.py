@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 from aiogram.utils.formatting import Bold, Strikethrough, Text
 
+from bot.inert import ADDRESS, inert, styled
 from bot.plain import plain
 
 __all__ = ["changed"]
@@ -19,8 +20,8 @@ _FEW = 2
 # Changes shown of one edit, and characters shown of one of them, from its beginning and its end.
 _MOST = 5
 _HEAD, _TAIL = 160, 60
-# A word with what is inside it (7:30, e-mail, 12.50), or a run of signs; then the space after it.
-_TOKEN = re.compile(r"(\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
+# An address, a word with what is inside it (7:30, e-mail, 12.50), or a run of signs; then the space after it.
+_TOKEN = re.compile(rf"({ADDRESS}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
 
 _Tokens = Sequence[tuple[str, str]]
 # What was there, what is there now: both are half-open ranges of tokens.
@@ -45,7 +46,7 @@ def changed(old: str, new: str) -> tuple[Text, int]:
         pieces.append(_text(now, range(change[1].stop, end), spaced=True))
     if found and end < len(now):
         pieces.append("…")
-    return Text(*filter(None, pieces)), max(0, len(found) - _MOST)
+    return Text(*(inert(p) if isinstance(p, str) else p for p in pieces if p)), max(0, len(found) - _MOST)
 
 
 def _changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
@@ -83,11 +84,11 @@ def _swapped(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str
     """What went and what came, with a space between them, and after them where there is one in the text."""
     old, new = change
     if old:
-        yield Strikethrough(_shortened(_text(was, old)))
+        yield styled(Strikethrough, _shortened(_text(was, old)), "−")
     if old and new:
         yield " "
     if new:
-        yield Bold(_shortened(_text(now, new)))
+        yield styled(Bold, _shortened(_text(now, new)), "+")
     last = now[new.stop - 1] if new else was[old.stop - 1]
     if last[1]:
         yield " "

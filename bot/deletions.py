@@ -22,6 +22,7 @@ from aiogram.utils.keyboard import InlineKeyboardBuilder
 
 from bot.access import is_admin
 from bot.desk import Desk
+from bot.inert import inert
 from bot.links import PostLink, post_links, resolved
 from bot.pages import pages
 from bot.plain import Shown, dated, plain
@@ -62,7 +63,7 @@ class _Item:
         url = post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel.username)
         head = Text(f"{number}. ", link(title, url + ("?single" if self.link.single else "")))
         said = Text(head, " · ", dated(self.date, None, shown))
-        return Text(said, "\n", self.words) if self.words else said
+        return Text(said, "\n", inert(self.words)) if self.words else said
 
 
 async def _on_delete(message: Message, command: CommandObject, desk: Desk, words: Words) -> None:

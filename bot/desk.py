@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bot.indexing import Indexing
 from bot.reindexing import Reindexing
+from bot.rights import Rights
 from bot.settings import Settings
 from bot.turns import Turns
 from rag_core.doors.archive import Archive
@@ -24,8 +25,9 @@ class Desk:
     indexing: Indexing
     rag: Rag
     reindexing: Reindexing
+    rights: Rights
 
     @property
-    def admins(self) -> tuple[int, ...]:
-        """The numeric ids of the admins."""
-        return self.settings.bot.admins
+    def admins(self) -> Rights:
+        """The numeric ids of the admins, as they are now."""
+        return self.rights

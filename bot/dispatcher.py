@@ -5,23 +5,59 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from aiogram import BaseMiddleware, Bot, Dispatcher
-from aiogram.types import TelegramObject, Update, User
+from aiogram.types import Chat, TelegramObject, Update, User
 from aiogram.types.update import UpdateTypeLookupError
 
-from bot import channels, deletions, groups, questions, reindex_chat, stale, stats, trouble, welcome, why
+from bot import (
+    after,
+    channels,
+    deletions,
+    gate,
+    granting,
+    group_settings,
+    groups,
+    mode,
+    models_chat,
+    privacy,
+    questions,
+    reindex_chat,
+    search,
+    stale,
+    stats,
+    talks,
+    trouble,
+    verify,
+    welcome,
+    why,
+)
+from bot.answering import stopping
 from bot.desk import Desk
 from bot.importing import asked
+from bot.receipts import pressed
 from bot.words import interface_language, words_for
 from rag_core.doors.archive import Archive, updates
+from rag_core.doors.archive.group_rules import rules_of
+from rag_core.errors import ArchiveUnavailable
 
 __all__ = ["ALLOWED_UPDATES", "Once", "build_dispatcher", "replay"]
 
 # Explicit, because Telegram remembers the last list it was given.
-ALLOWED_UPDATES = ["message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member"]
+ALLOWED_UPDATES = [
+    "message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    "my_chat_member",
+    "stopped_message_generation",
+    "chat_member",
+]
 _POSTS = {"channel_post", "edited_channel_post"}
+_GROUPS = {"group", "supergroup"}
+_AGAIN_S = 1.0  # after the archive could not be written
 
 _Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
@@ -38,6 +74,7 @@ class Once(BaseMiddleware):
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._running: dict[int, asyncio.Future[None]] = {}
+        self._late: set[asyncio.Task[None]] = set()
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless the update is a repeat or only holds the place of a quarantined one."""
@@ -65,43 +102,79 @@ class Once(BaseMiddleware):
         finally:
             task = asyncio.current_task()
             if task is None or not task.cancelling():
-                await updates.claim(self._archive, data["bot"].id, event.update_id)
+                await self._claimed(data["bot"].id, event.update_id)
+
+    async def _claimed(self, bot_id: int, update_id: int) -> None:
+        """Claim it; where the archive cannot, again until it can, or the next start would handle it once more."""
+        try:
+            await updates.claim(self._archive, bot_id, update_id)
+        except ArchiveUnavailable as exc:
+            log.warning("update %d is claimed later: %s", update_id, exc)
+            task = asyncio.create_task(self._claimed_later(bot_id, update_id))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+
+    async def _claimed_later(self, bot_id: int, update_id: int) -> None:
+        while True:
+            await asyncio.sleep(_AGAIN_S)
+            with suppress(ArchiveUnavailable):
+                await updates.claim(self._archive, bot_id, update_id)
+                return
 
     async def idle(self) -> None:
-        """Wait until no update is being handled."""
-        while self._running:
-            await asyncio.wait(list(self._running.values()))
+        """Wait until no update is being handled; what could not be claimed is left to the next start."""
+        try:
+            while self._running:
+                await asyncio.wait(list(self._running.values()))
+        finally:
+            for task in self._late:
+                task.cancel()
 
 
 class Speaks(BaseMiddleware):
-    """Gives handlers `words`: the sentences in the language of who wrote or pressed."""
+    """Gives handlers `words`: the sentences in the language of who wrote or pressed, or of the group."""
 
-    def __init__(self, otherwise: str) -> None:
+    def __init__(self, otherwise: str, archive: Archive) -> None:
         self._otherwise = otherwise
+        self._archive = archive
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Add `words` to what handlers can ask for."""
         user: User | None = data.get("event_from_user")
         code = user.language_code if user else None
-        data["words"] = words_for(interface_language(code, self._otherwise))
+        chat: Chat | None = data.get("event_chat")
+        chosen = (await rules_of(self._archive, chat.id)).lang if chat and chat.type in _GROUPS else ""
+        data["words"] = words_for(chosen or interface_language(code, self._otherwise))
         return await handler(event, data)
 
 
 def build_dispatcher(desk: Desk, once: Once) -> Dispatcher:
     """A dispatcher with its handlers. Routers are new each time: aiogram attaches a router only once."""
-    dispatcher = Dispatcher(desk=desk, settings=desk.settings, disable_fsm=True)
+    dispatcher = Dispatcher(desk=desk, settings=desk.settings, admins=desk.admins, disable_fsm=True)
     dispatcher.update.outer_middleware(once)
-    dispatcher.update.outer_middleware(Speaks(desk.settings.bot.language))
+    dispatcher.update.outer_middleware(Speaks(desk.settings.bot.language, desk.archive))
     dispatcher.include_routers(
         trouble.routes(),
+        gate.routes(),  # before all that answers in groups
+        after.routes(),  # before /start: a link to a question is one too
+        privacy.routes(),
         welcome.routes(),
         channels.routes(),
         groups.routes(),
+        group_settings.routes(),
+        granting.routes(),
         deletions.routes(),
         why.routes(),
+        search.routes(),
+        pressed.routes(),
         reindex_chat.routes(),
+        models_chat.routes(),
+        mode.routes(),
+        talks.routes(),
         stats.routes(),
+        stopping.routes(),
         asked.routes(),
+        verify.routes(),
         questions.routes(),  # late: it takes whatever text is left
         stale.routes(),  # last: it takes whatever button is left
     )

@@ -15,6 +15,9 @@ from bot.plain import plain
 from bot.welcome import titles
 from bot.words import Words
 from rag_core.doors.archive import channels
+from rag_core.doors.archive.group_rules import move
+from rag_core.doors.archive.modes import mode_of, set_mode
+from rag_core.memory import moved
 from rag_core.types import Channel
 
 __all__ = ["routes"]
@@ -76,11 +79,12 @@ async def _on_private(message: Message, desk: Desk, words: Words) -> None:
 
 
 async def _on_migration(message: Message, desk: Desk) -> None:
-    """A group that becomes a supergroup gets a new id; what is bound to it moves along."""
-    assert message.migrate_to_chat_id is not None
-    for chat_id in await channels.bound(desk.archive, message.chat.id):
-        await channels.bind(desk.archive, message.migrate_to_chat_id, chat_id)
-        await channels.unbind(desk.archive, message.chat.id, chat_id)
+    """A group that becomes a supergroup gets a new id; what is bound to it and chosen there moves along."""
+    old, new = message.chat.id, message.migrate_to_chat_id
+    assert new is not None
+    await move(desk.archive, old, new)
+    await set_mode(desk.archive, new, await mode_of(desk.archive, old))
+    await moved(old, new, desk.rag)
 
 
 def routes() -> Router:

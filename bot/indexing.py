@@ -23,7 +23,8 @@ __all__ = ["Indexing"]
 
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found at the latest after this.
 _EVERY_S = 1.0
-_LONGEST_PAUSE_S = 60.0
+# A server that was gone for hours is back in the search half a minute after it has come back.
+_LONGEST_PAUSE_S = 20.0
 _COPIES = "copies"
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ Limits: https://core.telegram.org/bots/api#sendmessage (4096 characters). Entiti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ LIMIT = 4096
 MOST_ENTITIES = 100
 # Where a cut reads best, best first: between paragraphs, lines, words.
 _SEAMS = ("\n\n", "\n", " ")
+# What Telegram may make an entity of by itself: links, mentions, hashtags, commands. They count as well.
+_FOUND = re.compile(r"(?<!\w)[@#$/]\w|\w\.\w|://")
 _QUOTES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
 
 
@@ -58,6 +61,7 @@ class _Ruler:
         for letter in text:
             self.units.append(self.units[-1] + (2 if ord(letter) > 0xFFFF else 1))
         self.points = {unit: point for point, unit in enumerate(self.units)}
+        self.found = [self.units[match.start()] for match in _FOUND.finditer(text)]
 
     def cut(self, start: int, limit: int) -> int:
         """Where the message that begins at `start` ends."""
@@ -75,9 +79,11 @@ class _Ruler:
         end = start
         while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
             end += 1
-        inside = [e for e in self.entities if self.units[start] < e.offset + e.length]
+        begun = self.units[start]
+        inside = [e.offset for e in self.entities if begun < e.offset + e.length]
+        inside = sorted([*inside, *(place for place in self.found if begun <= place)])
         if len(inside) > MOST_ENTITIES:
-            end = min(end, max(start + 1, self.points[inside[MOST_ENTITIES].offset]))
+            end = min(end, max(start + 1, self.points[inside[MOST_ENTITIES]]))
         return max(end, start + 1)
 
     def _seams(self, start: int, end: int) -> Iterator[int]:

@@ -13,12 +13,14 @@ from aiogram.filters import Command, CommandObject
 from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code
 
+from bot import logs
 from bot.access import reader_of
+from bot.answering.screens import noticed
 from bot.desk import Desk
 from bot.words import Words, question_language
 from rag_core.doors.archive import questions
 
-__all__ = ["LONGEST", "routes"]
+__all__ = ["LONGEST", "asked_for", "queued", "routes"]
 
 # A question, not an essay: enough for a paragraph of context, little enough for a small model.
 LONGEST = 1000
@@ -66,16 +68,16 @@ def _replies(message: Message, bot_id: int) -> bool:
 
 
 async def _on_ask(message: Message, command: CommandObject, event_update: Update, desk: Desk, words: Words) -> None:
-    await _queue(message, (command.args or "").strip(), event_update.update_id, desk, words)
+    await asked_for(message, (command.args or "").strip(), event_update.update_id, desk, words)
 
 
 async def _on_text(message: Message, event_update: Update, desk: Desk, words: Words) -> None:
     text = (message.text or message.caption or "").strip()
-    await _queue(message, text, event_update.update_id, desk, words)
+    await asked_for(message, text, event_update.update_id, desk, words)
 
 
 async def _on_addressed(message: Message, question: str, event_update: Update, desk: Desk, words: Words) -> None:
-    await _queue(message, question, event_update.update_id, desk, words)
+    await asked_for(message, question, event_update.update_id, desk, words)
 
 
 async def _on_unknown_command(message: Message, words: Words) -> None:
@@ -86,7 +88,8 @@ async def _on_no_text(message: Message, words: Words) -> None:
     await message.answer(words("not-text"))
 
 
-async def _queue(message: Message, text: str, update_id: int, desk: Desk, words: Words) -> None:
+async def asked_for(message: Message, text: str, update_id: int, desk: Desk, words: Words) -> None:
+    """Queue a question that somebody asked in this message, or tell them why it is none."""
     if not text:
         said = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
         await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
@@ -95,22 +98,40 @@ async def _queue(message: Message, text: str, update_id: int, desk: Desk, words:
         too_long = words("ask-too-long", limit=LONGEST, length=len(text))
         await message.reply(too_long, allow_sending_without_reply=True)
         return
+    await queued(message, text, update_id, desk, words, lang=question_language(text, words.lang))
+
+
+async def queued(  # noqa: PLR0913 - a row has as many columns as it has
+    message: Message, text: str, update_id: int, desk: Desk, words: Words, *, lang: str, kind: str = "ask"
+) -> None:
+    """Queue a text to be answered or verified in `lang`, unless this reader has asked enough for now."""
     assert message.bot is not None
-    queued = await questions.queue(
-        desk.archive,
-        bot_id=message.bot.id,
-        update_id=update_id,
-        chat_id=message.chat.id,
-        message_id=message.message_id,
-        thread=message.message_thread_id if message.is_topic_message else None,
-        user_id=reader_of(message),
-        text=text,
-        lang=question_language(text, words.lang),
-        asked_at=message.date,
-        private=message.chat.type == "private",
-    )
-    if queued is not None:
+    limits, reader = desk.turns.limits, reader_of(message)
+    async with limits.counted(reader, message.chat.id) as wait:
+        if wait is None:
+            number = await questions.queue(
+                desk.archive,
+                bot_id=message.bot.id,
+                update_id=update_id,
+                chat_id=message.chat.id,
+                message_id=message.message_id,
+                thread=message.message_thread_id if message.is_topic_message else None,
+                user_id=reader,
+                text=text,
+                lang=lang,
+                asked_at=message.date,
+                private=message.chat.type == "private",
+                kind=kind,
+            )
+    if wait is not None:
+        if said := limits.said(wait, reader, words):
+            await message.reply(said, allow_sending_without_reply=True)
+        return
+    if number is not None:
+        logs.asked(number, text)
         desk.turns.wake()
+        if message.chat.type != "private":
+            await noticed(message.bot, message.chat.id, message.message_id)
 
 
 def routes() -> Router:

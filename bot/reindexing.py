@@ -139,9 +139,10 @@ class Reindexing:
                 await rebuilding.clear(self._archive)  # what another one may have left
                 if rebuild.chat_id is not None:
                     await self._indexer.save()  # the channel is exchanged in what is on disk
-            await rebuilding.build(self._archive, self._dense, rebuild, self._moved, self._save_every)
+            words = self._indexer.lexical
+            await rebuilding.build(self._archive, self._dense, rebuild, self._moved, self._save_every, words)
             self._placing = True  # from here on it is a matter of seconds, and not to be stopped half-way
-            await self._indexer.put_in_place(await rebuilding.load(self._archive, rebuild))
+            await self._indexer.put_in_place(await rebuilding.load(self._archive, rebuild, words))
         except asyncio.CancelledError:
             if self._cancelled:
                 await self._end("cancelled", _CANCELLED)

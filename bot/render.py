@@ -9,12 +9,19 @@ from collections.abc import Iterator, Mapping
 
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
+from bot.inert import inert, styled
 from bot.plain import Shown, dated, plain, speaker
+from bot.rules import SURE
 from bot.words import Words
 from rag_core.compose import in_order
 from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Sentence
 
-__all__ = ["link", "render", "titled"]
+__all__ = ["WRITING", "link", "render", "spoken", "titled"]
+
+# Stages without which everything was searched all the same.
+WRITING = frozenset(
+    {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}
+)
 
 # A longer list of sources folds; a tap opens it.
 _FOLDED_FROM = 4
@@ -28,8 +35,12 @@ def render(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
     A post missing from `posts` keeps its line, without these marks.
     """
     blocks = _refusal(answer, shown) if answer.refused else _answered(answer, posts, shown)
+    if answer.understood:
+        blocks.insert(0, styled(Italic, shown.words("answer-understood", question=plain(answer.understood))))
     notes = dict.fromkeys(shown.words("shortfall", stage=s.stage) for s in answer.shortfalls)
     if not answer.refused:
+        if answer.confidence < SURE:
+            notes[shown.words("answer-unsure")] = None
         notes[_footer(answer, shown.words)] = None
     if notes:
         blocks.append(Italic("\n".join(notes)))
@@ -48,9 +59,7 @@ def titled(channel: Channel | None, origin: Origin | None, url: str, words: Word
 
 def _answered(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> list[Text]:
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    said = [_sentence(s, answer, numbers) for s in answer.sentences]
-    # A model writes a paragraph; quotes of different posts stand apart.
-    blocks = [as_list(*said, sep=" " if answer.model else "\n\n")]
+    blocks = [spoken(answer)]
     if numbers:
         lines = [_source(key, n, answer, posts, shown) for key, n in numbers.items()]
         fold = ExpandableBlockQuote if len(lines) >= _FOLDED_FROM else BlockQuote
@@ -58,10 +67,18 @@ def _answered(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> li
     return blocks
 
 
+def spoken(answer: Answer) -> Text:
+    """The sentences with the numbers of their posts, nothing else."""
+    numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
+    said = [_sentence(s, answer, numbers) for s in answer.sentences]
+    # A model writes a paragraph; quotes of different posts stand apart.
+    return as_list(*said, sep=" " if answer.model is not None else "\n\n")
+
+
 def _sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
     cited = dict.fromkeys(c.post for c in sentence.citations)
     marks = [piece for key in cited for piece in (" ", link(f"[{numbers[key]}]", answer.link(key)))]
-    return Text(plain(sentence.text), *marks)
+    return Text(inert(plain(sentence.text)), *marks)
 
 
 def _source(key: PostKey, number: int, answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
@@ -88,7 +105,8 @@ def _also(key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post
 
 def _refusal(answer: Answer, shown: Shown) -> list[Text]:
     # Where a part of the search failed, "it is not there" would be a claim we cannot make.
-    said = "refused-partly" if answer.shortfalls else "refused-group" if shown.group else "refused"
+    partly = {s.stage for s in answer.shortfalls} - WRITING
+    said = "refused-partly" if partly else "refused-group" if shown.group else "refused"
     blocks = [Text(shown.words(said))]
     if answer.nearest:
         found = list(_nearest(answer, shown))
@@ -102,7 +120,7 @@ def _nearest(answer: Answer, shown: Shown) -> Iterator[Text]:
         key, date = passage.key, dated(passage.date, passage.edited, shown)
         who = titled(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
         line = Text(f"{number}. ", who, f" · {date}")
-        yield Text(line, "\n", _snippet(passage)) if passage.text.strip() else line
+        yield Text(line, "\n", inert(_snippet(passage))) if passage.text.strip() else line
 
 
 def _snippet(passage: Passage) -> str:
@@ -116,5 +134,7 @@ def _snippet(passage: Passage) -> str:
 def _footer(answer: Answer, words: Words) -> str:
     if answer.model:
         return words("footer-model", model=plain(answer.model))
-    verbatim = all(any(c.quote.strip() == s.text.strip() for c in s.citations) for s in answer.sentences)
+    # a further post that says otherwise has a few words before its quote; what is worked out begins the answer
+    first = answer.sentences[0]
+    verbatim = any(c.quote.strip() == first.text.strip() for c in first.citations)
     return words("footer-verbatim" if verbatim else "footer-counted")

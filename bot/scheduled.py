@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 
 from aiogram import Bot
 
+from bot.alarm import alarmed
 from bot.indexing import Indexing
 from bot.quiet import quiet
+from bot.rights import Rights
 from bot.settings import Settings
 from bot.telling import Telling
 from ingest.chores import Chores
@@ -20,10 +22,12 @@ __all__ = ["scheduled"]
 
 
 @asynccontextmanager
-async def scheduled(settings: Settings, bot: Bot, rag: Rag, indexing: Indexing, pulse: Pulse) -> AsyncIterator[None]:
+async def scheduled(
+    settings: Settings, bot: Bot, rag: Rag, indexing: Indexing, pulse: Pulse, admins: Rights
+) -> AsyncIterator[None]:
     """Run the jobs until the block ends. Raises ArchiveUnavailable."""
-    tell, zone = Telling(bot, settings.bot, rag.archive), settings.bot.zone
+    tell, zone = Telling(bot, settings.bot, rag.archive, admins), settings.bot.zone
     jobs = Chores(rag, indexing.indexer, pulse, indexing.wake, tell).jobs(settings.data, zone)
     with quiet():
-        async with open_schedule(jobs, indexing.ledger, tell, zone=zone):
+        async with alarmed(tell), open_schedule(jobs, indexing.ledger, tell, zone=zone):
             yield

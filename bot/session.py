@@ -1,19 +1,21 @@
 """The wire to Telegram: updates are kept before they are confirmed, sends are tried again, tokens stay hidden.
 
 aiogram confirms a batch with the next getUpdates. So the raw batch is committed before aiogram sees it; when
-that fails, nothing is returned, aiogram backs off with the same offset and nothing is confirmed (DESIGN 6).
+that fails, nothing is returned, aiogram backs off with the same offset and nothing is confirmed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.session.base import DEFAULT_TIMEOUT
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
+from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import (
     ClientDecodeError,
     TelegramEntityTooLarge,
@@ -21,22 +23,43 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramServerError,
 )
-from aiogram.methods import GetUpdates, Response, SendChatAction, SendMessageDraft, TelegramMethod
+from aiogram.methods import (
+    EditMessageText,
+    GetUpdates,
+    Response,
+    SendChatAction,
+    SendMessage,
+    SendMessageDraft,
+    SetMessageReaction,
+    TelegramMethod,
+)
 from aiogram.methods.base import TelegramType
 from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
 from pydantic import ValidationError
 
+from bot.settings import BotSettings
 from rag_core.doors.archive import Archive, updates
+from rag_core.errors import SettingsWrong
 
-__all__ = ["Inbox", "Retries", "Session"]
+__all__ = ["PROXY_WRONG", "EditPassing", "Inbox", "Retries", "SendOnce", "Session", "patience", "session_for"]
 
 # Have a back-off of their own, or show for seconds only.
-_ONCE = {method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft)}
+_ONCE = {method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)}
 # A wait that Telegram asks for is kept up to here; whoever asked has left by then.
 _LONGEST_WAIT_S = 120
 
+PROXY_WRONG = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
+
 log = logging.getLogger(__name__)
+
+
+class SendOnce(SendMessage):
+    """A message that must not come twice: whoever sends it decides about another try."""
+
+
+class EditPassing(EditMessageText):
+    """An edit that the next one makes good: not worth a wait."""
 
 
 class _RawUpdates(GetUpdates):
@@ -63,8 +86,17 @@ class Session(AiohttpSession):
             await self._session.close()
 
 
+def session_for(settings: BotSettings, timeout: float = DEFAULT_TIMEOUT) -> Session:
+    """A way to the Bot API's server through the proxy, if there is one. Raises SettingsWrong for the proxy."""
+    try:
+        proxy = settings.proxy.get_secret_value() or None
+        return Session(proxy=proxy, api=TelegramAPIServer.from_base(settings.api), timeout=timeout)
+    except ValueError:  # its text may hold the password
+        raise SettingsWrong(PROXY_WRONG) from None
+
+
 class Inbox(BaseRequestMiddleware):
-    """Commits the raw batch of every getUpdates, then hands on each update that aiogram understands."""
+    """Commits what comes raw, by getUpdates or by the webhook, then hands on each update that aiogram understands."""
 
     def __init__(self, archive: Archive, heard: Callable[[], None] = lambda: None) -> None:
         """`heard` is called when Telegram has answered and what it sent is kept."""
@@ -81,12 +113,19 @@ class Inbox(BaseRequestMiddleware):
         result: Any = await make_request(bot, method)
         if not isinstance(method, GetUpdates):
             return result  # type: ignore[no-any-return]
+        return await self.keep(bot, result)  # type: ignore[return-value]
+
+    async def keep(self, bot: Bot, raws: Sequence[Mapping[str, Any]]) -> list[Update]:
+        """Keep raw updates in one transaction; the updates, empty ones in the place of those that went to quarantine.
+
+        Raises ArchiveUnavailable where they cannot be kept: then none is.
+        """
         wrong: dict[int, str] = {}
-        parsed: Any = [_parsed(bot, raw, wrong) for raw in result]
-        if result:
-            await updates.keep_batch(self.archive, bot.id, result, wrong)
+        parsed = [_parsed(bot, raw, wrong) for raw in raws]
+        if raws:
+            await updates.keep_batch(self.archive, bot.id, raws, wrong)
         self.heard()
-        return parsed  # type: ignore[no-any-return]
+        return parsed
 
 
 def _parsed(bot: Bot, raw: Mapping[str, Any], wrong: dict[int, str]) -> Update:
@@ -125,13 +164,13 @@ class Retries(BaseRequestMiddleware):
         method: TelegramMethod[TelegramType],
     ) -> Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
-        if method.__api_method__ in _ONCE:
+        if method.__api_method__ in _ONCE or isinstance(method, SendOnce | EditPassing):
             return await make_request(bot, method)
         for attempt in range(1, self.tries):
             try:
                 return await make_request(bot, method)
             except (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError) as exc:
-                wait = _wait(exc, self.pause * 2 ** (attempt - 1))
+                wait = patience(exc, self.pause * 2 ** (attempt - 1))
                 if wait is None:
                     raise
                 log.warning("%s: %s; again in %.1f s", method.__api_method__, type(exc).__name__, wait)
@@ -139,7 +178,7 @@ class Retries(BaseRequestMiddleware):
         return await make_request(bot, method)
 
 
-def _wait(exc: Exception, pause: float) -> float | None:
+def patience(exc: Exception, pause: float) -> float | None:
     """Seconds until the next try; None where another try cannot help or would say it twice."""
     if isinstance(exc, TelegramRetryAfter):
         return exc.retry_after if exc.retry_after <= _LONGEST_WAIT_S else None

@@ -6,26 +6,36 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from rag_core.errors import SettingsWrong
 from rag_core.settings import (
+    AgentSettings,
     AnswerSettings,
     Budgets,
+    CouncilSettings,
     DataSettings,
+    LlmSettings,
+    MemorySettings,
     ModelSettings,
     QdrantSettings,
     RagSettings,
     SearchSettings,
+    ToolSettings,
 )
 
-__all__ = ["BotSettings", "Settings", "read_settings"]
+__all__ = ["BotSettings", "LogSettings", "Settings", "WatchSettings", "WebhookSettings", "read_settings"]
+
+# Telegram's own conditions: https://core.telegram.org/bots/api#setwebhook
+_HOOK = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
 
 
 class BotSettings(BaseModel, extra="forbid", frozen=True):
@@ -45,6 +55,8 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     )
     timezone: str = Field("UTC", description="Time zone of the dates in answers, such as Europe/Moscow.")
     language: Literal["ru", "en"] = Field("en", description="ru or en: spoken to those whose own language is unknown.")
+    reader_limit: int = Field(60, ge=1, description="Questions that one reader may ask within an hour.")
+    chat_limit: int = Field(300, ge=1, description="Questions that may be asked in one group within an hour.")
 
     @field_validator("admins", mode="before")
     @classmethod
@@ -73,6 +85,54 @@ def _zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
+class WebhookSettings(BaseModel, extra="forbid", frozen=True):
+    """How Telegram brings updates itself. Off without an address: then they are polled."""
+
+    url: str = Field("", description="Public https address that a proxy passes on to the port below. Empty: polling.")
+    secret: SecretStr = Field(
+        SecretStr(""), validate_default=True, description="What Telegram shows to prove who it is. Needed with the url."
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8080, ge=1, le=65_535, description="Port to listen on.")
+    public: bool = Field(False, description="true: listen on an address that other machines reach.")
+
+    @field_validator("url")
+    @classmethod
+    def _as_telegram_wants_it(cls, value: str) -> str:
+        if value and not _HOOK.fullmatch(value):
+            raise ValueError("it must begin with https://, and its port be 443 (needs no writing), 80, 88 or 8443")
+        return value
+
+    @field_validator("secret")
+    @classmethod
+    def _long_enough(cls, value: SecretStr, given: ValidationInfo) -> SecretStr:
+        if (given.data.get("url") or value.get_secret_value()) and not _SECRET.fullmatch(value.get_secret_value()):
+            raise ValueError(
+                "with WEBHOOK__URL it must be 1 to 256 of A-Z, a-z, 0-9, _ and -, such as openssl rand -hex 32 prints"
+            )
+        return value
+
+
+class LogSettings(BaseModel, extra="forbid", frozen=True):
+    """What the log may hold."""
+
+    texts: bool = Field(False, description="true: texts of questions go to the log, and failures with all they say.")
+    format: Literal["plain", "json"] = Field("plain", description="plain, or json: one object on each line.")
+
+
+class WatchSettings(BaseModel, extra="forbid", frozen=True):
+    """Where the bot tells how it is: /healthz, /readyz, /metrics."""
+
+    port: int = Field(0, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics. 0: none is opened.")
+    host: str = Field("127.0.0.1", description="Address to listen on; one that others can reach needs WATCH__PUBLIC.")
+    public: bool = Field(False, description="true: WATCH__HOST may be an address that others can reach.")
+    collector: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Address of an OpenTelemetry collector, which is sent how long stages took; empty: none.",
+    )
+
+
 class Settings(BaseSettings):
     """All settings of the process, by section."""
 
@@ -81,22 +141,31 @@ class Settings(BaseSettings):
     bot: BotSettings = BotSettings()
     data: DataSettings = DataSettings()
     models: ModelSettings = ModelSettings()
+    llm: LlmSettings = LlmSettings()
     qdrant: QdrantSettings = QdrantSettings()
     retrieval: SearchSettings = SearchSettings()
     answer: AnswerSettings = AnswerSettings()
+    memory: MemorySettings = MemorySettings()
+    tools: ToolSettings = ToolSettings()
+    agent: AgentSettings = AgentSettings()
+    council: CouncilSettings = CouncilSettings()
     budgets: Budgets = Budgets()
+    webhook: WebhookSettings = WebhookSettings()
+    log: LogSettings = LogSettings()
+    watch: WatchSettings = WatchSettings()
 
     def rag(self) -> RagSettings:
         """What `open_rag` needs."""
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
 
 
-class _HubsOwn(BaseSettings):
-    """What the hub's own tools read: the address of a mirror. MODELS__HUB goes before it."""
+class _OthersOwn(BaseSettings):
+    """What the tools of others read: a mirror of the hub, a collector. MODELS__HUB, WATCH__COLLECTOR go before."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True)
 
     hf_endpoint: str = ""
+    otel_exporter_otlp_endpoint: str = ""
 
 
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:
@@ -107,10 +176,12 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     given = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
         settings = Settings(_env_file=env_file, **given)  # type: ignore[arg-type]
-        mirror = _HubsOwn(_env_file=env_file).hf_endpoint
-        if mirror and "hub" not in settings.models.model_fields_set:
-            return settings.model_copy(update={"models": settings.models.model_copy(update={"hub": mirror})})
-        return settings
+        others, found = _OthersOwn(_env_file=env_file), dict[str, BaseModel]()
+        if others.hf_endpoint and "hub" not in settings.models.model_fields_set:
+            found["models"] = settings.models.model_copy(update={"hub": others.hf_endpoint})
+        if others.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
+            found["watch"] = settings.watch.model_copy(update={"collector": others.otel_exporter_otlp_endpoint})
+        return settings.model_copy(update=found)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         raise SettingsWrong(_sentence([str(part) for part in first["loc"]], first["msg"])) from None

@@ -16,7 +16,7 @@ from bot.access import is_admin
 from bot.desk import Desk
 from bot.plain import plain
 from bot.words import Words
-from rag_core.doors.archive import backlog, channels, figures, gaps, posts, updates
+from rag_core.doors.archive import backlog, channels, feedback, figures, gaps, posts, talks, updates
 from rag_core.doors.archive.jobs import Job
 from rag_core.doors.archive.snapshots import found, made_at
 from rag_core.errors import IndexUnavailable
@@ -69,13 +69,23 @@ async def _waiting(desk: Desk, words: Words) -> AsyncIterator[str | Text]:
 
 
 async def _asked(desk: Desk, words: Words) -> AsyncIterator[str | Text]:
-    """Questions of today and of the last seven days."""
+    """Questions of today and of the last seven days, and what readers say of the answers."""
     now = datetime.now(desk.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
         asked = await figures.asked_since(desk.archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
+    votes = await feedback.votes_since(desk.archive, now - timedelta(days=7))
+    wrong, outdated, other, source = votes.reasons
+    yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
+                source=source)  # fmt: skip
+    talked = await talks.figures(desk.archive, now - timedelta(days=7))
+    if understood := talked.get("rules", 0) + talked.get("model", 0):
+        yield words("stats-talks", count=understood, model=talked.get("model", 0))
+    bar = desk.rag.calibration.claims
+    yield words("stats-claims", target=words.number(100 * bar.target, 1), passed=words.number(100 * bar.passed, 1),
+                kept=words.number(100 * bar.kept, 1), data=bar.data, date=bar.date)  # fmt: skip
 
 
 async def _machine(desk: Desk, words: Words) -> AsyncIterator[str | Text]:
@@ -131,7 +141,7 @@ def ago(moment: datetime, words: Words) -> str:
 
 def _size(size: int, words: Words) -> str:
     if size >= 1 << 30:
-        return words("size", unit="gb", number=f"{size / (1 << 30):.1f}")
+        return words("size", unit="gb", number=words.number(size / (1 << 30), 1))
     return words("size", unit="mb", number=str(max(1, size >> 20)))
 
 

@@ -9,6 +9,7 @@ from aiogram.exceptions import TelegramAPIError
 from aiogram.types import ErrorEvent, Message
 
 from bot.access import reader_of
+from bot.rights import Rights
 from bot.settings import Settings
 from bot.words import Words, interface_language, words_for
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
@@ -37,7 +38,7 @@ def surprise(exc: Exception) -> Exception | None:
     return None if isinstance(exc, RagError) else exc
 
 
-async def _on_error(event: ErrorEvent, settings: Settings) -> bool:
+async def _on_error(event: ErrorEvent, settings: Settings, admins: Rights) -> bool:
     exc = event.exception
     log.error("update %d failed: %s", event.update.update_id, exc, exc_info=surprise(exc))
     pressed = event.update.callback_query
@@ -47,7 +48,7 @@ async def _on_error(event: ErrorEvent, settings: Settings) -> bool:
     user = pressed.from_user if pressed else message.from_user
     words = words_for(interface_language(user.language_code if user else None, settings.bot.language))
     asker = pressed.from_user.id if pressed else reader_of(message)
-    admin = message.chat.type == "private" and asker in settings.bot.admins
+    admin = message.chat.type == "private" and asker in admins
     try:
         await message.answer(sentence(exc, words, admin=admin))
     except TelegramAPIError as failed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import Command, CommandObject
 from aiogram.types import (
     BotCommand,
+    BotCommandScopeAllChatAdministrators,
     BotCommandScopeAllGroupChats,
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
@@ -25,14 +26,16 @@ from bot.titles import title_of
 from bot.words import LANGUAGES, Words, words_for
 from rag_core.types import Channel
 
-__all__ = ["publish_menu", "routes", "titles"]
+__all__ = ["publish_menu", "routes", "titles", "withdraw_menu"]
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
 # More titles than this are a wall of text.
 _MOST_TITLES = 10
-_READERS = ("ask", "why", "start", "help")
-_ADMINS = ("channels", "import", "delete", "check", "reindex", "stats")
+_MINE = ("privacy", "mydata", "forget")
+_READERS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "start", "help", *_MINE)
+_ADMINS = ("channels", "import", "delete", "check", "reindex", "models", "stats", "grant", "revoke")
+_IN_GROUPS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "help", "privacy", "forget")
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +78,20 @@ async def _reading(message: Message, desk: Desk, words: Words) -> list[Text]:
 
 
 async def _on_help(message: Message, desk: Desk, words: Words) -> None:
-    blocks = [words("help-private", ask="/ask", why="/why", start="/start")]
+    verifying = words("verify-help", verify="/verify")
+    blocks = [
+        words(
+            "help-private", ask="/ask", search="/search", verifying=verifying, why="/why", mode="/mode", start="/start"
+        )
+    ]
+    blocks.append(
+        words("help-mine", sources="/sources", link="/link", privacy="/privacy", mydata="/mydata", forget="/forget")
+    )
     if access.is_admin(message, desk.admins):
         blocks.append(
             words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
-                  check="/check", reindex="/reindex", stats="/stats")
+                  check="/check", reindex="/reindex", models="/models", stats="/stats",
+                  grant="/grant", revoke="/revoke")
         )  # fmt: skip
     await message.answer("\n\n".join(blocks))
 
@@ -90,7 +102,11 @@ async def _on_group(message: Message, command: CommandObject, desk: Desk, words:
         return
     blocks = await _reading(message, desk, words)
     if command.command.lower() == "help":
-        blocks = [Text(words("help-group", ask="/ask"))]
+        verifying = words("verify-help-group", verify="/verify")
+        blocks = [
+            Text(words("help-group", ask="/ask", search="/search", verifying=verifying)),
+            Text(words("help-settings", settings="/settings")),
+        ]
     await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
 
 
@@ -103,13 +119,17 @@ def routes() -> Router:
     return router
 
 
-async def publish_menu(bot: Bot, admins: Sequence[int]) -> None:
-    """Tell Telegram the commands, by language and scope. A menu is a convenience: failing is logged only."""
+async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True) -> None:
+    """Tell Telegram the commands, by language and scope; without `readers` those of the admins only.
+
+    A menu is a convenience, and no authorisation: failing is logged only.
+    """
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
         (BotCommandScopeAllPrivateChats(), _READERS),
-        (BotCommandScopeAllGroupChats(), ("ask", "why", "help")),
-        *((BotCommandScopeChat(chat_id=a), (*_READERS, *_ADMINS)) for a in admins),
-    ]
+        (BotCommandScopeAllGroupChats(), _IN_GROUPS),
+        (BotCommandScopeAllChatAdministrators(), (*_IN_GROUPS, "settings")),
+    ] * readers
+    scopes += [(BotCommandScopeChat(chat_id=a), (*_READERS, *_ADMINS)) for a in admins]
     for scope, names in scopes:
         for lang in LANGUAGES:
             words = words_for(lang)
@@ -121,16 +141,40 @@ async def publish_menu(bot: Bot, admins: Sequence[int]) -> None:
                 log.info("the menu of commands was not set for %s: %s", scope, exc)
 
 
+async def withdraw_menu(bot: Bot, user_id: int) -> None:
+    """Take an admin's menu away: the readers' is seen again."""
+    for lang in LANGUAGES:
+        code = None if lang == "en" else lang
+        try:
+            await bot.delete_my_commands(scope=BotCommandScopeChat(chat_id=user_id), language_code=code)
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.info("the menu of user %d was not taken away: %s", user_id, exc)
+
+
 def _described(name: str, words: Words) -> str:
     return {
         "ask": words("menu-ask"),
         "start": words("menu-start"),
+        "stop": words("menu-stop"),
         "help": words("menu-help"),
         "channels": words("menu-channels"),
         "import": words("menu-import"),
         "why": words("menu-why"),
+        "mode": words("menu-mode"),
+        "new": words("menu-new"),
+        "search": words("menu-search"),
+        "verify": words("menu-verify"),
         "delete": words("menu-delete"),
         "check": words("menu-check"),
         "reindex": words("menu-reindex"),
+        "models": words("menu-models"),
         "stats": words("menu-stats"),
+        "grant": words("menu-grant"),
+        "revoke": words("menu-revoke"),
+        "settings": words("menu-settings"),
+        "sources": words("menu-sources"),
+        "link": words("menu-link"),
+        "privacy": words("menu-privacy"),
+        "mydata": words("menu-mydata"),
+        "forget": words("menu-forget"),
     }[name]

@@ -16,21 +16,23 @@ from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access, kept
-from bot.access import reader_of
+from bot.access import is_admin, reader_of
 from bot.changes import changed
 from bot.desk import Desk
+from bot.inert import styled
 from bot.kept import Cited, Kept
 from bot.pages import pages
 from bot.plain import Shown, dated, plain
 from bot.render import titled
+from bot.stages_told import stages_told
 from bot.words import Words, words_for
 from rag_core.doors.archive import Archive, channels, posts, questions
 from rag_core.doors.archive.pointing import pointed, with_albums
 from rag_core.doors.archive.posts import Version
 from rag_core.doors.archive.questions import Answered
-from rag_core.types import Channel, Post, PostKey, Viewer, post_link
+from rag_core.types import Channel, Post, PostKey, Viewer, link_of
 
-__all__ = ["explained", "routes"]
+__all__ = ["explained", "meant", "routes"]
 
 # Posts named that were found and not cited: more of them explain nothing.
 _MOST_OTHERS = 5
@@ -51,8 +53,7 @@ class _Shelf:
     def named(self, key: PostKey, post: Post) -> Text:
         """Who speaks in a post, linked, and when."""
         channel = self.channels.get(key.chat_id)
-        url = post_link(key, channel.username if channel else None)
-        who = titled(channel, post.origin, url, self.shown.words)
+        who = titled(channel, post.origin, link_of(key, channel), self.shown.words)
         return Text(who, " · ", dated(post.date, post.edited, self.shown))
 
 
@@ -65,7 +66,7 @@ async def explained(asked: Answered, viewer: Viewer, archive: Archive, shown: Sh
     shelf = _Shelf(archive, await channels.known(archive), stored, shown, asked.answered_at)
     words, asked_for = shown.words, " ".join(plain(asked.text).split())
     asked_for = asked_for if len(asked_for) <= _LONGEST else f"{asked_for[:_LONGEST].rstrip()}…"
-    blocks: list[Text] = [Bold(words("why-question", question=asked_for))]
+    blocks: list[Text] = [styled(Bold, words("why-question", question=asked_for))]
     if sources := [await _source(number, one, shelf) for number, one in cited]:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
@@ -141,7 +142,12 @@ def _others(keys: Sequence[PostKey], given: Kept, shelf: _Shelf) -> list[Text]:
 
 
 async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: Desk, words: Words) -> None:
-    asked = await _meant(message, bot, desk.archive)
+    admin = message.chat.type == "private" and is_admin(message, desk.admins)
+    if admin and command.args:
+        stages = await stages_told(command.args.strip(), desk.archive, words)
+        await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
+        return
+    asked = await meant(message, bot, desk.archive)
     if isinstance(asked, str):
         # In a group a bare command may be meant for another bot.
         if message.chat.type == "private" or command.mention:
@@ -151,13 +157,16 @@ async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: Desk
     private = message.chat.type == "private"
     viewer = await access.viewer_for(desk.archive, desk.admins, **where, private=private)
     shown = Shown(words_for(asked.lang), desk.settings.bot.zone, group=not private)
-    first, *rest = pages(await explained(asked, viewer, desk.archive, shown))
+    said = await explained(asked, viewer, desk.archive, shown)
+    if admin and (stages := await stages_told(kept.read(asked.answer).trace_id, desk.archive, words)):
+        said = as_list(said, stages, sep="\n\n")
+    first, *rest = pages(said)
     await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
     for page in rest:
         await message.answer(page.text, entities=list(page.entities))
 
 
-async def _meant(message: Message, bot: Bot, archive: Archive) -> Answered | str:
+async def meant(message: Message, bot: Bot, archive: Archive) -> Answered | str:
     """The answer that is asked about; else the id of the sentence that says why there is none."""
     reader, parent = reader_of(message), message.reply_to_message
     # In a topic every message "replies" to its opening.

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from babel.numbers import format_decimal
 from fluent.runtime import FluentBundle, FluentResource
 
 from rag_core.analysis import language_of
@@ -59,6 +60,10 @@ class Words:
         local = moment.astimezone(zone)
         # The year as text: numbers are written with digit groups (2,024).
         return self("date", day=str(local.day), month=local.month, year=str(local.year))
+
+    def number(self, value: float, places: int) -> str:
+        """A number with so many decimal places, as this language writes it: 1.5 or 1,5."""
+        return format_decimal(value, format=f"#,##0.{'0' * places}", locale=self.lang)
 
     def _format(self, sentence: str, values: dict[str, Any]) -> str:
         pattern = self._bundle.get_message(sentence).value

@@ -11,9 +11,12 @@ from typing import Any, cast
 
 from bot.beside.facts import Facts
 from bot.beside.told import Told
+from bot.beside.verified import Verified
 from bot.beside.wire import LONGEST_LINE, STILL_EVERY_S, address, greeting, line, read, same
 from bot.owner import FolderHeld, owned
+from rag_core.doors.archive.modes import AUTO
 from rag_core.errors import ArchiveUnavailable, RagError
+from rag_core.using import Used
 
 __all__ = ["Moved", "Owner", "OwnerGone", "OwnerSilent", "alone", "alone_or_beside"]
 
@@ -100,9 +103,13 @@ class Owner:
         except (OSError, OwnerGone):
             return False
 
-    async def ask(self, question: str, *, trace: bool) -> Told | None:
+    async def ask(self, question: str, *, trace: bool, recipe: str = AUTO) -> Told | None:
         """The answer; None where there are no channels."""
-        return cast(Told | None, (await self._asked("ask", question=question, trace=trace))["told"])
+        return cast(Told | None, (await self._asked("ask", question=question, trace=trace, recipe=recipe))["told"])
+
+    async def verify(self, text: str, *, trace: bool) -> Verified | None:
+        """The verdicts; None where there are no channels."""
+        return cast(Verified | None, (await self._asked("verify", text=text, trace=trace))["verified"])
 
     async def wake(self, moved: Moved) -> None:
         """Have the bot index what the archive has now; returns when posts are found by their words."""
@@ -111,6 +118,10 @@ class Owner:
     async def reindex(self, channel: int | None, moved: Moved) -> None:
         """Have the bot rebuild its indexes, whole or for a channel. It goes on when we leave."""
         await self._asked("reindex", moved, channel=channel)
+
+    async def use(self, given: str, wanted: str) -> Used:
+        """Have the bot use a model (a row's name, a path, auto, none, same); `wanted` may be empty."""
+        return Used(**await self._asked("use", model=given, wanted=wanted))
 
     async def doctor(self) -> tuple[Facts, int]:
         """What the bot says of its indexes, and for how many seconds it runs."""

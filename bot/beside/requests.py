@@ -1,18 +1,24 @@
-"""What other commands may ask of the running bot: `ask`, `wake`, `reindex`, `doctor`."""
+"""What other commands may ask of the running bot: `ask`, `verify`, `wake`, `reindex`, `use`, `doctor`."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, tzinfo
 from typing import Protocol
 
 from bot.beside.facts import facts
 from bot.beside.server import Handler, Request, Say
 from bot.beside.told import told
+from bot.beside.verified import verified
 from rag_core.doors.archive import posts
+from rag_core.doors.archive.modes import AUTO
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.rag import Rag
+from rag_core.recipes import RECIPES
+from rag_core.using import exchange
 
 __all__ = ["Rebuilding", "Requests", "Waking"]
 
@@ -44,10 +50,11 @@ class Rebuilding(Protocol):
 
 
 class Requests:
-    """The handlers, by name in `all()`."""
+    """The handlers, by name in `all()`; `zone` is that of whoever asks on the terminal."""
 
-    def __init__(self, rag: Rag, waking: Waking, rebuilding: Rebuilding) -> None:
+    def __init__(self, rag: Rag, waking: Waking, rebuilding: Rebuilding, zone: tzinfo = UTC) -> None:
         self._rag = rag
+        self._zone = zone
         self._waking = waking
         self._rebuilding = rebuilding
         self._questions = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
@@ -55,15 +62,33 @@ class Requests:
 
     def all(self) -> Mapping[str, Handler]:
         """Name -> handler."""
-        return {"ask": self._ask, "wake": self._wake, "reindex": self._reindex, "doctor": self._doctor}
+        return {
+            "ask": self._ask,
+            "verify": self._verify,
+            "wake": self._wake,
+            "reindex": self._reindex,
+            "use": self._use,
+            "doctor": self._doctor,
+        }
 
     async def _ask(self, request: Request, say: Say) -> Mapping[str, object]:
-        """{"question", "trace"} -> {"told"}; null where there are no channels."""
-        question = request.get("question")
+        """{"question", "trace", "recipe"} -> {"told"}; null where there are no channels."""
+        question, recipe = request.get("question"), request.get("recipe", AUTO)
         if not isinstance(question, str):
             raise RagError(_MISSHAPEN.format(do="ask", what="a question"))
+        if recipe != AUTO and recipe not in RECIPES:
+            raise RagError(_MISSHAPEN.format(do="ask", what="a recipe that is known"))
         async with self._questions:
-            return {"told": await told(self._rag, question, trace=request.get("trace") is True)}
+            trace = request.get("trace") is True
+            return {"told": await told(self._rag, question, self._zone, trace=trace, recipe=str(recipe))}
+
+    async def _verify(self, request: Request, say: Say) -> Mapping[str, object]:
+        """{"text", "trace"} -> {"verified"}; null where there are no channels."""
+        text = request.get("text")
+        if not isinstance(text, str):
+            raise RagError(_MISSHAPEN.format(do="verify", what="a text"))
+        async with self._questions:
+            return {"verified": await verified(self._rag, text, self._zone, trace=request.get("trace") is True)}
 
     async def _wake(self, request: Request, say: Say) -> Mapping[str, object]:
         """Take in what is in the archive now; {} when the lexical leg has it."""
@@ -94,6 +119,13 @@ class Requests:
         async for done, total in self._rebuilding.progress():
             say(done, total)
         return {}
+
+    async def _use(self, request: Request, say: Say) -> Mapping[str, object]:
+        """{"model", "wanted"} -> {"use", "name", "now"}. It is carried out when the caller leaves, too."""
+        given, wanted = request.get("model"), request.get("wanted")
+        if not isinstance(given, str) or not isinstance(wanted, str):
+            raise RagError(_MISSHAPEN.format(do="use", what="a model and what it is for"))
+        return asdict(await asyncio.shield(exchange(self._rag, given, wanted)))
 
     async def _doctor(self, request: Request, say: Say) -> Mapping[str, object]:
         """{"facts", "uptime_s"}."""

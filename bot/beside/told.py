@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from typing import Any, TypedDict
 
+from bot.beside.asked import Notebook, asked
 from bot.plain import Shown, dated, plain, speaker
+from bot.render import WRITING
 from bot.words import Words
-from rag_core.analysis import language_of
 from rag_core.answer import answer
-from rag_core.doors.archive import channels, posts
+from rag_core.doors.archive import posts
+from rag_core.doors.archive.modes import AUTO
 from rag_core.rag import Rag
-from rag_core.stage import Run
-from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Question, Viewer
+from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey
 
-__all__ = ["Told", "told", "traced", "written"]
+__all__ = ["Told", "staged", "told", "traced", "written"]
 
 
 class Told(TypedDict):
@@ -29,19 +30,13 @@ class Told(TypedDict):
     trace: list[dict[str, Any]]
 
 
-async def told(rag: Rag, text: str, *, trace: bool) -> Told | None:
-    """Answer somebody who may read every channel; None where there are none."""
-    viewer = Viewer(0, frozenset(await channels.known(rag.archive)))
-    if not viewer.channels:
+async def told(rag: Rag, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO) -> Told | None:
+    """Answer somebody in this time zone who may read every channel; None where there are none."""
+    question = await asked(text, rag, zone)
+    if question is None:
         return None
-    runs: list[Run] = []
-
-    def finished(run: Run) -> None:
-        runs.append(run)
-        rag.traced(run)
-
-    question = Question(text, language_of(text), datetime.now(UTC), viewer)
-    given = await answer(question, replace(rag, traced=finished))
+    notebook = Notebook(rag)
+    given = await answer(question, replace(notebook.rag, recipe=recipe))
     numbers = {key: n for n, key in enumerate(given.posts(), 1)}
     dates = {c.post: c.date for s in given.sentences for c in s.citations}
     cited = await posts.get(rag.archive, numbers)
@@ -50,7 +45,7 @@ async def told(rag: Rag, text: str, *, trace: bool) -> Told | None:
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in given.sentences],
         sources=[_source(given, key, dates[key], cited.get(key)) for key in numbers],
         nearest=[_source(given, p.key, p.date, p) for p in given.nearest],
-        trace=[asdict(span) for span in runs[0].spans] if trace else [],
+        trace=notebook.spans() if trace else [],
     )
 
 
@@ -59,20 +54,27 @@ def written(found: Told, words: Words, zone: tzinfo) -> str:
     given = found["answer"]
     if given["refused"]:
         # where a part of the search failed, "it is not there" would be a claim we cannot make
-        lines = [words("refused-partly" if given["without"] else "refused")]
+        lines = [words("refused-partly" if set(given["without"]) - WRITING else "refused")]
         sources = [_line(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:
         marked = zip(given["sentences"], found["marks"], strict=True)
         lines = [f"{plain(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
         sources = [f"[{n}] {_line(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
+    if given["model"]:
+        sources += ["", words("footer-model", model=plain(given["model"]))]
     return "\n".join((*lines, "", *sources)).rstrip()
 
 
 def traced(found: Told) -> list[str]:
     """The stages of the answer, a line each."""
+    return staged(found["trace"])
+
+
+def staged(spans: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The stages of a run, a line each."""
     lines = []
-    for span in found["trace"]:
+    for span in spans:
         counts = " ".join(f"{name}={value}" for name, value in span["counts"].items())
         error = f"  {span['error']}" if span["error"] else ""
         lines.append(f"{span['stage']:10} {span['took_ms']:8.1f} ms  {counts}{error}")

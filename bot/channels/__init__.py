@@ -12,13 +12,14 @@ from aiogram.types import Message
 from bot.channels.buttons import Act, Press
 from bot.channels.deeds import on_card, on_switch
 from bot.channels.list import on_channels, on_list
-from bot.channels.membership import Membership, on_title
+from bot.channels.membership import Membership, on_others, on_title
 from bot.channels.removal import on_ask_remove, on_leave, on_remove
 from bot.desk import Desk
 
 __all__ = ["routes"]
 
 _SWITCHES = {Act.PUBLIC, Act.MEMBERS, Act.ADMINS, Act.PAUSE, Act.RESUME, Act.GUARDED_IN, Act.GUARDED_OUT}
+_SWITCHES |= {Act.BINDABLE, Act.UNBINDABLE}
 _GROUP = F.chat.type.in_({"group", "supergroup"})
 
 
@@ -32,6 +33,7 @@ def routes() -> Router:
     router.channel_post.register(_on_post)
     router.edited_channel_post.register(_on_post)
     router.my_chat_member.register(Membership().on_change, F.chat.type == "channel")
+    router.chat_member.register(on_others)
     router.message.register(on_title, F.new_chat_title, _GROUP)
     router.message.register(on_channels, Command("channels", ignore_case=True), F.chat.type == "private")
     pressed = router.callback_query

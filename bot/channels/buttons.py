@@ -6,8 +6,6 @@ names a channel by a mark that only this archive can make, and the presser is ch
 
 from __future__ import annotations
 
-import hashlib
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -18,6 +16,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMar
 from aiogram.utils.formatting import Text
 
 from bot.desk import Desk
+from bot.marks import marked
 from bot.words import Words
 from rag_core.doors.archive import Archive
 from rag_core.types import Channel
@@ -37,6 +36,8 @@ class Act(StrEnum):
     RESUME = "r"
     GUARDED_IN = "g"
     GUARDED_OUT = "u"
+    BINDABLE = "b"
+    UNBINDABLE = "n"
     ASK_REMOVE = "k"
     REMOVE = "x"
     LEAVE = "v"
@@ -52,8 +53,7 @@ class Press(CallbackData, prefix="ch"):
 
 def mark_of(archive: Archive, chat_id: int) -> str:
     """Eight signs that stand for a channel in this archive, also after a restart; nobody else can make them."""
-    digest = hashlib.blake2b(str(chat_id).encode(), key=archive.identity.encode(), digest_size=6)
-    return urlsafe_b64encode(digest.digest()).decode()
+    return marked(str(chat_id), archive.identity)
 
 
 def meant(archive: Archive, mark: str, known: Mapping[int, Channel]) -> Channel | None:

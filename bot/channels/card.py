@@ -16,7 +16,7 @@ from bot.words import Words
 from rag_core.doors.archive import Archive, gaps
 from rag_core.doors.archive.gaps import Gap
 from rag_core.doors.archive.standing import Standing, standing
-from rag_core.types import Channel
+from rag_core.types import Channel, Visibility
 
 __all__ = ["View", "approval", "card", "line", "view_of", "waits"]
 
@@ -42,7 +42,7 @@ class View:
 async def view_of(desk: Desk, channels: Iterable[Channel]) -> list[View]:
     """The channels as both legs have them now."""
     found = await gaps.open_gaps(desk.archive)
-    mark, store = desk.rag.lexical.watermark, desk.rag.dense.vectors.identity if desk.rag.dense else None
+    mark, store = desk.rag.lexical.watermark, desk.rag.dense.store if desk.rag.dense else None
     return [View(c, await standing(desk.archive, c.chat_id, mark, store), found.get(c.chat_id, ())) for c in channels]
 
 
@@ -90,6 +90,10 @@ def _who(mark: str, words: Words) -> list[_Row]:
 
 def _switches(mark: str, view: View, words: Words) -> Iterator[_Row]:
     channel = view.channel
+    if channel.bindable:
+        yield [(words("button-unbindable"), Press(act=Act.UNBINDABLE, mark=mark))]
+    elif not waits(channel) and channel.visibility is not Visibility.PUBLIC:  # what is public may be bound anyway
+        yield [(words("button-bindable"), Press(act=Act.BINDABLE, mark=mark))]
     if channel.guarded_too:
         yield [(words("button-guarded-out"), Press(act=Act.GUARDED_OUT, mark=mark))]
     elif view.stands.guarded:
@@ -106,6 +110,8 @@ def _facts(view: View, desk: Desk, words: Words) -> Iterator[str]:
     yield words("channel-state", state="pending" if waits(channel) else channel.state)
     if not waits(channel):
         yield words("channel-visibility", visibility=channel.visibility.value)
+    if channel.bindable:
+        yield words("channel-bindable")
     if stands.last:
         yield words("channel-last", date=words.date(stands.last, desk.settings.bot.zone))
     if not channel.inside:

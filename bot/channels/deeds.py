@@ -62,6 +62,9 @@ async def _done(act: Act, channel: Channel, desk: Desk, words: Words) -> str:
         await channels.set_guarded_too(archive, chat_id, act is Act.GUARDED_IN)
         desk.indexing.wake()
         return words("channel-set-guarded", title=title, shown="yes" if act is Act.GUARDED_IN else "no")
+    if act in (Act.BINDABLE, Act.UNBINDABLE):
+        await channels.set_bindable(archive, chat_id, act is Act.BINDABLE)
+        return words("channel-set-bindable", title=title, may="yes" if act is Act.BINDABLE else "no")
     if waits(channel):  # a button of an earlier day: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
     await channels.set_state(archive, chat_id, "paused" if act is Act.PAUSE else "active")

@@ -26,7 +26,7 @@ from bot.words import Words, interface_language, words_for
 from rag_core.doors.archive import channels, figures
 from rag_core.types import Channel
 
-__all__ = ["Membership", "on_title"]
+__all__ = ["Membership", "on_others", "on_title"]
 
 # In a channel a bot that is no administrator gets no posts.
 _READS = {"administrator", "creator"}
@@ -133,3 +133,8 @@ async def on_title(message: Message, desk: Desk) -> None:
     known = (await channels.known(desk.archive)).get(message.chat.id)
     if known and message.chat.title:
         await channels.put(desk.archive, Channel(known.chat_id, message.chat.title, message.chat.username, known.kind))
+
+
+async def on_others(event: ChatMemberUpdated, desk: Desk) -> None:
+    """Somebody came, went or changed, in a chat where the bot is an administrator: Telegram is asked anew."""
+    desk.admins.members.forget(event.chat.id, event.new_chat_member.user.id)

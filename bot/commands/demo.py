@@ -14,12 +14,13 @@ from bot.settings import Settings
 from rag_core.dense import chosen, models_folder
 from rag_core.doors.pull import pull
 from rag_core.errors import ModelUnavailable, RagError, raised_as
+from rag_core.language import gguf
 from rag_core.models import Role, Tier, rows_of
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 
 __all__ = ["declare", "run"]
 
-_PATIENCE_S = 30
+_PATIENCE_S = 30.0
 
 
 def declare(commands: Any) -> None:
@@ -37,9 +38,9 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     async with furnished(apart, args.port if args.once is None else 0) as (sandbox, demo):
         if args.once is not None:
             await _ask_once(sandbox, demo, args.once)
-            print(f"\n({legs})", file=sys.stderr)
+            print(f"\n({legs} {_writer(demo.rag())})", file=sys.stderr)
             return 0
-        print(legs, "Answers are word for word from the posts: no model writes them yet.")
+        print(legs, _writer(demo.rag()))
         print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
         await run_bot(demo, watch=sandbox.observed)
     return 0
@@ -66,12 +67,26 @@ async def _with_models(settings: RagSettings) -> tuple[ModelSettings, str]:
     return models, f"Search by words and by meaning ({row.name})."
 
 
+def _writer(settings: RagSettings) -> str:
+    """A sentence on who writes the answers."""
+    if settings.llm.url:
+        return "Answers are written by the model that LLM__URL serves."
+    try:
+        found = gguf(settings, settings.llm.model)
+    except ModelUnavailable as exc:
+        return f"Answers are word for word from the posts: {exc.reason}"
+    if found is None:
+        return "Answers are word for word from the posts: no model writes them."
+    return f"Answers are written by a model ({found.name or found.path.name})."
+
+
 async def _ask_once(sandbox: Sandbox, settings: Settings, question: str) -> None:
     async with running(settings):
         with raised_as(RagError, Refused, say="Telegram would not send this question ({}): ask another one."):
             await sandbox.say(READER, question)
         with raised_as(RagError, TimeoutError, say="The bot did not answer ({}): try again with -v to see why."):
-            messages = await sandbox.replies(READER, 1, timeout=_PATIENCE_S)
+            patience = _PATIENCE_S + settings.budgets.plan + settings.budgets.write
+            messages = await sandbox.replies(READER, 1, timeout=patience)
         for message in messages:
             print(_with_links(message))
 

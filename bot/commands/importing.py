@@ -49,7 +49,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _alone(args: argparse.Namespace, settings: Settings, options: ImportOptions) -> None:
-    async with open_rag(settings.rag()) as rag:
+    async with open_rag(settings.rag(), language=False) as rag:
         report = await _imported(rag.archive, args.path, options)
         await caught_up(rag)
         _tell(report, as_json=args.json)

@@ -52,7 +52,7 @@ async def _beside(owner: Owner, args: argparse.Namespace, settings: Settings) ->
 
 
 async def _alone(args: argparse.Namespace, settings: Settings) -> None:
-    async with open_rag(settings.rag()) as rag:
+    async with open_rag(settings.rag(), language=False) as rag:
         channel = await _meant(rag.archive, args.channel)
         await _rebuilt(rag, channel.chat_id if channel else None)
         await _told(rag.archive, channel)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import logging
+from pathlib import Path
 from typing import Any
 
 from bot.app import run_bot
+from bot.exposed import exposed
 from bot.settings import Settings
 
 __all__ = ["declare", "run"]
+
+log = logging.getLogger(__name__)
 
 
 def declare(commands: Any) -> None:
@@ -19,5 +24,7 @@ def declare(commands: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until stopped. Returns the exit code."""
+    for sentence in exposed(Path(".env"), settings.data.dir):
+        log.warning("%s", sentence)
     await run_bot(settings)
     return 0

@@ -14,13 +14,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from rag_core.analysis import language_of
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-__all__ = ["Dataset", "Document", "Query", "read_dataset"]
+__all__ = ["Dataset", "Document", "Query", "drawn", "read_dataset", "rows_of"]
+
+T = TypeVar("T")
 
 _UNDATED = datetime(2000, 1, 1, tzinfo=UTC)  # documents that are no posts have no date
 
@@ -74,7 +78,8 @@ class Dataset:
             yield Channel(chat, source, visibility=Visibility.PUBLIC), posts
 
 
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
+def rows_of(file: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file. Raises ImportRefused."""
     try:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             for line in lines:
@@ -106,7 +111,7 @@ def _strings(value: object) -> tuple[str, ...]:
 
 
 def _documents(file: Path) -> Iterator[Document]:
-    for row in _rows(file):
+    for row in rows_of(file):
         try:
             date = _moment(row["date"]) if row.get("date") else _UNDATED
             source = str(row.get("title") or row.get("channel") or "")
@@ -116,7 +121,7 @@ def _documents(file: Path) -> Iterator[Document]:
 
 
 def _queries(file: Path) -> Iterator[Query]:
-    for row in _rows(file):
+    for row in rows_of(file):
         try:
             answerable = bool(row.get("answerable", True))
             asked = row.get("asked_at")
@@ -129,11 +134,28 @@ def _queries(file: Path) -> Iterator[Query]:
             raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
 
 
-def read_dataset(folder: Path, distractors: Sequence[Path] = (), limit: int | None = None) -> Dataset:
-    """Read a folder. Raises ImportRefused with one sentence where it holds no questions or nothing to index."""
-    questions = next((f for name in ("queries.jsonl", "questions.jsonl") if (f := folder / name).exists()), None)
+def drawn(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
+    """The first rows up to the limit; with a seed as many as it draws, in the order they stand in."""
+    if limit is None or seed is None or limit >= len(rows):
+        return tuple(rows[:limit])
+    chosen = np.random.default_rng(seed).choice(len(rows), size=limit, replace=False)
+    return tuple(rows[n] for n in sorted(chosen))
+
+
+def read_dataset(
+    folder: Path,
+    distractors: Sequence[Path] = (),
+    limit: int | None = None,
+    seed: int | None = None,
+    asked: Sequence[str] = ("queries.jsonl", "questions.jsonl"),
+) -> Dataset:
+    """Read a folder. Raises ImportRefused with one sentence where it holds no questions or nothing to index.
+
+    `asked`: what the file of questions may be called.
+    """
+    questions = next((f for name in asked if (f := folder / name).exists()), None)
     if questions is None:
-        raise ImportRefused(f"{folder} holds no queries.jsonl: name a folder of evaluation data.")
+        raise ImportRefused(f"{folder} holds no {asked[0]}: name a folder of evaluation data.")
     corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
     exports = sorted(folder.glob("**/result.json"))
     documents = tuple(document for file in (*corpora, *distractors) for document in _documents(file))
@@ -141,5 +163,5 @@ def read_dataset(folder: Path, distractors: Sequence[Path] = (), limit: int | No
         raise ImportRefused(
             f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
         )
-    queries = tuple(_queries(questions))[:limit]
-    return Dataset(folder.name, documents, tuple(exports), queries)
+    queries = drawn(tuple(_queries(questions)), limit, seed)
+    return Dataset(folder.resolve().name, documents, tuple(exports), queries)

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from bot.commands.indexed import embedded
 from bot.evaluation.datasets import Dataset
+from bot.evaluation.ways import Way
 from ingest.desktop_export import ImportOptions, import_export
 from ingest.index import Indexer
 from rag_core.calibration import Calibration
@@ -19,22 +20,31 @@ from rag_core.dense import models_folder
 from rag_core.doors.archive import channels, posts
 from rag_core.rag import Rag, open_rag
 from rag_core.settings import DataSettings, RagSettings
+from rag_core.stage import Run
 from rag_core.types import PostKey, Viewer, Visibility
 
 __all__ = ["Indexed", "indexed"]
 
 
 class Indexed:
-    """A dataset ready to be asked."""
+    """A dataset ready to be asked. `run` is the notebook of the answer before."""
 
     def __init__(self, rag: Rag, dataset: Dataset, viewer: Viewer) -> None:
-        self.rag = rag
+        self.run: Run | None = None
+        self.rag = replace(rag, traced=self._ran)
         self.dataset = dataset
         self.viewer = viewer
 
     def id_of(self, key: PostKey) -> str:
         """What the dataset calls a post."""
         return self.dataset.ids.get(key, "")
+
+    def _ran(self, run: Run) -> None:
+        self.run = run
+
+    def asked(self, way: Way) -> Indexed:
+        """The same archive and indexes, asked in this way."""
+        return Indexed(way.over(self.rag), self.dataset, self.viewer)
 
 
 @asynccontextmanager
@@ -44,7 +54,7 @@ async def indexed(dataset: Dataset, settings: RagSettings) -> AsyncIterator[Inde
         models = settings.models.model_copy(update={"dir": models_folder(settings)})
         inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder)), "models": models})
         async with open_rag(inside) as opened:
-            rag = replace(opened, calibration=Calibration.load(settings), traced=lambda run: None)
+            rag = replace(opened, calibration=Calibration.load(settings))
             for channel, documents in dataset.posts():
                 await channels.put(rag.archive, channel)
                 await posts.keep(rag.archive, documents, source="import")

@@ -3,62 +3,94 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
 from bot.evaluation.datasets import Query
 from bot.evaluation.index import Indexed
-from bot.evaluation.scoring import Judged, Metrics, Ranked, judged
+from bot.evaluation.scoring import Judged, Metrics, Ranked, cost_of, judged
 from rag_core.answer import answer
 from rag_core.calibration import Calibration
-from rag_core.plan import plan_by_rules
+from rag_core.planned import planned
 from rag_core.rerank import rerank
 from rag_core.search import search
 from rag_core.stage import Run
 from rag_core.types import Question
 
-__all__ = ["Fitted", "ask_all", "by_language", "fit", "search_all"]
+__all__ = ["Fitted", "answered", "ask_all", "by_language", "fit", "in_turn", "search_all", "searched"]
 
-R = TypeVar("R", Judged, Ranked)
 _FOLDS = 5
+
+
+class InLanguage(Protocol):
+    """A row that says in which language it was."""
+
+    @property
+    def lang(self) -> str:
+        """Its code, such as "ru"."""
+
+
+R = TypeVar("R")
+L = TypeVar("L", bound=InLanguage)
 
 
 def _question(query: Query, data: Indexed) -> Question:
     return Question(query.text, query.lang, query.asked_at or datetime.now(UTC), data.viewer)
 
 
+async def searched(query: Query, data: Indexed) -> Ranked:
+    """One question through plan, search and reranker: what the writer would get to read, best first."""
+    question, rag = _question(query, data), data.rag
+    started = time.perf_counter()
+    run = Run(rag.settings.budgets, "search")
+    plan = await run.require("plan", planned(question, rag, run))
+    hits = await search(plan, question, rag, run)
+    hits = await run.attempt("rerank", rerank(question, hits, rag, run), hits)
+    took = (time.perf_counter() - started) * 1000
+    found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
+    return Ranked(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took)
+
+
+async def answered(query: Query, data: Indexed) -> Judged:
+    """One question through the whole `answer`."""
+    started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
+    reply = await answer(_question(query, data), data.rag)
+    took, (known, asked) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
+    row = judged(query, reply, [data.id_of(key) for key in reply.posts()], took)
+    return replace(row, cached=(known - hits, asked - looks), cost=cost_of(data.run, by_model=reply.model is not None))
+
+
+async def in_turn(
+    queries: Sequence[Query], ask: Callable[[Query, Indexed], Awaitable[R]], ways: Mapping[str, Indexed]
+) -> dict[str, list[R]]:
+    """Every question in each of the ways, turn and turn about, each way first as often as the others.
+
+    What else the machine does, and what the way before has warmed, is then the same for all.
+    """
+    names, rows = list(ways), {name: list[R]() for name in ways}
+    for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False)):
+        first = n % len(names)
+        for name in (*names[first:], *names[:first]):
+            rows[name].append(await ask(query, ways[name]))
+    return rows
+
+
 async def search_all(data: Indexed) -> list[Ranked]:
     """Every answerable question through the search."""
-    rows = []
-    for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="search", delay=1, leave=False):
-        question = _question(query, data)
-        started = time.perf_counter()
-        run = Run(data.rag.settings.budgets, "search")
-        hits = await search(plan_by_rules(question), question, data.rag, run)
-        hits = await run.attempt("rerank", rerank(question, hits, data.rag, run), hits)
-        took = (time.perf_counter() - started) * 1000
-        found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
-        rows.append(Ranked(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took))
-    return rows
+    return (await in_turn([q for q in data.dataset.queries if q.relevant], searched, {"": data}))[""]
 
 
 async def ask_all(data: Indexed) -> list[Judged]:
     """Every question through the whole `answer`."""
-    rows = []
-    for query in tqdm(data.dataset.queries, desc="ask", delay=1, leave=False):
-        started = time.perf_counter()
-        reply = await answer(_question(query, data), data.rag)
-        took = (time.perf_counter() - started) * 1000
-        rows.append(judged(query, reply, [data.id_of(key) for key in reply.posts()], took))
-    return rows
+    return (await in_turn(data.dataset.queries, answered, {"": data}))[""]
 
 
-def by_language(rows: Sequence[R], metrics: Callable[[Sequence[R]], Metrics]) -> dict[str, Metrics]:
+def by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metrics]) -> dict[str, Metrics]:
     """The same figures for all questions and for those of each language."""
     langs = sorted({row.lang for row in rows})
     return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}

@@ -1,4 +1,4 @@
-"""What counts as right (DESIGN 8), and the figures that are made of it."""
+"""What counts as right, and the figures that are made of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,22 @@ import numpy as np
 from babel.dates import format_date
 
 from bot.evaluation.datasets import Query
+from rag_core.stage import Run
 from rag_core.types import Answer
 
-__all__ = ["Judged", "Metrics", "Ranked", "answer_metrics", "holds_answer", "judged", "retrieval_metrics"]
+__all__ = [
+    "Cost",
+    "Judged",
+    "Metrics",
+    "Ranked",
+    "answer_metrics",
+    "cost_of",
+    "holds_answer",
+    "judged",
+    "retrieval_metrics",
+]
 
-Metrics = dict[str, float | None]  # the names of DESIGN 8; None where nothing was there to measure
+Metrics = dict[str, float | None]  # by the field's names; None where nothing was there to measure
 
 _LONGEST_SENTENCE, _LONGEST_ANSWER = 300, 600  # characters: longer is no answer but a text to search in
 _GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
@@ -47,8 +58,40 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What a model did for an answer; `first_ms` until the first sentence stood, from the model's turn on.
+
+    None where it wrote nothing; `by_model`: its sentences are what was shown. `tools` it used, `late` of them were
+    ended for the time they took.
+    """
+
+    calls: float = 0.0
+    tokens: float = 0.0
+    first_ms: float | None = None
+    tokens_per_s: float | None = None
+    by_model: bool = False
+    tools: int = 0
+    late: float = 0.0
+
+
+def cost_of(run: Run | None, *, by_model: bool) -> Cost:
+    """What the stages of a run noted."""
+    counts = [span.counts for span in run.spans] if run else []
+
+    def noted(name: str) -> list[float]:
+        return [float(found[name]) for found in counts if name in found]
+
+    def last(name: str) -> float | None:
+        return next(iter(noted(name)[::-1]), None)
+
+    calls = sum(float(found.get("calls", "tokens" in found)) for found in counts)  # one where it is not said
+    return Cost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
+                len(noted("late")), sum(noted("late")))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """One question and what came of it."""
+    """One question and what came of it; `cached`: how often a cache knew something, and how often it was asked."""
 
     lang: str
     group: str
@@ -61,6 +104,8 @@ class Judged:
     length: int
     took_ms: float
     confidence: float
+    cached: tuple[int, int] = (0, 0)
+    cost: Cost = Cost()
 
 
 def judged(query: Query, answer: Answer, ids: Sequence[str], took_ms: float) -> Judged:
@@ -91,7 +136,9 @@ def _percentile(values: Sequence[float], share: int) -> float | None:
 
 
 def answer_metrics(rows: Sequence[Judged]) -> Metrics:
-    """What became of the questions. No model yet: no calls and tokens; no tools and caches: no rates."""
+    """What became of the questions; calls and tokens are those of a question. Where no tool was used: no rate."""
+    tools = sum(r.cost.tools for r in rows)
+    hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     can, cannot = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     shown = [r for r in can if not r.refused]
     return {
@@ -105,11 +152,14 @@ def answer_metrics(rows: Sequence[Judged]) -> Metrics:
         "citation_coverage": _mean([c for r in rows for c in r.covered_sentences]),
         "latency_ms_p50": _percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _percentile([r.took_ms for r in rows], 95),
-        "calls": 0.0,
-        "tokens": 0.0,
+        "by_model": _mean([r.cost.by_model for r in shown]),
+        "calls": _mean([r.cost.calls for r in rows]),
+        "tokens": _mean([r.cost.tokens for r in rows]),
+        "first_sentence_ms_p50": _percentile([r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50),
+        "tokens_per_s": _mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
         "answer_length": _mean([r.length for r in shown]),
-        "tool_timeout_rate": None,
-        "cache_hit_rate": None,
+        "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
+        "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
 

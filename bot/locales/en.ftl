@@ -17,7 +17,10 @@ help-private =
     Write a question, and I look for the answer in the posts of the channels you may read.
 
     { $ask } question — the same, also in groups
+    { $search } ferry in August — posts, page by page
+    { $verifying }
     { $why } — what my last answer stands on, and what was edited since
+    { $mode } — how I answer in this chat
     { $start } — which channels I read for you
 
     The numbers after a sentence open the posts it comes from. Where the posts do not say, I say so and show the nearest ones.
@@ -29,9 +32,13 @@ help-admin =
     { $delete } link — takes a post out of all answers
     { $check } link — looks whether a post is still there
     { $reindex } — rebuilds the search index
+    { $models } — which models work, and others to choose
     { $stats } — how I am: indexes, questions, backups, failures
+    { $grant } id, { $revoke } id — makes somebody an admin, takes it back
 help-group =
     { $ask } question — I answer from the channels bound to this group.
+    { $search } words — posts of these channels, page by page
+    { $verifying }
     A reply to one of my messages or a mention works too. Otherwise I stay silent.
 
 unknown-command = I do not know this command. { $help } lists those I know.
@@ -49,7 +56,7 @@ ask-too-long = { $limit ->
 none-visible-reader = No channel is open to you yet: ask the bot's admin to make one public.
 none-visible-admin = There are no channels yet: import an export of Telegram Desktop (citegram import result.json) or add me to a channel as admin.
 none-visible-pending = No channel is approved yet: { $channels } shows those that wait for you.
-none-visible-group = No channel is bound to this group yet: an admin of the bot does that here with { $bind } @channel.
+none-visible-group = No channel is bound to this group yet: its admins choose some with { $settings }, or an admin of the bot with { $bind } @channel.
 
 ## Answers
 
@@ -93,12 +100,20 @@ nearest = { $count ->
 
 shortfall = { $stage ->
     [plan] I could not think the question through, so I searched for it as it stands.
+    [rewrite] I searched with fewer wordings of the question than usual.
     [search] A part of the search did not answer: something may be missing.
     [dense] I searched by words alone: the search by meaning does not answer.
+    [lexical] I searched by meaning alone: the search by words does not answer.
+    [copies] Copies of the same post are not put together.
     [chronicle] Counting took too long, so I searched instead: there may be more posts.
     [rerank] The found posts are not sorted as well as usual.
     [fetch] Some of the found posts could not be read: something may be missing.
+    [recipe] The longer way of answering did not come to its end: this is the short one.
+    [overlap] The answer has few of the question's words: it may be about something else.
+    [support] Some sentences were left out: the posts do not say them.
+    [judge] The model only says yes or no, not how sure it is: this check is rougher than usual.
     [write] The answer could not be written out: these are the posts' own words.
+    [stopped] Stopped: this is what I had so far.
    *[other] One step of the search was left out: something may be missing.
 }
 
@@ -134,7 +149,7 @@ channel-visibility = { $visibility ->
    *[other] for admins
 }
 channel-ask-visibility = Who may read it through me?
-channel-members-note = Members can ask in the groups it is bound to; elsewhere only admins read it.
+channel-members-note = Members are those whom Telegram knows as such when they ask me in private; that takes me as an admin of the channel. In a group it is bound to, everybody may ask.
 channel-set = Done: { $title } is { $visibility }.
 channel-gone = I do not know this channel any more.
 button-public = Everyone
@@ -488,3 +503,386 @@ source-copies-first = { $count ->
     [one] also in { $count } channel, first { $first } { $when }
    *[other] also in { $count } channels, first { $first } { $when }
 }
+
+## Search for posts
+
+search-empty = Write after the command what to look for, for example: { $example }
+search-example = ferry in August
+search-too-long = { $limit ->
+    [one] A search may have { $limit } character, and this one has { $length }. Please shorten it.
+   *[other] A search may have { $limit } characters, and this one has { $length }. Please shorten it.
+}
+search-common = I found no word here to look for: add one that says what the posts are about.
+search-busy = I am still at your last searches: one moment, please.
+search-for = Search: { $what }
+search-all = all posts
+search-between = { $since } – { $until }
+search-since = since { $date }
+search-until = until { $date }
+search-count = { $count ->
+    [one] Found { $count } post
+   *[other] Found { $count } posts
+}
+search-more = { $count ->
+    [one] Found more than { $count } post
+   *[other] Found more than { $count } posts
+}
+search-different = different ones: { $count }
+search-similar = near ones: { $count }
+search-none-whole = No post has all these words; near ones: { $count }
+search-near = Without some of the words, or near in meaning:
+search-page = page { $page } of { $pages }
+search-quoted = “{ $text }”
+search-or = or
+search-nothing = I found no such post. Try fewer words, or others.
+search-nothing-quoted = I found no post that says just that. Try it without the quotes.
+search-nothing-filtered = I found no such post. Try it without { $filters }.
+search-nothing-partly = I found no such post, but I could not search everything.
+search-not-yours = Only whoever searched can turn these pages. Search for yourself with { $search }.
+search-stale = This search is out of date. Search again with { $search }.
+search-changed = The posts have changed meanwhile: the pages may have moved.
+menu-search = Search for posts
+
+## Models
+
+model-writer = Writer
+model-planner = Planner
+model-embedder = Search by meaning
+model-reranker = Reranker
+models-used = In use:
+models-unused = No model is in use: posts are searched by words, answers are word for word.
+models-press = Press a model to use it from now on:
+models-none = No model has been fetched yet. On the machine: { $pull }
+models-nobody = none, answers word for word
+models-loading = Changing over: { $name }. A large model takes a minute; questions wait for it.
+models-now = { $use }, from now on: { $name }.
+models-next = { $use }, from the next start of the bot on: { $name }. All posts are then read anew, beside the old index.
+models-refused = Nothing was changed. { $reason }
+models-gone = This list is out of date: send /models again.
+menu-models = Choose the models
+
+## Receipts: the cited words, quoted from the post
+
+receipt = ❝ Quote { $number }
+receipt-unknown = I do not have this answer any more. Ask again for one with working buttons.
+receipt-closed = This post is in a channel that is not open to you here.
+receipt-shown = It is in the chat already: look a little below.
+receipt-gone = This post is deleted or closed by now, so I cannot show its words.
+receipt-gone-there = Telegram does not find this post in the channel: it may be deleted. Open the link to see for yourself.
+receipt-changed = The post was edited after the answer: these words are not in it any more.
+receipt-changed-unknown = The post was edited while I answered or after, and I do not have its former words. Open the link to read it as it is now.
+receipt-protected = The channel lets nothing be quoted elsewhere, so these are the words as text.
+receipt-outside = I am not in this channel, so Telegram cannot quote it here: these are the words as I have them.
+receipt-refused = Telegram did not take these words as a quote: the post may have been edited, or they do not stand in its text as such (a poll, several captions, special emoji).
+
+## Verify
+
+verify-empty = Write after the command what is to be checked, for example: { $example }. Or reply with it to a message, or forward me one.
+verify-example = the ferry leaves at 7:30
+verify-not-text = I can only check what is said in words: forward me a message with text.
+verify-nothing = There is nothing here that could be checked: write a sentence that says something.
+verify-claim = “{ $claim }”
+verify-label = { $label ->
+    [supported] The posts say so
+    [contradicted] The posts say otherwise
+    [contested] The posts disagree
+   *[other] The posts do not say this
+}
+verify-partly = I did not find this, but I could not search everything.
+verify-superseded = A later post says otherwise:
+verify-before = Earlier it was as claimed:
+verify-against = { $count ->
+    [one] Another post says otherwise:
+   *[other] Other posts say otherwise:
+}
+verify-sources = { $count ->
+    [one] { $count } independent source, first { $first } { $when }
+   *[other] { $count } independent sources, first { $first } { $when }
+}
+verify-left = { $count ->
+    [one] { $count } more statement was not checked: send it separately.
+   *[other] { $count } more statements were not checked: send them separately.
+}
+verify-help = { $verify } text — do the posts say so? Also as a reply to a message, or forward me one
+verify-help-group = { $verify } text, or as a reply to a message — do the posts say so?
+menu-verify = Do the posts say so?
+
+## After an answer
+
+button-sources = Sources
+button-why = Why
+button-link = Link
+button-shorter = Shorter
+button-deeper = Deeper
+button-reason = { $reason ->
+    [wrong] It is wrong
+    [outdated] Out of date
+    [source] Wrong source
+   *[other] Not what I asked
+}
+vote-good = Thank you, noted. You can change your mind.
+vote-bad = Noted. What is wrong with it?
+vote-reason = Thank you, the reason is noted.
+vote-same = That is what you said before.
+answer-gone = I do not have this answer any more: ask again.
+answer-changed = A post behind the first sentence has changed or is closed to you by now: ask again.
+answer-already = It is below already.
+answer-not-yours = This is for whoever asked: ask the question yourself.
+answer-not-member = This is for members of the group: join it first.
+sources-none = This answer cites no post: it only says what was not found.
+sources-changed = This post has changed since the answer: open it to read what it says now.
+shorter-note = Shortened: only the first sentence. The whole answer is above.
+deeper-begins = { $count ->
+    [one] I search again, wider, and give up to { $count } sentence if the posts say as much.
+   *[other] I search again, wider, and give up to { $count } sentences if the posts say as much.
+}
+deeper-note = { $count ->
+    [0] I searched wider, and it stands on no other posts than before.
+    [one] I searched wider: { $count } post is cited that was not before.
+   *[other] I searched wider: { $count } posts are cited that were not before.
+}
+link-whole = This link opens the chat with me and asks your question. The question stands in the link itself; the answer depends on who opens it.
+link-kept = This link opens the chat with me and asks your question. Whoever has the link can read the question; /forget makes the link useless.
+link-asks = Question from a link: “{ $question }”
+menu-sources = Sources of my last answer
+menu-link = A link that asks my last question
+stats-votes = Votes in 7 days: 👍 { $good }, 👎 { $bad } (wrong { $wrong }, out of date { $outdated }, not what was asked { $other }, wrong source { $source })
+stats-claims = Claims: at the bar that lets at most { $target } % of false ones pass, { $passed } % did and { $kept } % of true ones (measured on { $data }, { $date })
+
+## Privacy
+
+privacy-what =
+    What I keep of you, on the machine of whoever runs me:
+privacy-questions = { $days ->
+    [one] • your questions with your Telegram id, the chat and the time, and which places of which posts answered them: { $days } day. A model's own sentences are kept with them. After that it is only counted that something was asked.
+   *[other] • your questions with your Telegram id, the chat and the time, and which places of which posts answered them: { $days } days. A model's own sentences are kept with them. After that it is only counted that something was asked.
+}
+privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long
+privacy-updates = • each message to me as Telegram delivered it: until it is handled, which takes a moment. One that I could not read: as long as questions. Its number: 48 hours. The text of an answer on its way to you: until it has arrived
+privacy-talks = { $minutes ->
+    [one] • your last questions with the names from their answers, to understand follow-ups: { $minutes } minute, or until { $new }
+   *[other] • your last questions with the names from their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
+}
+privacy-memory = • in memory only: how a question was searched, 10 minutes; which chats you are in, 5 minutes
+privacy-backups = { $count ->
+    [0] There are no backups.
+    [one] A copy of all this is made every night; { $count } is kept. /forget does not reach into it: it goes with the next.
+   *[other] A copy of all this is made every night; { $count } are kept. /forget does not reach into them: the last one that holds it goes after as many nights.
+}
+privacy-not = Not kept: your name, and what you look for with { $search }.
+privacy-log = { $texts ->
+    [yes] The log: the admin has switched on that the texts of questions go there.
+   *[other] The log: no texts of questions or answers, only numbers, times and failures.
+}
+privacy-where = { $server ->
+    [yes] Questions and the posts found go to a server with the model or the index, which the admin has chosen. Nothing else leaves the machine but what goes through Telegram.
+   *[other] Nothing leaves the machine but what goes through Telegram. Whoever runs me can read what is kept.
+}
+privacy-do = { $mydata } sends you all of it, { $forget } erases it.
+forget-nothing = I keep nothing of you.
+forget-nothing-here = I keep nothing of you from this group.
+forget-ask = Erase for good what I keep of you from all chats?
+forget-ask-here = Erase for good what I keep of you from this group? In a private chat { $forget } erases everything.
+forget-questions = { $count ->
+    [one] { $count } question with its answer
+   *[other] { $count } questions with their answers
+}
+forget-pending = { $count ->
+    [one] { $count } of them not answered yet
+   *[other] { $count } of them not answered yet
+}
+forget-votes = { $count ->
+    [one] { $count } vote
+   *[other] { $count } votes
+}
+forget-links = { $count ->
+    [one] { $count } link to a question
+   *[other] { $count } links to questions
+}
+forget-unread = { $count ->
+    [one] { $count } message I could not read
+   *[other] { $count } messages I could not read
+}
+forget-talks = { $count ->
+    [one] { $count } question remembered for follow-ups
+   *[other] { $count } questions remembered for follow-ups
+}
+forget-yes = Erase
+forget-no = Keep
+forget-kept = Nothing was erased.
+forget-done = Erased:
+forget-rest = The messages in this chat are Telegram's: delete them there. { $backups ->
+    [0] There are no backups.
+    [one] The nightly backup ({ $backups }) still holds it until the next one replaces it.
+   *[other] The nightly backups ({ $backups }) still hold it, the last one for as many nights.
+}
+forget-not-yours = This is for whoever sent the command: send { $forget } yourself.
+forget-late = This is too old or done already: send { $forget } again.
+forget-masked = I cannot tell who you are here: write to me in a private chat, or under your own name.
+mydata-here = Your questions, answers, votes and links, as I keep them. Words of posts that are closed to you by now are left out.
+mydata-private = I send it only in a private chat: write { $mydata } to me there.
+menu-privacy = What I keep of you
+menu-forget = Erase what you keep of me
+menu-mydata = Send me what you keep of me
+help-mine =
+    { $sources } — the words behind my last answer; { $link } — a link that asks it
+    { $privacy } — what I keep of you; { $mydata } — have it sent; { $forget } — have it erased
+
+## Groups, by their own admins
+
+group-admins-only = Only the admins of this group can do this, each under their own name: I cannot tell anonymous admins apart.
+group-admins-ask = In this group only its admins ask me, each under their own name. In a private chat everybody may.
+help-settings = { $settings } — for the group's admins: which channels I answer from here, and how
+settings-title = Settings of this group
+settings-in-group = This works in a group: add me there, and its admins send it with my name after it.
+settings-no-channels = This group asks no channel yet: choose some with the first button.
+settings-channels = Which channels may everybody in this group ask about? ✓ marks those that they may already.
+settings-none-offered = There is no channel that you could choose: an admin of the bot makes one public, or allows groups to bind it.
+settings-sure = { $on ->
+    [yes] Answers: only sure ones, with a source for every sentence
+   *[other] Answers: also less sure ones
+}
+settings-who = { $who ->
+    [admins] Who asks: only admins of the group
+   *[other] Who asks: everybody
+}
+settings-lang = { $lang ->
+    [en] My own sentences: in English
+    [ru] My own sentences: in Russian
+   *[other] My own sentences: in everybody's own language
+}
+settings-kept = Saved.
+settings-channel-gone = This channel cannot be chosen here now: open the list again.
+button-group-channels = Channels
+button-cited = Only sure answers
+button-anyhow = Also less sure answers
+button-admins-ask = Only admins ask
+button-everybody-asks = Everybody asks
+button-lang = { $lang ->
+    [en] Speak English
+    [ru] Speak Russian
+   *[other] Speak everybody's own language
+}
+button-bindable = Let groups bind it by themselves
+button-unbindable = Groups no longer bind it by themselves
+channel-bindable = groups may bind it by themselves
+channel-set-bindable = { $may ->
+    [yes] Done: the admins of any group may bind { $title } to it.
+   *[other] Done: groups no longer bind { $title } by themselves, and where they did, it is closed.
+}
+menu-settings = Settings of this group
+
+## Admins made in the chat
+
+grant-how = { $grant } makes somebody an admin of the bot, { $revoke } takes it back. The number is what /start or @userinfobot tells them.
+grant-list = Admins:
+grant-line-owner = • { $who } — from the settings
+grant-line = • { $who } — by { $by }, { $date }
+grant-ask = Make { $who } an admin of the bot? They will read every channel in private, closed ones too, and do all that you can do here.
+revoke-ask = Take the admin rights from { $who }?
+grant-owner = { $id } is an admin by the settings of the bot: that is changed in BOT__ADMINS only.
+grant-already = { $id } is an admin already.
+grant-bot = { $id } is my own number: I cannot be an admin.
+revoke-none = { $id } is no admin.
+grant-done = Done: { $who } is an admin of the bot now, and has been told.
+grant-done-untold = Done: { $who } is an admin of the bot now. I could not tell them: they have to write to me first.
+revoke-done = Done: { $who } is no admin of the bot any more.
+grant-cancelled = Nothing was changed.
+grant-late = This button is out of date: send { $grant } or /revoke again.
+granted-told = You are an admin of this bot now: { $help } says what you can do.
+revoked-told = You are no longer an admin of this bot.
+granted-others = Admin { $by } made { $who } an admin of the bot.
+revoked-others = Admin { $by } took the admin rights from { $who }.
+button-grant = Make an admin
+button-revoke = Take back
+button-cancel = Cancel
+menu-grant = Make somebody an admin
+menu-revoke = Take admin rights back
+
+## Errors, told to admins
+
+errors-told = { $count ->
+    [one] { $count } error since I last told you:
+   *[other] { $count } errors since I last told you:
+}
+errors-times = { $line } (×{ $times })
+errors-more = The same ones are not told again for some hours. All of them are in the log; /stats says how I am.
+
+## While an answer is made, stopping, limits
+
+live-stage = { $stage ->
+    [plan] Thinking about the question…
+    [rerank] Sorting what I found…
+    [hyde] Looking further…
+    [write] Writing the answer; so far in the posts' own words…
+   *[search] Searching the posts…
+}
+live-place = { $count ->
+    [one] { $count } question is before yours.
+   *[other] { $count } questions are before yours.
+}
+answer-unsure = I am not sure that this is what you asked: please look into the posts.
+delivery-again = Here is your answer; perhaps it came already…
+button-halt = Stop
+stopped-nothing = Stopped. I had not found anything yet.
+stopped-waiting = { $count ->
+    [one] Stopped: { $count } waiting question will not be answered.
+   *[other] Stopped: { $count } waiting questions will not be answered.
+}
+stop-nothing = There is nothing to stop: I am not working on a question of yours.
+stop-not-yours = Only whoever asked can stop this, while it is being answered.
+ask-limit = { $minutes ->
+    [one] You have asked a lot just now: please go on in { $minutes } minute.
+   *[other] You have asked a lot just now: please go on in { $minutes } minutes.
+}
+menu-stop = Stop my question
+
+## how answers are made
+mode-now = Mode of this chat: { $recipe }.
+mode-name = { $recipe ->
+    [auto] auto: chosen for each question
+    [direct] direct: short and quick
+    [agent] agent: looks twice
+    [mapreduce] mapreduce: post by post
+    [council] council: checks every part
+    [react] react: step by step
+   *[other] { $recipe }
+}
+mode-about = { $recipe ->
+    [auto] I choose how to answer by the question and by how many wait.
+    [direct] I search once and answer.
+    [agent] I search once more where I found little.
+    [mapreduce] I take facts out of each post and answer from these alone. Needs a language model.
+    [council] Each post is judged and read by itself, and open parts are asked for again. Slow; needs a language model.
+    [react] I look things up step by step. Slow; needs a language model.
+   *[other] Press to choose another.
+}
+mode-careful = careful: looked over once more
+mode-careful-on = Answers are looked over once more before they are sent.
+mode-off-now = It is switched off now, so I answer directly.
+mode-unknown = I know no such mode. There are: { $names }.
+mode-not-yours = Only admins choose the mode here.
+mode-switch-on = Switch on for everyone: { $recipe }
+mode-switch-off = Switch off for everyone: { $recipe }
+mode-share = auto { $percent } %
+menu-mode = How I answer in this chat
+
+## talks
+talk-new = A new talk: I look back at no earlier question.
+talk-off = I remember no earlier questions here. { "/new on" } changes that.
+talk-unknown = { $new } begins a new talk; { $new } off and { $new } on say whether I remember earlier questions here.
+talk-not-yours = Only admins say here whether I remember earlier questions.
+menu-new = Begin a new talk
+
+## Traces, for admins
+
+why-trace = How it was made: { $recipe },
+why-trace-unknown = I know no answer of that number, or no longer: send { $why } alone for the last one.
+
+## Follow-ups
+
+stats-talks = { $count ->
+    [one] { $count } follow-up in 7 days was put as a question of its own ({ $model } by the model)
+   *[other] { $count } follow-ups in 7 days were put as questions of their own ({ $model } by the model)
+}
+answer-understood = I understood: “{ $question }”

@@ -6,6 +6,7 @@ Entities count UTF-16 units, the length limits count code points
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import accumulate
 from urllib.parse import urlsplit
@@ -18,12 +19,16 @@ from bot.sandbox.markdown_markup import read_markdown
 from bot.sandbox.refused import bad
 from bot.sandbox.rooms import Json
 
-__all__ = ["CAPTION", "QUOTE", "TEXT", "formatted", "spot", "units"]
+__all__ = ["CAPTION", "QUOTE", "TEXT", "formatted", "quoted", "spot", "units"]
 
 TEXT = 4096
 CAPTION = 1024
 QUOTE = 1024
 _MOST_ENTITIES = 100  # further ones are silently forgotten by the server
+# What TDLib takes out of every text and quote that a bot sends, and what it puts in place of a run of direction marks:
+# https://github.com/tdlib/td/blob/master/td/telegram/misc.cpp (clean_input_string)
+_DROPPED = re.compile("[\r\u2028-\u202e\u030a\u0333\u033f]")
+_DIRECTIONS = re.compile("[\u200e\u200f]+(?=[\u200e\u200f])")
 _SCHEMES = {"http", "https", "tg"}
 _TYPES = frozenset(kind.value for kind in MessageEntityType)
 _PARSERS: dict[str, Callable[[str], tuple[str, list[Json]]]] = {
@@ -67,6 +72,14 @@ def formatted(
     return clean, sorted(kept + found_entities(clean, kept), key=_order)[:_MOST_ENTITIES]
 
 
+def quoted(text: str, entities: list[Json]) -> tuple[str, list[Json], int]:
+    """A quote as the server looks for it, cleaned like any text, and how many units went at its start."""
+    _check_entities(text, entities)
+    plain, moved = _cleaned(text, entities)
+    clean, kept = _trimmed(plain, moved)
+    return clean, kept, units(plain.rstrip()) - units(clean)
+
+
 def _order(entity: Json) -> tuple[int, int]:
     return entity["offset"], -entity["length"]
 
@@ -108,16 +121,13 @@ def _link(url: str | None, number: int) -> str:
 
 
 def _cleaned(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
-    """Carriage returns vanish, other control characters become spaces; entities follow."""
+    """Carriage returns and the like vanish, other control characters become spaces; entities follow."""
     plain = "".join(" " if char < " " and char not in "\n\r" else char for char in text)
-    if "\r" not in plain:
+    plain = _DIRECTIONS.sub(lambda run: "\u200c" * len(run[0]), plain)
+    if not _DROPPED.search(plain):
         return plain, entities
-    places = [0, *accumulate(_kept_units(char) for char in plain for _ in range(units(char)))]
-    return plain.replace("\r", ""), _moved(entities, lambda place: places[place])
-
-
-def _kept_units(character: str) -> int:
-    return 0 if character == "\r" else 1
+    places = [0, *accumulate(0 if _DROPPED.match(char) else 1 for char in plain for _ in range(units(char)))]
+    return _DROPPED.sub("", plain), _moved(entities, lambda place: places[place])
 
 
 def _trimmed(text: str, entities: list[Json]) -> tuple[str, list[Json]]:

@@ -10,13 +10,14 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Literal
 
 from bot.sandbox.refused import Refused
 
 __all__ = ["Fault", "Faults", "Kind", "too_many"]
 
-Kind = Literal["429", "500", "502html", "drop", "lost", "stall"]
+Kind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
 
 _PER_CHAT = (1, 1.0)
 _PER_GROUP = (20, 60.0)
@@ -29,7 +30,8 @@ class Fault:
     """One fault that waits: `times` calls of `method` ("*": any but getUpdates; "file": a download) meet it.
 
     "drop" closes the line before the call was read, "lost" after it was carried out, "stall" waits
-    `seconds` and then carries it out.
+    `seconds` and then carries it out. "409" is said where another bot polls with the same token, "garbled" is an
+    answer whose JSON breaks off.
     """
 
     method: str
@@ -47,6 +49,7 @@ class Faults:
     limits: bool = False
     waiting: list[Fault] = field(default_factory=list)
     _sent: dict[object, deque[float]] = field(default_factory=dict)
+    _storm: tuple[float, Fault, Random] | None = None
 
     def fail_next(
         self, method: str, kind: Kind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
@@ -54,9 +57,14 @@ class Faults:
         """Let the next `times` calls of a method fail."""
         self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
 
+    def storm(self, kind: Kind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
+        """Let this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed: the same calls."""
+        self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)  # noqa: S311 - no secret
+
     def clear(self) -> None:
-        """Forget the faults that wait."""
+        """Forget the faults that wait, and end the storm."""
         self.waiting.clear()
+        self._storm = None
 
     def meet(self, method: str) -> Fault | None:
         """The fault that this call meets, if any."""
@@ -67,6 +75,8 @@ class Faults:
                 if fault.times <= 0:
                     self.waiting.remove(fault)
                 return fault
+        if self._storm and name != "getupdates" and self._storm[2].random() < self._storm[0]:
+            return self._storm[1]
         return None
 
     def count(self, method: str, chat_id: int | None) -> None:

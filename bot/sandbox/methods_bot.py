@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from aiogram.methods import (
     DeleteMyCommands,
@@ -31,6 +32,9 @@ from bot.sandbox.world import World
 __all__ = ["HANDLERS"]
 
 _LONGEST_POLL = 50  # seconds
+_HOOK_PORTS = {None, 80, 88, 443, 8443}
+_HOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{0,256}")
+_CONNECTIONS = 40
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
 
@@ -50,12 +54,16 @@ def get_updates(call: GetUpdates, world: World) -> Awaitable[list[Json]]:
 
 
 def set_webhook(call: SetWebhook, world: World) -> bool:
-    """Remember a webhook. The sandbox delivers nothing to it."""
+    """Remember a webhook: updates are brought to it from now on."""
     if call.url and not call.url.startswith("https://"):
         raise bad("bad webhook: An HTTPS URL must be provided for webhook")
+    if call.url and urlsplit(call.url).port not in _HOOK_PORTS:
+        raise bad("bad webhook: Webhook can be set up only on ports 80, 88, 443 or 8443")
+    if not _HOOK_SECRET.fullmatch(call.secret_token or ""):
+        raise bad("secret token contains unallowed characters")
     world.queue.allow(call.allowed_updates)
     _drop(world, call.drop_pending_updates)
-    world.queue.hook(call.url)
+    world.queue.hook(call.url, call.secret_token or "", call.max_connections or _CONNECTIONS)
     return True
 
 
@@ -74,7 +82,11 @@ def _drop(world: World, wanted: bool | None) -> None:
 def get_webhook_info(call: GetWebhookInfo, world: World) -> Json:
     """The webhook and how many updates wait."""
     queue = world.queue
-    shown = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
+    shown: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
+    if queue.webhook:
+        shown["max_connections"] = queue.connections
+    if queue.failed:
+        shown |= {"last_error_date": int(queue.failed[0]), "last_error_message": queue.failed[1]}
     return shown | {"allowed_updates": sorted(queue.allowed)}
 
 

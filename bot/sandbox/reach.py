@@ -10,9 +10,10 @@ from bot.sandbox.refused import bad, forbidden
 from bot.sandbox.rooms import Json, Room
 from bot.sandbox.world import World
 
-__all__ = ["hears", "origin_of", "readable", "writable"]
+__all__ = ["SERVICE", "hears", "origin_of", "readable", "writable"]
 
-_SERVICE = {"new_chat_members", "left_chat_member", "pinned_message", "forum_topic_created", "new_chat_title"}
+# A message without content of its own.
+SERVICE = {"new_chat_members", "left_chat_member", "pinned_message", "forum_topic_created", "new_chat_title"}
 
 
 def readable(world: World, chat: int | str | None) -> Room:
@@ -61,7 +62,7 @@ def hears(world: World, room: Room, message: Json) -> bool:
 def _addressed(world: World, room: Room, message: Json) -> bool:
     """Privacy mode: service messages, commands, replies to the bot, mentions of it."""
     parent = message.get("reply_to_message") or {}
-    if _SERVICE & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
+    if SERVICE & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
         return True
     text = message.get("text") or message.get("caption") or ""
     mine = f"@{world.bot.username}".lower()

@@ -6,17 +6,19 @@ from typing import Any
 
 from aiogram.types import InlineKeyboardMarkup, ReplyParameters
 
-from bot.sandbox.checks import QUOTE, units
+from bot.sandbox.checks import QUOTE, quoted, units
 from bot.sandbox.html_markup import read_html
 from bot.sandbox.markdown_markup import read_markdown
-from bot.sandbox.reach import origin_of, readable
+from bot.sandbox.reach import SERVICE, origin_of, readable
 from bot.sandbox.refused import Refused, bad
 from bot.sandbox.rooms import Json, Room, alone
 from bot.sandbox.world import World
 
 __all__ = ["keyboard", "marks", "named", "reply_fields", "thread_fields"]
 
-_QUOTED = {"bold", "italic", "underline", "strikethrough", "spoiler", "custom_emoji", "date_time"}
+# What a quote must have where its message has it: https://core.telegram.org/bots/api#replyparameters
+_STYLES = {"bold", "italic", "underline", "strikethrough", "spoiler"}
+_WHOLE = {"custom_emoji", "date_time"}
 
 
 def named(value: object) -> str | None:
@@ -51,6 +53,8 @@ def reply_fields(world: World, room: Room, wanted: ReplyParameters | None, old_s
         if wanted.allow_sending_without_reply is True and not elsewhere:
             return {}
         raise bad("message to be replied not found")
+    if elsewhere and (source.protected or parent.get("has_protected_content") or SERVICE & parent.keys()):
+        return {}  # TDLib sends the message all the same, and says nothing
     quote = _quote(parent, wanted)
     if elsewhere:
         seen = {"origin": origin_of(parent), "chat": source.wire(), "message_id": parent["message_id"]}
@@ -59,22 +63,24 @@ def reply_fields(world: World, room: Room, wanted: ReplyParameters | None, old_s
 
 
 def _quote(parent: Json, wanted: ReplyParameters) -> Json:
-    """The quote must be in the message word for word, with its bold and the like."""
-    if not wanted.quote:
-        return {}
-    text, entities = wanted.quote, marks(wanted.quote_entities)
+    """The quote must be in the message word for word, with its bold and the like; a blank one is none."""
+    text, entities = wanted.quote or "", marks(wanted.quote_entities)
     mode = (named(wanted.quote_parse_mode) or "").lower()
     if mode and not entities:
         text, entities = read_html(text) if mode == "html" else read_markdown(text)
+    text, entities, lead = quoted(text, entities)
+    if not text:
+        return {}
     whole = parent.get("text") or parent.get("caption") or ""
     spans = parent.get("entities") or parent.get("caption_entities") or []
-    asked = wanted.quote_position or 0
+    asked = (wanted.quote_position or 0) + lead
     places = sorted(_places(whole, text), key=lambda place: abs(place - asked))
     fitting = [p for p in places if _styles(spans, p, units(text)) == _styles(entities, 0, units(text))]
     if not fitting or len(text) > QUOTE:
         raise bad("QUOTE_TEXT_INVALID")
+    kept = [entity for entity in entities if entity["type"] in _STYLES | _WHOLE]
     quote: Json = {"text": text, "position": fitting[0], "is_manual": True}
-    return {"quote": quote | ({"entities": entities} if entities else {})}
+    return {"quote": quote | ({"entities": kept} if kept else {})}
 
 
 def _places(whole: str, piece: str) -> list[int]:
@@ -85,14 +91,20 @@ def _places(whole: str, piece: str) -> list[int]:
     return found
 
 
-def _styles(entities: list[Json], start: int, length: int) -> set[tuple[str, int, int]]:
-    """The styles inside a span, counted from its start."""
-    inside = set()
+def _styles(entities: list[Json], start: int, length: int) -> set[tuple[object, ...]]:
+    """The styles inside a span, counted from its start.
+
+    Bold and the like as the units that they cover: two that touch are one. Emoji and times whole, with what they are.
+    """
+    inside: set[tuple[object, ...]] = set()
     for entity in entities:
         left = max(entity["offset"], start) - start
         right = min(entity["offset"] + entity["length"], start + length) - start
-        if entity["type"] in _QUOTED and right > left:
-            inside.add((entity["type"], left, right))
+        if entity["type"] in _STYLES:
+            inside |= {(entity["type"], place) for place in range(left, right)}
+        elif entity["type"] in _WHOLE and right > left:
+            known = sorted((name, value) for name, value in entity.items() if name not in ("offset", "length"))
+            inside.add((left, right, *known))
     return inside
 
 

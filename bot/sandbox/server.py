@@ -14,11 +14,12 @@ from bot.sandbox import people
 from bot.sandbox.calls import carry_out, known_method, read_parameters
 from bot.sandbox.control import add_page
 from bot.sandbox.faults import Fault, Faults, too_many
+from bot.sandbox.hooks import Hooks
 from bot.sandbox.observed import Observed
 from bot.sandbox.people import Deed
-from bot.sandbox.refused import Refused, missing
+from bot.sandbox.refused import Refused, conflict, missing
 from bot.sandbox.rooms import Json, Person
-from bot.sandbox.updates import Queue
+from bot.sandbox.updates import OTHER_POLLER, Queue
 from bot.sandbox.world import Upload, World
 
 __all__ = ["Sandbox"]
@@ -31,7 +32,7 @@ _PROXY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Ba
 
 class Sandbox:
     """Telegram for one bot, on this machine. `world` is its state, `faults` what shall go wrong,
-    `observed` what the page shows of a bot that is run with it as its watch."""
+    `hooks` brings updates to a webhook, `observed` what the page shows of a bot that is run with it as its watch."""
 
     def __init__(
         self,
@@ -48,9 +49,11 @@ class Sandbox:
         self.world = World(bot, clock, Queue(clock, next_id=max(1, int(clock()) - _EPOCH)))
         self.observed = Observed(self.world)
         self.faults = Faults(clock)
+        self.hooks = Hooks(self.world.queue)
         self.transcript: list[Json] = []
         self._looked: dict[int, int] = {}
         self._runner: web.AppRunner | None = None
+        self._bringing: asyncio.Task[None] | None = None
 
     async def start(self, port: int = 0) -> None:
         """Listen on 127.0.0.1; port 0 takes a free one. `url` says where."""
@@ -64,12 +67,15 @@ class Sandbox:
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._bringing = asyncio.create_task(self.hooks.run())
 
     async def stop(self) -> None:
         """Close the port; whoever waits is sent home."""
         self.world.queue.closed = True
         self.world.queue.bell.ring()
         self.world.changed()
+        if self._bringing is not None:
+            await self._bringing
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -125,7 +131,7 @@ class Sandbox:
         """Queue a raw update, valid or not."""
         self.world.queue.push_raw(update)
 
-    async def replies(self, chat_id: int, count: int = 1, timeout: float = 10) -> list[Json]:  # noqa: ASYNC109
+    async def replies(self, chat_id: int, count: int = 1, timeout: float = 30) -> list[Json]:  # noqa: ASYNC109
         """The next `count` messages of the bot in a chat, as they are now, waited for. TimeoutError."""
         sent = self.world.sent.setdefault(chat_id, [])
         start = self._looked.get(chat_id, 0)
@@ -175,6 +181,10 @@ class Sandbox:
             raise too_many(fault.retry_after)
         if fault.kind == "500":
             raise Refused(500, "Internal Server Error")
+        if fault.kind == "409":
+            raise conflict(OTHER_POLLER)
+        if fault.kind == "garbled":
+            return web.Response(text='{"ok":true,"result":[{"upd', content_type="application/json")
         if fault.kind == "502html":
             return web.Response(status=502, text=_PROXY_PAGE, content_type="text/html")
         if fault.kind == "drop":

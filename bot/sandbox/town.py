@@ -14,14 +14,14 @@ from bot.app import run_bot
 from bot.beside.client import alone
 from bot.commands.indexed import caught_up, embedded
 from bot.sandbox.server import Sandbox
-from bot.settings import BotSettings, Settings
+from bot.settings import Settings, WebhookSettings
 from ingest.desktop_export import ImportOptions, import_export
 from rag_core.doors.archive import Archive, channels, posts
 from rag_core.errors import SettingsWrong
 from rag_core.rag import open_rag
 from rag_core.types import Channel, Post, Visibility
 
-__all__ = ["ADMIN", "GROUP", "READER", "furnished", "running"]
+__all__ = ["ADMIN", "GROUP", "READER", "furnished", "imported", "running"]
 
 ADMIN, READER, GROUP = 1001, 1002, -1_009_000_000_001
 
@@ -39,8 +39,8 @@ async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbo
     demo are still there.
     """
     sandbox = Sandbox(token=_TOKEN)
-    async with alone(settings.data.dir), open_rag(settings.rag()) as rag:
-        found = await _imported(rag.archive)
+    async with alone(settings.data.dir), open_rag(settings.rag(), language=False) as rag:
+        found = await imported(rag.archive)
         await caught_up(rag)
         await embedded(rag)
         await _settle(sandbox, rag.archive, found)
@@ -49,17 +49,19 @@ async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbo
     except OSError as exc:
         raise SettingsWrong(f"Port {port} cannot be used ({exc.strerror}): choose another one with --port.") from exc
     try:
-        yield sandbox, settings.model_copy(update={"bot": _inhabitant(settings.bot, sandbox.url)})
+        yield sandbox, _inhabitant(settings, sandbox.url)
     finally:
         await sandbox.stop()
 
 
-def _inhabitant(given: BotSettings, url: str) -> BotSettings:
+def _inhabitant(given: Settings, url: str) -> Settings:
     values = {"token": SecretStr(_TOKEN), "admins": (ADMIN,), "api": url, "proxy": SecretStr("")}
-    return given.model_copy(update=values)
+    # The webhook is the real bot's: its address and its port are not for the one of the demo.
+    return given.model_copy(update={"bot": given.bot.model_copy(update=values), "webhook": WebhookSettings()})
 
 
-async def _imported(archive: Archive) -> list[Channel]:
+async def imported(archive: Archive) -> list[Channel]:
+    """Read the sample channels into an archive; those that have posts already are left as they are."""
     found = []
     for row in json.loads((_SAMPLES / "channels.json").read_text(encoding="utf-8")):
         channel = Channel(row["chat_id"], row["title"], row["username"], visibility=Visibility(row["visibility"]))

@@ -16,12 +16,12 @@ from bot.sandbox.bell import Bell
 from bot.sandbox.refused import conflict
 from bot.sandbox.rooms import Json
 
-__all__ = ["Queue"]
+__all__ = ["OTHER_POLLER", "Queue"]
 
 _KEPT = 24 * 3600.0  # seconds an update waits for the bot
 _NEVER_BY_DEFAULT = {"chat_member", "message_reaction", "message_reaction_count"}
 _EVERYTHING = frozenset(kind.value for kind in UpdateType)
-_OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
+OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
 _WEBHOOK = "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
 _BY_WEBHOOK = "terminated by setWebhook request"
 
@@ -33,6 +33,9 @@ class Queue:
     clock: Callable[[], float]
     next_id: int
     webhook: str = ""
+    secret: str = ""
+    connections: int = 40
+    failed: tuple[float, str] | None = None  # when a delivery failed last, and why
     closed: bool = False
     allowed: frozenset[str] = _EVERYTHING - _NEVER_BY_DEFAULT
     kept: dict[int, tuple[float, Json]] = field(default_factory=dict)
@@ -58,19 +61,19 @@ class Queue:
         if kinds is not None:
             self.allowed = frozenset(kinds) & _EVERYTHING or _EVERYTHING - _NEVER_BY_DEFAULT
 
-    def hook(self, url: str) -> None:
+    def hook(self, url: str, secret: str = "", connections: int = 40) -> None:
         """Set or (with an empty URL) remove the webhook; a waiting poller is sent away."""
-        self.webhook = url
+        self.webhook, self.secret, self.connections, self.failed = url, secret, connections, None
         if url:
             self._poll += 1
             self._ended_by = _BY_WEBHOOK
-            self.bell.ring()
+        self.bell.ring()
 
     async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:
         """What getUpdates returns; waits up to so many seconds for the first update. 409 as Telegram."""
         if self.webhook:
             raise conflict(_WEBHOOK)
-        self._poll, self._ended_by = self._poll + 1, _OTHER_POLLER
+        self._poll, self._ended_by = self._poll + 1, OTHER_POLLER
         mine = self._poll
         self.bell.ring()
         self._acknowledge(offset)

@@ -33,9 +33,10 @@ const on = (pane) => ({
     if (behind.chat) this.jump(behind.chat.id, behind.message);
     else toast(say("closed"));
   },
-  jump(chat, message) {
-    if (!store.chats.has(chat)) toast(say("closed"));
-    else go({ main: main.chat, source: chat, message });
+  jump(chat, message, quote = null) {
+    if (!store.chats.has(chat)) return toast(say("closed"));
+    store.quoted = quote && { chat, message, text: quote.text, position: quote.position };
+    go({ main: main.chat, source: chat, message });
   },
   back: () => (pane === source ? go({ main: main.chat }) : (location.hash = "")),
   inMain: (chat) => go({ main: chat }),

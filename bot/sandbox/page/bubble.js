@@ -3,7 +3,7 @@
 import { avatar, button, followed, icon, make } from "./dom.js";
 import { findability } from "./findable.js";
 import { howFound } from "./found.js";
-import { act, store } from "./store.js";
+import { act, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { clock, compact, fully, say } from "./words.js";
 
@@ -48,7 +48,7 @@ export function bubble(group, { first, last, chat, on }) {
   if (photos.length) body.append(tiles(photos, main));
   if (main.document) body.append(file(main.document));
   if (main.poll) body.append(poll(main.poll));
-  const entities = main.text !== undefined ? main.entities : main.caption_entities;
+  const entities = [...((main.text !== undefined ? main.entities : main.caption_entities) ?? []), ...quotedIn(main)];
   body.append(make("div", { class: "text", dir: "auto" }, ...shown(textOf(main), entities, on), meta(main)));
   if (main.reactions) body.append(reactions(main.reactions));
   const found = howFound(main, on);
@@ -87,12 +87,13 @@ function forwarded(origin, on) {
 function replied(message, on) {
   const inner = message.reply_to_message, outer = message.external_reply;
   const name = inner ? authorOf(inner) : originName(outer.origin);
-  const words = message.quote?.text ?? (inner ? summary(inner) : "");
+  const quote = message.quote;
+  const words = quote ? shown(quote.text, quote.entities, on) : inner ? [summary(inner)] : [];
   const go = inner
-    ? () => on.jump(inner.chat.id, inner.message_id)
-    : () => outer.chat && outer.message_id && on.jump(outer.chat.id, outer.message_id);
-  return make("button", { class: `replied${message.quote ? " quoted" : ""}`, type: "button", onclick: go },
-    make("span", { class: "name", text: name }), make("span", { class: "words", text: words }));
+    ? () => on.jump(inner.chat.id, inner.message_id, quote)
+    : () => outer.chat && outer.message_id && on.jump(outer.chat.id, outer.message_id, quote);
+  return make("button", { class: `replied${quote ? " quoted" : ""}`, type: "button", onclick: go },
+    make("span", { class: "name", text: name }), make("span", { class: "words", dir: "auto" }, ...words));
 }
 
 function tiles(photos, main) {

@@ -6,7 +6,7 @@ import { composer } from "./composer.js";
 import { avatar, button, icon, make } from "./dom.js";
 import { findableSign, howFar } from "./findable.js";
 import { foundSign, foundSwitch, isFoundOn } from "./found.js";
-import { act, alive, idsOf, load, messagesOf, store } from "./store.js";
+import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./words.js";
 
@@ -176,7 +176,8 @@ export class Pane {
       && other.from?.id === here.from?.id && dayKey(other.date) === dayKey(here.date)
       && Math.abs(other.date - here.date) < TOGETHER;
     const look = { first: !joins(before), last: !joins(after), chat, on: this.on(this) };
-    const sign = JSON.stringify([group, look.first, look.last, chat.can_post, ...group.flatMap((one) => [foundSign(one), findableSign(one)])]);
+    const seen = group.flatMap((one) => [foundSign(one), findableSign(one), quotedIn(one)]);
+    const sign = JSON.stringify([group, look.first, look.last, chat.can_post, ...seen]);
     return { key: `m${here.message_id}`, sign, build: () => bubble(group, look) };
   }
 

@@ -5,6 +5,7 @@ export const store = {
   people: [], commands: [], drafts: [], actions: [],
   chats: new Map(), messages: new Map(), loaded: new Set(), unread: new Map(),
   found: new Map(), findable: {}, indexing: {},
+  quoted: null, // the words that a quote led to: {chat, message, text, position}
 };
 
 const watchers = new Set();
@@ -92,6 +93,14 @@ export const idsOf = (chat) => [...messagesOf(chat).keys()].sort((a, b) => a - b
 export function lastOf(chat) {
   const ids = idsOf(chat);
   return ids.length ? messagesOf(chat).get(ids[ids.length - 1]) : null;
+}
+
+// The entity that marks the words a quote led to, where they still stand in this message.
+export function quotedIn(message) {
+  const { chat, message: id, text, position: offset } = store.quoted ?? {};
+  const whole = message.text ?? message.caption ?? "";
+  const here = chat === message.chat.id && id === message.message_id && whole.startsWith(text, offset);
+  return here ? [{ type: "quoted", offset, length: text.length }] : [];
 }
 
 // Do something as the current user; the result, or null with the reason in `failed`.

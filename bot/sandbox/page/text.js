@@ -49,6 +49,7 @@ function wrapped(entity, piece, content, on) {
     case "url": return link(piece, piece, content, on);
     case "mention": return link(`https://t.me/${piece.slice(1)}`, piece, content, on);
     case "bot_command": return command(piece, content, on);
+    case "quoted": return make("mark", { class: "quoted" }, ...content);
     case "spoiler": return spoiler(content);
     case "blockquote": return make("blockquote", {}, ...content);
     case "expandable_blockquote": return folded(piece, content);

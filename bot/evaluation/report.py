@@ -1,0 +1,88 @@
+"""What was measured, as tables on the terminal and as one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bot.evaluation.scoring import Metrics
+from rag_core.errors import SettingsWrong, raised_as
+
+__all__ = ["ByLanguage", "beside", "ratios", "table", "writable", "write"]
+
+ByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
+
+_SPEED = ("latency_ms_p50", "latency_ms_p95", "per_second")  # what two ways are divided by
+_WRONG = "The {} cannot be written ({{}}): name another file with --{}."
+
+
+def table(metrics: ByLanguage) -> str:
+    """A line per figure, a column per language."""
+    rows = [[name, *(_figure(metrics[lang][name]) for lang in metrics)] for name in metrics["all"]]
+    return _lines(["", *metrics], rows)
+
+
+def beside(found: Mapping[str, ByLanguage]) -> str:
+    """A table per language with a column per way, and how many times the first way's time the others take."""
+    first, *others = found
+    ratio = ratios(found)
+    tables = []
+    for lang in found[first]:
+        rows = []
+        for name in found[first][lang]:
+            cells = [_figure(metrics[lang][name]) for metrics in found.values()]
+            cells += [f"× {r:.3g}" if (r := ratio[other][lang].get(name)) is not None else "" for other in others]
+            rows.append([name, *cells])
+        tables.append(_lines([lang, *found, *(f"/ {first}" for _ in others)], rows))
+    return "\n\n".join(tables)
+
+
+def ratios(found: Mapping[str, ByLanguage]) -> dict[str, dict[str, Metrics]]:
+    """For each way but the first: its times and speeds as multiples of the first way's."""
+    first, *others = found
+
+    def ratio(other: str, lang: str, name: str) -> float | None:
+        mine, firsts = found[other][lang][name], found[first][lang][name]
+        return round(mine / firsts, 3) if mine is not None and firsts else None
+
+    return {
+        other: {
+            lang: {name: ratio(other, lang, name) for name in _SPEED if name in figures}
+            for lang, figures in found[other].items()
+        }
+        for other in others
+    }
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3f}"
+
+
+def _lines(head: list[str], rows: list[list[str]]) -> str:
+    """Columns: names to the left, figures to the right, at least as wide as they were always printed."""
+    widths = [max(10, *(len(row[n]) + 2 for row in (head, *rows))) for n in range(len(head))]
+    widths[0] = max(24, widths[0])
+    lines = []
+    for name, *cells in (head, *rows):
+        line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append(f"{name:{widths[0]}}{line}".rstrip())
+    return "\n".join(lines)
+
+
+def writable(file: Path | None, what: str, option: str) -> None:
+    """Ask before anything is measured. Raises SettingsWrong where the folder is not there or the name is a folder's."""
+    if file is not None and (file.is_dir() or not file.parent.is_dir()):
+        said = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise SettingsWrong(_WRONG.format(what, option).format(said))
+
+
+def write(file: Path, result: Mapping[str, Any]) -> None:
+    """One JSON object. Raises SettingsWrong where the file cannot be written."""
+    with raised_as(SettingsWrong, OSError, say=_WRONG.format("figures", "json")):
+        file.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Receipts: the words an answer cites, shown by Telegram itself as a quote of the post."""

@@ -1,21 +1,27 @@
 """The pictures of the README, made anew from the running demo.
 
 Run it with .venv/bin/python deploy/screenshots.py, in the development environment (make test) and with Chromium.
+Each picture is taken in English and in Russian: a private chat, a group, the sources of an answer, verdicts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.async_api import Page, async_playwright
 
 from bot.commands.demo import furnished, running
+from bot.sandbox.town import ADMIN, GROUP, READER
 from bot.settings import Settings
+from bot.words import words_for
 from rag_core.settings import DataSettings
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -23,21 +29,93 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-SHOTS = (
-    ("sandbox-en", "?user=1002&lang=en&theme=light", "How many Perseids in four hours?", 1380),
-    ("sandbox-ru", "?user=1001&lang=ru&theme=light", "Сколько стоит разовое посещение бассейна?", 1380),
+SIZE = {"width": 1380, "height": 860}
+NARROW = {"width": 920, "height": 860}
+WAIT_MS = 15_000
+
+
+@dataclass(frozen=True)
+class Tongue:
+    """Who looks on, and what they ask: alone, in a group, to see the sources; and what they want verified."""
+
+    lang: str
+    user: int
+    alone: str
+    in_group: str
+    for_sources: str
+    claims: str
+
+
+TONGUES = (
+    Tongue(
+        "en",
+        READER,
+        "How many Perseids in four hours?",
+        "How many Perseids in four hours?",
+        "What was posted in August 2025?",
+        "Membership for 2027 is 1,500 ₽ a year. Students pay 900 ₽.",
+    ),
+    Tongue(
+        "ru",
+        ADMIN,
+        "Сколько стоит разовое посещение бассейна?",
+        "Сколько стоит разовое посещение бассейна?",
+        "Что публиковали в августе 2025?",
+        "Разовое посещение бассейна стоит 350 рублей. Ель во дворе школы спилили.",
+    ),
 )
 
 
 async def ask(page: Page, question: str) -> None:
-    """Type a question, wait for the answer, open its first citation."""
+    """Type a question and wait for the answer with its buttons."""
+    votes = page.get_by_role("button", name=re.compile("^👍"))
+    before = await votes.count()
     await page.fill("#composer", question)
     await page.click("#send")
-    cited = page.locator('a[href^="https://t.me/"]', has_text="[1]").last
-    await cited.wait_for(timeout=15_000)
-    await cited.click()
+    await votes.nth(before).wait_for(timeout=WAIT_MS)
+
+
+async def private(page: Page, tongue: Tongue) -> None:
+    """A question in private; its first citation is open beside it."""
+    await ask(page, tongue.alone)
+    await page.locator('a[href^="https://t.me/"]', has_text="[1]").last.click()
     await page.wait_for_selector(".highlight")
-    await page.wait_for_timeout(800)  # the page scrolls smoothly
+
+
+async def group(page: Page, tongue: Tongue) -> None:
+    """A question in a group, with a vote under the answer."""
+    await page.click(f'[data-chat="{GROUP}"]')
+    await ask(page, f"@citegram_bot {tongue.in_group}")
+    await page.get_by_role("button", name="👍").last.click()
+    await page.get_by_role("button", name=re.compile("👍 1")).last.wait_for(timeout=WAIT_MS)
+
+
+async def sources(page: Page, tongue: Tongue) -> None:
+    """The sources of an answer, with the words that it stands on."""
+    await ask(page, tongue.for_sources)
+    words, told = words_for(tongue.lang), page.locator(".message.theirs")
+    before = await told.count()
+    await page.get_by_role("button", name=words("button-sources"), exact=True).last.click()
+    await told.nth(before).wait_for(timeout=WAIT_MS)
+    await told.nth(before).scroll_into_view_if_needed()
+    for fold in await told.nth(before).locator("blockquote button").all():
+        await fold.click()
+
+
+async def verdicts(page: Page, tongue: Tongue) -> None:
+    """What the posts say of two claims."""
+    quotes = page.get_by_role("button", name=re.compile("^❝"))
+    await page.fill("#composer", f"/verify {tongue.claims}")
+    await page.click("#send")
+    await quotes.last.wait_for(timeout=WAIT_MS)
+
+
+SHOTS: tuple[tuple[str, dict[str, int], Callable[[Page, Tongue], Awaitable[None]]], ...] = (
+    ("sandbox", SIZE, private),
+    ("group", NARROW, group),
+    ("sources", NARROW, sources),
+    ("verify", NARROW, verdicts),
+)
 
 
 async def main() -> None:
@@ -50,11 +128,14 @@ async def main() -> None:
         await stack.enter_async_context(running(settings))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        for name, query, question, width in SHOTS:
-            page = await browser.new_page(viewport={"width": width, "height": 860})
-            await page.goto(f"{sandbox.url}/{query}")
-            await ask(page, question)
-            await page.screenshot(path=PICTURES / f"{name}.png")
+        for name, size, play in SHOTS:
+            for tongue in TONGUES:
+                page = await browser.new_page(viewport=size)
+                await page.goto(f"{sandbox.url}/?user={tongue.user}&lang={tongue.lang}&theme=light")
+                await play(page, tongue)
+                await page.wait_for_timeout(5_000)  # the page scrolls smoothly, and what the bot says to a press fades
+                await page.screenshot(path=PICTURES / f"{name}-{tongue.lang}.png")
+                await page.close()
         await browser.close()
 
 

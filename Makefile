@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos-ingest lint lock clean
+.PHONY: help demo local test check audit bench image-check chaos-ingest chaos soak lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -13,32 +13,47 @@ help:  ## what there is
 demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 	@$(BIN)/citegram demo $(ARGS)
 
+local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
+	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
+
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone" && $(BIN)/python -m pytest -q -m alone
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not alone" && $(BIN)/python -m pytest -q -m alone
 endif
 
 check: lint  ## lint, types and the tests of the pure parts: seconds
 	@$(BIN)/python -m pytest -q tests/rag_core tests/ingest tests/test_house.py
 
+audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/audit.md
+	@.venv/.audit/bin/python deploy/audit.py $${OUT:-/tmp/citegram-audit}
+
 bench: .venv/.bench  ## side by side with rank-bm25, bm25s, SQLite, tantivy, qdrant-client, numpy: an hour with 1M posts
 	@$(BIN)/python tests/bench/run.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
 
+image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)
+	@CITEGRAM_IMAGE=full $(BIN)/python -m pytest -q -s tests/deploy/test_image.py $(ARGS)
+
 chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts come: is anything lost? A quarter of an hour
 	@$(BIN)/python tests/chaos/ingest.py $(ARGS)
+
+chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lost? An hour
+	@$(BIN)/python tests/chaos/survive.py $(ARGS)
+
+soak: .venv/.dev  ## an hour of mixed load: does memory grow, do answers get slower? make soak ARGS='--minutes 5'
+	@$(BIN)/python tests/chaos/soak.py $(ARGS)
 
 lint: .venv/.dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 lock:  ## renew the lock files (needs uv)
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --custom-compile-command "make lock" pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --custom-compile-command "make lock" pyproject.toml --group bench -c requirements-dev.lock -o requirements-bench.lock
+	$(call compile,requirements,pyproject.toml)
+	$(call compile,requirements-dev,pyproject.toml --group dev -c requirements.lock)
+	$(call compile,requirements-bench,pyproject.toml --group bench -c requirements-dev.lock)
+	$(call compile,requirements-image,pyproject.toml --extra local --extra qdrant -c requirements-dev.lock)
+	$(call compile,requirements-build,--group build -c requirements-dev.lock)
+	$(call compile,requirements-audit,--group audit)
 
 clean:  ## remove the environment and the caches, never the data
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -54,6 +69,18 @@ clean:  ## remove the environment and the caches, never the data
 .venv/.bench: requirements-bench.lock pyproject.toml
 	@$(call install,requirements-bench.lock)
 	@touch $@ .venv/.run
+
+# An environment of its own: the tools of the audit are none of the project's.
+.venv/.audit: requirements-audit.lock
+	@echo "Setting up .venv/.audit ..."
+	@rm -rf $@ && $(PYTHON) -m venv $@ && \
+	  $@/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-audit.lock
+	@touch $@
+
+define compile
+uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --custom-compile-command "make lock" $(2) -o $(1).lock
+endef
 
 ifdef UV
 define install

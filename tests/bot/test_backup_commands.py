@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -66,6 +67,26 @@ def test_a_chosen_backup_is_put_back(citegram: Any, home: Path, tmp_path: Path) 
     assert "mine.db" in out
     assert "citegram-before-" not in out
     assert count(home) == 12
+
+
+@pytest.mark.parametrize(
+    ("question", "link"),
+    [
+        ("When does the ferry to Owl Island leave?", "https://t.me/harbour_news/10"),
+        ("Когда открывается запись на курс керамики?", "https://t.me/pech_i_glina/10"),
+    ],
+)
+def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(
+    citegram: Any, home: Path, tmp_path: Path, question: str, link: str
+) -> None:
+    before = citegram("ask", question)
+    assert before[0] == 0
+    assert link in before[1]
+    citegram("backup")
+    elsewhere = found(home)[0].rename(tmp_path / "carried.db")
+    shutil.rmtree(home)
+    assert citegram("restore", str(elsewhere))[0] == 0
+    assert citegram("ask", question) == before
 
 
 def test_a_restore_needs_the_folder_for_itself(citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from bot.app import run_bot
 from bot.beside import client
 from bot.beside.client import Owner
 from bot.commands import ask, doctor, importing
+from bot.doctor import admission
 from bot.owner import FolderHeld, owned
 from bot.sandbox import Sandbox
 from bot.settings import Settings
@@ -37,7 +38,7 @@ Process = subprocess.Popen[bytes]
 @contextmanager
 def bot_process(folder: Path, root: Path, api: str) -> Iterator[Process]:
     """`citegram run` on the folder, ended in the end; the bot starts while the test goes on."""
-    given = {"BOT__TOKEN": "42:SANDBOX", "BOT__API": api, "MODELS__EMBEDDER": "none"}
+    given = {"BOT__TOKEN": "42:" + "SANDBOX-" * 4 + "abc", "BOT__API": api, "MODELS__EMBEDDER": "none"}
     words = [sys.executable, "-m", "bot", "--data", str(folder), "run"]
     with (
         (folder.parent / "log").open("ab") as log,
@@ -140,7 +141,7 @@ async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
     running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
-    monkeypatch.setattr(doctor, "open_rag", None)
+    monkeypatch.setattr(admission, "open_rag", None)
     said = await command(doctor, folder)
     assert f"ok   a bot runs here: process {process.pid}, Citegram " in said.out
     assert re.search(r"ok   archive: \d+ posts; lexical index: \d+ passages, up to date", said.out)
@@ -150,7 +151,9 @@ async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
 
 async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Process, Path]) -> None:
     process, folder = running
-    second = Settings.model_validate({"bot": {"token": "42:SANDBOX", "api": NOBODY}, "data": {"dir": folder}})
+    second = Settings.model_validate(
+        {"bot": {"token": "42:" + "SANDBOX-" * 4 + "abc", "api": NOBODY}, "data": {"dir": folder}}
+    )
     with pytest.raises(FolderHeld, match=rf"process {process.pid}\) works in the folder {folder}: stop it first"):
         await run_bot(second, stop=asyncio.Event())
     assert await Owner(folder, "").greet()  # the socket is the first one's

@@ -12,7 +12,7 @@ def told(old: str, new: str) -> str:
     content, more = changed(old, new)
     text, entities = content.render()
     assert all(entity.length for entity in entities)
-    marks = {"strikethrough": "[]", "bold": "{}"}
+    marks = {"strikethrough": ("[", "]"), "bold": ("{", "}"), "code": ("", "")}
     said, raw = "", text.encode("utf-16-le")
     for entity in sorted(entities, key=lambda e: e.offset):
         begin, end = marks[entity.type]

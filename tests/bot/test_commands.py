@@ -142,7 +142,7 @@ def test_a_setting_that_cannot_be_used_is_one_sentence(citegram: Cite, monkeypat
     assert one_sentence(citegram("doctor"))
 
 
-@pytest.mark.parametrize("command", [("ask", "ferry"), ("doctor",), ("demo", "--once", "x"), ("run",)])
+@pytest.mark.parametrize("command", [("ask", "ferry"), ("demo", "--once", "x"), ("run",)])
 def test_a_folder_that_cannot_be_used_is_one_sentence(citegram: Cite, nowhere: Path, command: tuple[str, ...]) -> None:
     (nowhere / "data").write_text("a file")
     assert one_sentence(citegram(*command))
@@ -218,12 +218,12 @@ def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cite, export: 
 
 def test_a_trace_has_stages_timings_and_counts(asked: Cite) -> None:
     question = "What does the telescope museum of Zanzibar show?"
-    *_, write, cite, nearest = asked("ask", question, "--trace").out.splitlines()
-    assert [line.split()[0] for line in (write, cite, nearest)] == ["write", "cite", "nearest"]
+    *_, write, cite, nearest, _ = asked("ask", question, "--trace").out.splitlines()
+    assert [line.split()[0] for line in (write, cite, nearest)] == ["extract", "cite", "nearest"]
     assert "sources=" in write
     assert " ms " in cite
     traced = asked("ask", question, "--trace", "--json").json()["trace"]
-    assert [span["stage"] for span in traced][-3:] == ["write", "cite", "nearest"]
+    assert [span["stage"] for span in traced][-4:] == ["extract", "cite", "nearest", "memory"]
 
 
 def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cite, export: Path) -> None:
@@ -258,7 +258,13 @@ def test_what_a_command_learnt_alone_is_kept(asked: Cite) -> None:
 def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cite) -> None:
     said = citegram("doctor")
     assert said.code == 0
-    for hint in ("no channels yet", "no admins", "BOT__TOKEN is empty", "search by words alone", "up to date"):
+    for hint in (
+        "no channels yet",
+        "BOT__ADMINS is empty",
+        "BOT__TOKEN is empty",
+        "search by words alone",
+        "up to date",
+    ):
         assert hint in said.out
 
 
@@ -277,7 +283,8 @@ def test_the_doctor_finds_what_is_wrong(asked: Cite, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("BOT__TOKEN", "no token at all")
     said = asked("doctor")
     assert said.code == 1
-    assert "BAD  inbox: 0 waiting, 1 in quarantine" in said.out
+    assert "ok   inbox: 0 waiting" in said.out
+    assert "BAD  1 updates could not be read and are in quarantine: update Citegram" in said.out
     assert "BAD  BOT__TOKEN is not a token" in said.out
     assert "no token at all" not in said.out + said.err
 
@@ -303,7 +310,10 @@ def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cite) -> None:
 async def test_the_doctor_asks_telegram_about_the_bot(
     sandbox: Sandbox, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for token, code, line in ((sandbox.token, 0, "ok   @"), ("43:STRANGER", 1, "BAD  http://127.0.0.1")):
+    for token, code, line in (
+        (sandbox.token, 0, "ok   @"),
+        ("43:STRANGER", 1, "BAD  Telegram does not know this token: copy BOT__TOKEN"),
+    ):
         given = {"bot": {"token": token, "api": sandbox.url, "admins": (1,)}, "data": {"dir": home}}
         assert await doctor.run(argparse.Namespace(), Settings.model_validate(given)) == code
         assert line in capsys.readouterr().out
@@ -333,7 +343,7 @@ def data(nowhere: Path) -> Path:
 ANSWERS = {
     "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
     "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "answer_length",
-    "tool_timeout_rate", "cache_hit_rate", "memory_mb",
+    "tool_timeout_rate", "cache_hit_rate", "memory_mb", "by_model", "first_sentence_ms_p50", "tokens_per_s",
 }  # fmt: skip
 RETRIEVAL = {
     "recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10", "latency_ms_p50", "latency_ms_p95",

@@ -223,7 +223,8 @@ def test_the_figures_of_answers() -> None:
     assert found == {
         "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
         "first_citation_right": 0.3333, "citation_precision": 0.4, "citation_coverage": 0.8,
-        "latency_ms_p50": 35.0, "latency_ms_p95": 57.5, "calls": 0.0, "tokens": 0.0, "answer_length": 166.6667,
+        "latency_ms_p50": 35.0, "latency_ms_p95": 57.5, "calls": 0.0, "tokens": 0.0,
+        "by_model": 0.0, "first_sentence_ms_p50": None, "tokens_per_s": None, "answer_length": 166.6667,
         "tool_timeout_rate": None, "cache_hit_rate": None,
     }  # fmt: skip
 

@@ -6,11 +6,14 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiogram.types import Update
 
 from bot import turns
+from bot.dispatcher import Once
 from bot.sandbox import Sandbox
 from rag_core.doors.archive import Archive, posts, updates
 from rag_core.types import PostKey
@@ -24,7 +27,9 @@ LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "сло�
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits after a failure waits shorter."""
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
-    monkeypatch.setattr(turns, "_PAUSE_S", 0.02)
+    monkeypatch.setattr(turns, "PAUSE_S", 0.02)
+    monkeypatch.setattr("bot.answering.outbox.PAUSE_S", 0.02)
+    monkeypatch.setattr("bot.dispatcher._AGAIN_S", 0.02)
     monkeypatch.setattr("bot.indexing._LONGEST_PAUSE_S", 0.05)
 
 
@@ -102,10 +107,10 @@ async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again
 ) -> None:
     asking, go_on, really = asyncio.Event(), asyncio.Event(), turns.answer
 
-    async def slowly(*given: Any) -> Any:
+    async def slowly(*given: Any, **told: Any) -> Any:
         asking.set()
         await go_on.wait()
-        return await really(*given)
+        return await really(*given, **told)
 
     monkeypatch.setattr(turns, "answer", slowly)
     async with live():
@@ -142,3 +147,31 @@ async def test_an_archive_that_another_program_locks_is_waited_for(
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]
     assert "Traceback" not in caplog.text
+
+
+async def test_an_update_that_was_handled_while_nothing_could_be_written_is_claimed_later_and_handled_once(
+    home: Path,
+) -> None:
+    archive, handled = await Archive.open(home), list[int]()
+    raw = {"update_id": 7, "message": {"message_id": 1, "date": 1, "chat": {"id": OTTO, "type": "private"}}}
+    await updates.keep_batch(archive, 42, [raw], {})
+    update, once = Update.model_validate(raw), Once(archive)
+
+    async def handler(event: Any, data: Any) -> str:
+        handled.append(event.update_id)
+        async with archive.writing() as connection:
+            await connection.execute("PRAGMA query_only = ON")
+        return "handled"
+
+    given: dict[str, Any] = {"bot": SimpleNamespace(id=42)}
+    assert await once(handler, update, given) == "handled"
+    assert [number for _, number, _ in await updates.unclaimed(archive)] == [7]
+    async with archive._turn:
+        await archive._writer.execute("PRAGMA query_only = OFF")
+    async with asyncio.timeout(15):
+        while await updates.unclaimed(archive):  # noqa: ASYNC110 - the archive rings no bell
+            await asyncio.sleep(0.01)
+    await once(handler, update, given)
+    assert handled == [7]
+    await once.idle()
+    await archive.close()

@@ -8,7 +8,7 @@ import pytest
 from bot.groups import find
 from bot.sandbox import Sandbox
 from bot.sandbox.membership import make_topic
-from rag_core.doors.archive import Archive, channels
+from rag_core.doors.archive import Archive, channels, choices
 from rag_core.types import Channel
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -131,11 +131,13 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: San
     old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
     archive = await Archive.open(home)
     await channels.bind(archive, old, HARBOUR)
+    await choices.remember(archive, f"memory {old}", "off")
     async with live():
         sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
         while await channels.bound(archive, old):
             await told(sandbox, OTTO, ASK)
         assert "7:30" in await told(sandbox, OTTO, ASK)
+        assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I remember no earlier questions here.")
     await archive.close()
 
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from bot.commands import models
+from bot.commands import doctor, models
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.models import MODELS, HubSource, rows_of
+
+Live = Callable[..., AbstractAsyncContextManager[None]]
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, caps
     args = parsed("pull", "multilingual-e5-small", "--from", str(stick))
     await args.run(args, settings)
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
-    assert not [line for line in models.listed(settings.data.dir / "models") if "here (" in line]
+    assert not [line for line in models.listed(settings.data.dir / "models", {}) if "here (" in line]
 
 
 async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(settings: Settings, stick: Path) -> None:
@@ -77,3 +83,76 @@ def test_an_unknown_name_is_wrong_use_and_the_known_ones_are_named(capsys: pytes
         parsed("pull", "gpt")
     assert ended.value.code == 2
     assert "minilm-navec" in capsys.readouterr().err
+
+
+async def test_the_list_shows_memory_and_what_is_in_use(
+    settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = rows_of("small")[0]
+    folder = settings.data.dir / "models" / row.name
+    folder.mkdir(parents=True)
+    shutil.copy(tiny_gguf, folder / row.file)
+    await parsed("list").run(parsed("list"), settings)
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if row.name in line]
+    assert "~491 MB" in line
+    assert "~0.8 GB" in line
+    assert line.endswith("in use as writer and planner")
+    assert "nobody could check them here" in out
+    assert not (settings.data.dir / "citegram.db").exists()  # looking makes no archive
+
+
+async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(
+    settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = parsed("use", str(tiny_gguf))
+    assert await args.run(args, settings) == 0
+    assert capsys.readouterr().out == f"{tiny_gguf} is the writer from the next start on.\n"
+    await parsed("list").run(parsed("list"), settings)
+    assert f"The writer is {tiny_gguf}." in capsys.readouterr().out
+    for words in (("use", "bge-m3"), ("use", "nowhere.gguf"), ("use", "none"), ("use", "gpt-9")):
+        with pytest.raises(ModelUnavailable):
+            await parsed(*words).run(parsed(*words), settings)
+
+
+async def test_a_bot_that_runs_changes_over_at_once(
+    live: Live, home: Path, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings.model_validate({"data": {"dir": home}})
+    async with live():
+        args = parsed("use", str(tiny_gguf))
+        await args.run(args, settings)
+        assert capsys.readouterr().out == f"The bot uses {tiny_gguf} as writer now.\n"
+        await doctor.run(argparse.Namespace(), settings)
+        out = capsys.readouterr().out
+        assert re.search(
+            r"ok   writer: tiny-random \(.*\) reads [\d,]+ and writes [\d,.]+ tokens/s .*; this llama.cpp can", out
+        )
+        args = parsed("use", "none", "--for", "writer")
+        await args.run(args, settings)
+        await doctor.run(argparse.Namespace(), settings)
+        assert "no writer, answers are word for word from the posts" in capsys.readouterr().out
+
+
+async def test_the_doctor_says_why_a_model_is_off(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for llm, said in (
+        (
+            {"model": str(tmp_path / "gone.gguf")},
+            "BAD  no writer, answers are word for word from the posts: There is no",
+        ),
+        ({"url": "http://127.0.0.1:9"}, "BAD  writer: The language model's server 127.0.0.1:9 cannot be reached"),
+    ):
+        await doctor.run(argparse.Namespace(), Settings.model_validate({"data": {"dir": home}, "llm": llm}))
+        assert said in capsys.readouterr().out
+
+
+async def test_another_embedder_is_for_the_next_start(
+    settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (("pull", "multilingual-e5-small", "--from", str(stick)), ("use", "multilingual-e5-small")):
+        await parsed(*words).run(parsed(*words), settings)
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert "from the next start on" in said
+    assert "citegram reindex" in said

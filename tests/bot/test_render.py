@@ -56,6 +56,15 @@ def test_a_sentence_is_followed_by_numbers_that_open_its_posts() -> None:
     ]
 
 
+def test_a_question_as_it_was_understood_has_nothing_to_tap() -> None:
+    said = cited("At six.", PostKey(PUBLIC, 1))
+    text, entities = render(answered(said, understood="Is it on evil.example or @evil?"), {}, EN).render()
+    assert text.startswith("I understood: “Is it on evil.example or @evil?”")
+    assert of_type(entities, "code", text) == ["evil.example", "@evil"]
+    text, entities = render(answered(said, understood="When?"), {}, EN).render()
+    assert "I understood: “When?”" in of_type(entities, "italic", text)
+
+
 def test_a_source_tells_of_edits_origins_and_copies() -> None:
     key = PostKey(PUBLIC, 1)
     post = Post(key, DAY, "x", edited=LATER, origin=Origin("Студия"))

@@ -35,12 +35,6 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.stop()
 
 
-@pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
-    async with local_bot(sandbox.url, sandbox.token) as bot:
-        yield bot
-
-
 async def next_updates(bot: Bot, count: int = 1) -> list[Update]:
     updates = await bot.get_updates(timeout=2)
     assert len(updates) == count

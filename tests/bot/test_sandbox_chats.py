@@ -9,7 +9,6 @@ from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
 from bot.sandbox.membership import make_topic, rename, set_member
 from bot.sandbox.people import react
 from rag_core.types import Entity, Media, Origin, Post, PostKey
@@ -34,12 +33,6 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.start()
     yield sandbox
     await sandbox.stop()
-
-
-@pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
-    async with local_bot(sandbox.url, sandbox.token) as bot:
-        yield bot
 
 
 async def heard(bot: Bot) -> list[Update]:

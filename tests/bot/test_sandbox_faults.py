@@ -8,7 +8,6 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramNetworkError, TelegramRetryAfter, TelegramServerError
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
 from bot.sandbox.faults import Kind
 
 READER, GROUP = 500, -1002
@@ -28,12 +27,6 @@ async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
     await sandbox.say(READER, "hi")
     yield sandbox
     await sandbox.stop()
-
-
-@pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
-    async with local_bot(sandbox.url, sandbox.token) as bot:
-        yield bot
 
 
 @pytest.mark.parametrize(

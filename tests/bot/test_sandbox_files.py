@@ -27,12 +27,6 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.stop()
 
 
-@pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
-    async with local_bot(sandbox.url, sandbox.token) as bot:
-        yield bot
-
-
 async def received(sandbox: Sandbox, bot: Bot, name: str, data: bytes, caption: str = "") -> Document:
     await sandbox.send_file(READER, name, data, caption, mime="application/json")
     message = (await bot.get_updates())[-1].message

@@ -11,7 +11,6 @@ from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, Message, ReactionTypeEmoji
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
 from bot.sandbox.methods_chats import REACTIONS
 from bot.sandbox.people import stop_draft
 
@@ -33,12 +32,6 @@ async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
     await sandbox.say(READER, "hi")
     yield sandbox
     await sandbox.stop()
-
-
-@pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
-    async with local_bot(sandbox.url, sandbox.token) as bot:
-        yield bot
 
 
 async def test_buttons_are_checked(bot: Bot) -> None:

@@ -15,7 +15,6 @@ from aiogram.types import (
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, TextLink
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
 
 READER, CHANNEL = 500, -1001
 BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why", callback_data="w:1")]])
@@ -35,12 +34,6 @@ async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
     await sandbox.say(READER, "hi")
     yield sandbox
     await sandbox.stop()
-
-
-@pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
-    async with local_bot(sandbox.url, sandbox.token) as bot:
-        yield bot
 
 
 def mark(offset: int, length: int, kind: str = "bold", url: str | None = None) -> MessageEntity:

@@ -33,6 +33,13 @@ def test_the_example_names_every_setting_and_nothing_else() -> None:
     assert set(lines_of_the_example()) == ours
 
 
+def test_the_example_says_of_every_setting_what_it_is() -> None:
+    for block in EXAMPLE.read_text("utf-8").split("\n\n"):
+        lines = block.splitlines()
+        shown = [n for n, line in enumerate(lines) if re.match(r"# [A-Z]+__[A-Z_]+=", line)]
+        assert not shown or any(len(line) > 12 and "---" not in line for line in lines[: shown[0]]), block
+
+
 def test_the_example_shows_the_defaults_and_loads(tmp_path: Path) -> None:
     used = tmp_path / ".env"
     used.write_text("\n".join(f"{name}={value}" for name, value in lines_of_the_example().items()), "utf-8")

@@ -33,7 +33,7 @@ async def told(sandbox: Sandbox, home: Path) -> Any:
         sandbox.world.people[person].started = True
     async with Bot(sandbox.token, Session(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
         settings = BotSettings(admins=(ADMIN, OTTO), timezone="Europe/Moscow")
-        yield Telling(bot, settings, archive)
+        yield Telling(bot, settings, archive, settings.admins)
     await archive.close()
 
 

@@ -90,7 +90,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
     most: list[int] = []
     otto, real = asyncio.Event(), turns.answer
 
-    async def answer(question: Question, rag: Any) -> Any:
+    async def answer(question: Question, rag: Any, **told: Any) -> Any:
         running.append(question.viewer.user_id)
         most.append(running.count(RITA))
         if question.viewer.user_id == OTTO:
@@ -98,7 +98,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
         else:
             await asyncio.wait_for(otto.wait(), 5)
         try:
-            return await real(question, rag)
+            return await real(question, rag, **told)
         finally:
             running.remove(question.viewer.user_id)
 

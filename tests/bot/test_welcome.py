@@ -80,12 +80,16 @@ async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, l
 async def test_the_menu_is_there_in_both_languages(sandbox: Sandbox, live: Any) -> None:
     async with live():
         sandbox.world.people[ADMIN].started = True
-        assert await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) == 6)
+        assert await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) == 8)
     calls = [call["params"] for call in sandbox.transcript if call["method"] == "setMyCommands"]
     menus = {
         (json.loads(call["scope"])["type"], call.get("language_code", "")): json.loads(call["commands"])
         for call in calls
     }
-    assert [c["command"] for c in menus["all_group_chats", ""]] == ["ask", "why", "help"]
+    of_readers = {c["command"] for c in [*menus["all_group_chats", ""], *menus["all_private_chats", ""]]}
+    assert {"ask", "search", "verify", "why", "mode", "new", "help"} < of_readers
+    assert not {"channels", "grant", "settings"} & of_readers
+    in_groups = [c["command"] for c in menus["all_chat_administrators", "ru"]]
+    assert in_groups == [*(c["command"] for c in menus["all_group_chats", ""]), "settings"]
     assert menus["all_private_chats", "ru"][0] == {"command": "ask", "description": "Задать вопрос"}
-    assert {"channels", "delete", "check"} < {c["command"] for c in menus["chat", ""]}
+    assert {"channels", "delete", "check", "grant", "revoke"} < {c["command"] for c in menus["chat", ""]}

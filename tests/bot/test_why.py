@@ -63,6 +63,19 @@ async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_f
     assert links == ["https://t.me/harbour_news/11", "https://t.me/harbour_news/12"]
 
 
+async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live: Any, ask: Any) -> None:
+    async with live():
+        await ask(ADMIN, "Is fresh mackerel sold on the quay until October?")
+        told = (await ask(ADMIN, "/why"))["text"]
+        assert "How it was made: direct" in told
+        assert "lexical" in told
+        number = told.split("direct, ")[1].split()[0]
+        assert "lexical" in (await ask(ADMIN, f"/why {number}"))["text"]
+        assert (await ask(ADMIN, "/why 0"))["text"].startswith("I know no answer of that number")
+        await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
+        assert "How it was made" not in (await ask(OTTO, f"/why {number}"))["text"]
+
+
 async def test_it_is_told_in_the_language_of_the_answer(live: Any, ask: Any) -> None:
     async with live():
         await ask(OTTO, COURSE)  # Otto's Telegram speaks English

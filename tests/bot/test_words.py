@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -11,6 +12,7 @@ from fluent.syntax import FluentParser
 from fluent.syntax import ast as ftl
 from fluent.syntax.visitor import Visitor
 
+from bot.welcome import _ADMINS, _IN_GROUPS, _READERS, _described
 from bot.words import LANGUAGES, interface_language, question_language, words_for
 
 BOT = Path(__file__).parents[2] / "bot"
@@ -127,3 +129,112 @@ def test_the_answer_has_the_language_of_the_question(text: str, lang: str) -> No
 @pytest.mark.parametrize(("code", "lang"), [("ru", "ru"), ("ru-RU", "ru"), ("en", "en"), ("de", "en"), (None, "ru")])
 def test_menus_have_the_language_of_the_reader(code: str | None, lang: str) -> None:
     assert interface_language(code, "ru") == lang
+
+
+# What a reader sees comes out of the files alone
+
+
+# The terminal, the evaluation, the sandbox's own town, and ways to read what others wrote.
+NOT_SHOWN = {"commands", "evaluation", "sandbox", "beside", "importing/child.py", "importing/process.py"}
+# Where a text goes to a reader, and how it is called there; the rest of a call is for machines.
+SAYS = {"answer", "reply", "send_message", "answer_document", "edit_text", "edit_message_text", "send_message_draft",
+        "Text", "Bold", "Italic", "BlockQuote", "ExpandableBlockQuote", "as_list", "InlineKeyboardButton",
+        "button", "redraw", "send", "BotCommand", "set_my_description", "set_my_short_description"}  # fmt: skip
+NAMED = {"text", "caption", "description"}
+# Commands and formats are the same in every language.
+SAME = re.compile(r"^(/\w+( @channel)?|BOT__ADMINS=|markdown|html|danger|success|primary|utf-8|pre|\w+\.json)$")
+
+
+def shown_files() -> list[Path]:
+    rooms = [file for file in BOT.rglob("*.py") if not NOT_SHOWN & {*file.relative_to(BOT).parts[:1]}]
+    return [file for file in rooms if str(file.relative_to(BOT)) not in NOT_SHOWN]
+
+
+def lettered(node: ast.AST) -> list[str]:
+    """The literals with letters that stand in a place where a reader sees them: also in f-strings and sums."""
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) and any(map(str.isalpha, node.value)) else []
+    if isinstance(node, ast.JoinedStr):
+        return [found for value in node.values if isinstance(value, ast.Constant) for found in lettered(value)]
+    inside = (ast.BinOp, ast.IfExp, ast.List, ast.Tuple, ast.Starred, ast.BoolOp)
+    return (
+        [found for child in ast.iter_child_nodes(node) for found in lettered(child)] if isinstance(node, inside) else []
+    )
+
+
+def literals(tree: ast.AST) -> list[str]:
+    """Literals given to what speaks to a reader."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in SAYS:
+            given = [*node.args, *(k.value for k in node.keywords if k.arg in NAMED)]
+            found += [text for value in given for text in lettered(value) if not SAME.match(text)]
+    return found
+
+
+@pytest.mark.parametrize("file", shown_files(), ids=lambda file: str(file.relative_to(BOT)))
+def test_what_a_reader_sees_stands_in_the_files_of_sentences(file: Path) -> None:
+    tree = ast.parse(file.read_text("utf-8"))
+    assert literals(tree) == []
+    strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    documented = {ast.get_docstring(n, clean=False) for n in ast.walk(tree) if isinstance(n, _DOCUMENTED)}
+    assert [text for text in strings if re.search("[а-яё]", text, re.IGNORECASE) and text not in documented] == []
+
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def test_a_literal_would_be_found() -> None:
+    said = (
+        'message.reply("Gone" if x else words("a"))\nText(f"{n} posts")\nlog.info("fine")\nBold("1. ")\nbutton("◀", a)'
+    )
+    assert literals(ast.parse(said)) == ["Gone", " posts"]
+
+
+def selectors(lang: str) -> dict[str, set[str]]:
+    """Id -> the plural forms of each of its choices that has any."""
+    forms: dict[str, set[str]] = {}
+
+    class Choices(Visitor):
+        name = ""
+
+        def visit_Message(self, node: ftl.Message) -> None:  # noqa: N802
+            self.name = node.id.name
+            self.generic_visit(node)
+
+        def visit_SelectExpression(self, node: ftl.SelectExpression) -> None:  # noqa: N802
+            keys = {str(getattr(v.key, "name", "") or getattr(v.key, "value", "")) for v in node.variants}
+            if keys & {"one", "few", "many"}:
+                forms.setdefault(self.name, set()).update(keys)
+            self.generic_visit(node)
+
+    Choices().visit(FluentParser().parse((BOT / "locales" / f"{lang}.ftl").read_text("utf-8")))
+    return forms
+
+
+# Russian says these alike for 2 and for 5: "из 2 постов", "из 5 постов".
+ALIKE = {"reindex-progress"}
+
+
+def test_what_is_counted_has_all_plural_forms_of_its_language() -> None:
+    english, russian = selectors("en"), selectors("ru")
+    assert len(english) > 20
+    assert {name for name, forms in english.items() if not {"one", "other"} <= forms} == set()
+    assert {name for name, forms in russian.items() if not {"one", "few", "many"} <= forms} <= ALIKE
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_numbers_are_written_as_the_language_writes_them(lang: str) -> None:
+    assert words_for(lang).number(1234.56, 1) == {"en": "1,234.6", "ru": "1\xa0234,6"}[lang]
+
+
+def test_what_a_command_does_is_said_in_both_languages_where_it_can_be_used() -> None:
+    for names in (_READERS, _ADMINS, _IN_GROUPS):
+        for name in names:
+            english, russian = (_described(name, words_for(lang)) for lang in ("en", "ru"))
+            assert english != russian
+            assert 3 <= len(english) <= 256
+            assert 3 <= len(russian) <= 256
+            assert re.search("[а-я]", russian)
+    assert not {*_READERS, *_IN_GROUPS} & {*_ADMINS}
+    assert "mydata" not in _IN_GROUPS

@@ -20,12 +20,12 @@ __all__ = ["Home", "Life", "warmed"]
 
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
-_READY_S = 60.0  # far beyond any start
+_READY_S = 180.0  # far beyond any start
 
 
 async def warmed() -> None:
     """Start the process that bots are forked from."""
-    _WARM.set_forkserver_preload(["bot.__main__", "bot.sandbox", "onnxruntime", "tokenizers"])
+    _WARM.set_forkserver_preload(["bot.commands.serve", "bot.sandbox", "onnxruntime", "tokenizers"])
     first = _WARM.Process(target=str)
     await asyncio.to_thread(first.start)
     await asyncio.to_thread(first.join)
@@ -34,16 +34,18 @@ async def warmed() -> None:
 class Home:
     """A data folder, its models (none: search by words alone), and what its bots said."""
 
-    def __init__(self, folder: Path, models: Path | None) -> None:
+    def __init__(self, folder: Path, models: Path | None, more: Mapping[str, str] | None = None) -> None:
+        """`more`: further settings of the bots, by their names in the environment."""
         self.data = folder / "data"
         self.models = models
+        self._more = dict(more or {})
         self.log = folder / "bot.log"
 
     def environment(self, sandbox: Sandbox) -> dict[str, str]:
         """The settings of a bot that lives here."""
         models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
         bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
-        return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)}
+        return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)} | self._more
 
     def rows(self, sql: str) -> list[tuple[int, ...]]:
         """What the archive says now, read beside the bot; nothing before there is an archive."""
@@ -98,6 +100,11 @@ class Life:
                 os.killpg(self._process.pid, number)
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, number)
+
+    @property
+    def over(self) -> int | None:
+        """The exit code, negative for a signal; None while it lives."""
+        return self._process.exitcode
 
     async def ended(self, patience: float = 60.0) -> int:
         """Wait for the end; the exit code, negative for a signal. Raises TimeoutError."""

@@ -273,3 +273,22 @@ def copied(invented: corpus.Corpus, numbers: Iterable[int]) -> list[frozenset[Po
     for n in numbers:
         same[invented.text(n).lower()].add(invented.frame.key(n))
     return [frozenset(group) for group in same.values() if len(group) > 1]
+
+
+async def test_a_copy_that_is_taken_in_while_copies_are_asked_for_is_known_as_well(
+    archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keep(archive, copier, make_post(1, BRIDGE, chat=A))
+    await posts.keep(archive, [make_post(1, BRIDGE, chat=B)], source="live")
+    rows = archive.rows
+
+    async def meanwhile(sql: str, parameters: Iterable[object] = ()) -> object:
+        found = await rows(sql, parameters)
+        monkeypatch.undo()
+        await copier.catch_up()
+        return found
+
+    monkeypatch.setattr(archive, "rows", meanwhile)
+    both = {PostKey(A, 1), PostKey(B, 1)}
+    known = await copies.known(archive, both, {A, B})
+    assert {key: {one.key for one in found.all} for key, found in known.items()} == dict.fromkeys(both, both)

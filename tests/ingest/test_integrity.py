@@ -161,7 +161,7 @@ async def test_rows_that_belong_to_nothing_are_said(night: Night) -> None:
     archive = night.rag.archive
     async with archive._turn:
         await archive._writer.execute("PRAGMA foreign_keys = OFF")
-        await archive._writer.execute("INSERT INTO bindings VALUES (1, 2)")
+        await archive._writer.execute("INSERT INTO bindings (group_id, chat_id) VALUES (1, 2)")
     with pytest.raises(ArchiveUnavailable, match="1 rows belong to nothing"):
         await night.check()
 

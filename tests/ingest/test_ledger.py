@@ -69,7 +69,7 @@ async def test_a_bug_is_said_with_its_traceback(archive: Archive, caplog: pytest
         _ = 1 / 0
     except ZeroDivisionError as exc:
         ledger.failed("check", exc)
-    assert ledger.jobs["check"].error == "ZeroDivisionError: division by zero"
+    assert ledger.jobs["check"].error == "ZeroDivisionError"
     assert "Traceback" in caplog.text
 
 

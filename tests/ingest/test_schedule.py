@@ -72,7 +72,8 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     first, failed = counting(1, no_room)
     second, _ = counting(1, no_room)
     ledger = Ledger(archive)
-    both = [Job("backup", first, Every(0.02), loud=True), Job("save", second, Every(0.02))]
+    # so far apart that no run meets the one before it, which would be a second failure, on any machine
+    both = [Job("backup", first, Every(0.4), loud=True), Job("save", second, Every(0.4))]
     async with open_schedule(both, ledger, told):
         await until(failed)
         await true(lambda: all(ledger.jobs.get(job) and ledger.jobs[job].runs > 2 for job in ("backup", "save")))
@@ -182,3 +183,11 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
         await asyncio.wait_for(begun.wait(), 10)
     assert ended
     assert "check" not in ledger.jobs  # it did not fail
+
+
+def test_a_job_may_begin_sooner_than_it_comes_back() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    often = Every(20, first=3)
+    assert often.get_next_fire_time(None, now) == now + timedelta(seconds=3)
+    assert often.get_next_fire_time(now, now) == now + timedelta(seconds=20)
+    assert Every(20).get_next_fire_time(None, now) == now + timedelta(seconds=20)

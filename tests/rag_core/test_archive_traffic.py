@@ -114,7 +114,10 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
     assert await ask(archive, 1) is None
     assert await questions.waiting(archive) == 1
 
-    assert await questions.take(archive) == questions.Asked(
+    taken = await questions.take(archive)
+    assert taken is not None
+    assert len(taken.handle) == 20
+    assert taken == questions.Asked(
         id=first,
         bot_id=BOT,
         chat_id=5,
@@ -126,6 +129,7 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
         asked_at=datetime(2024, 3, 12, 12, tzinfo=UTC),
         private=True,
         attempts=1,
+        handle=taken.handle,
     )
     assert await questions.take(archive) is None
 

@@ -48,3 +48,8 @@ def test_met_and_kin_divide_the_question_between_them() -> None:
 def test_kin_are_stems_with_a_long_beginning_in_common(term: str, other: str, kin: bool) -> None:
     assert (kinship(term, [other]) > 0) is kin
     assert kinship(term, [other]) == kinship(other, [term])
+
+
+@pytest.mark.parametrize(("term", "others"), [("", ["паром"]), ("паром", [""]), ("", [""]), ("", [])])
+def test_an_empty_stem_is_kin_to_nothing(term: str, others: list[str]) -> None:
+    assert kinship(term, others) == 0

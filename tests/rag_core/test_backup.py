@@ -333,16 +333,3 @@ async def test_before_the_tables_change_a_backup_is_made(tmp_path: Path) -> None
 
 async def test_a_new_archive_needs_no_backup(archive: Archive) -> None:
     assert found(archive.folder) == []
-
-
-async def test_tables_are_not_changed_without_room_for_a_backup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await old_archive(tmp_path / "data")
-    with monkeypatch.context() as small:
-        small.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
-        with pytest.raises(BackupFailed, match="no room"):
-            await Archive.open(tmp_path / "data")
-    with sqlite3.connect(tmp_path / "data" / "citegram.db") as old:
-        assert old.execute("PRAGMA user_version").fetchone() == (3,)
-    old.close()

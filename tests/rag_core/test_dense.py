@@ -64,6 +64,8 @@ async def test_the_nearest_post_of_a_channel_one_may_not_read_is_not_there(hybri
 
 async def test_without_its_vectors_words_answer_and_the_shortfall_is_said(hybrid: Any) -> None:
     class Down:
+        identity, revision = "down", 0
+
         async def search(self, *args: Any) -> Any:
             raise VectorsUnavailable("The vectors are on holiday.")
 
@@ -73,13 +75,16 @@ async def test_without_its_vectors_words_answer_and_the_shortfall_is_said(hybrid
     assert [(s.stage, s.reason) for s in given.shortfalls] == [("dense", "The vectors are on holiday.")]
 
 
-async def test_meaning_is_no_stand_in_for_an_index_that_is_down(hybrid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_meaning_stands_in_for_words_that_cannot_be_searched_and_that_is_said(
+    hybrid: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def down(*args: Any) -> Any:
         raise IndexUnavailable("The index is down.")
 
     monkeypatch.setattr(hybrid.rag.lexical, "search", down)
-    with pytest.raises(IndexUnavailable):
-        await answer(hybrid.question("When does the ferry to Owl Island leave?"), hybrid.rag)
+    given = await answer(hybrid.question("When does the ferry to Owl Island leave?"), hybrid.rag)
+    assert given.found[0].passage.key == PostKey(hybrid.harbour, 1)
+    assert [(s.stage, s.reason) for s in given.shortfalls] == [("lexical", "The index is down.")]
 
 
 async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(

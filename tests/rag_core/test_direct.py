@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rag_core.calibration import Calibration
@@ -26,18 +27,38 @@ async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library: An
 async def test_an_exact_answer_needs_no_search(library: Any) -> None:
     draft, evidence, notebook = await run(library, "How many posts mention the ferry?")
     assert (draft.covered, evidence) == (1.0, Evidence())
-    assert [span.stage for span in notebook.spans] == ["chronicle"]
+    assert [span.stage for span in notebook.spans] == ["plan", "chronicle"]
 
 
 async def test_a_question_about_posts_that_no_post_answers_is_searched(library: Any) -> None:
     draft, _, notebook = await run(library, "When was the zeppelin first mentioned?")
     assert draft.sentences == ()
-    assert [span.stage for span in notebook.spans if span.stage in {"chronicle", "lexical", "write"}] == [
-        "chronicle", "lexical", "write",
+    assert [span.stage for span in notebook.spans if span.stage in {"chronicle", "lexical", "extract"}] == [
+        "chronicle", "lexical", "extract",
     ]  # fmt: skip
 
 
 async def test_the_trace_counts_sources_and_sentences(library: Any) -> None:
     draft, evidence, notebook = await run(library, "What does the lighthouse museum show?")
     counts = {"sources": len(evidence.sources), "covered": round(draft.covered, 3), "sentences": len(draft.sentences)}
-    assert notebook.spans[-1].counts == counts
+    span = next(span for span in notebook.spans if span.stage == "extract")
+    assert counts.items() <= span.counts.items()
+    assert span.counts["queries"] >= 1
+
+
+async def test_what_became_a_filter_need_not_stand_in_the_post(library: Any) -> None:
+    """Otherwise the words of the filter would speak against every post."""
+    draft, _, _ = await run(library, "What does the museum show, as posted in @harbour_news in March 2025?")
+    assert "old brass lamps" in draft.sentences[0].text
+    elsewhere, _, _ = await run(library, "What does the museum show, as posted in @pech_i_glina in March 2025?")
+    assert elsewhere.sentences == ()
+
+
+async def test_a_second_round_is_for_what_the_first_refused(tmp_path: Path, open_library: Any, make_post: Any) -> None:
+    for rounds in (1, 2):
+        async with open_library(tmp_path / str(rounds), retrieval={"rounds": rounds}) as library:
+            await library.keep(make_post(1, "The ferry to Owl Island leaves at 7:30.", chat=library.harbour))
+            _, _, refused = await run(library, "Which zeppelin flies from Bear Mountain on Christmas Eve?")
+            _, _, answered = await run(library, "When does the ferry to Owl Island leave?")
+        assert [span.stage for span in refused.spans].count("extract") == rounds
+        assert [span.stage for span in answered.spans].count("extract") == 1

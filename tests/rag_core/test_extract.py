@@ -88,3 +88,10 @@ def test_every_piece_is_a_part_of_its_text_and_short_enough(texts: list[str], qu
     for piece in best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
         assert 0 <= piece.start < piece.end <= len(piece.source.passage.text)
         assert piece.end - piece.start <= longest
+
+
+def test_what_is_shown_of_one_post_is_not_said_again_in_the_words_of_another() -> None:
+    texts = "🎉 Новый рынок открылся 18 октября!", "Новый рынок открылся 18 октября. #рынок", "Рынок работает до шести."
+    shown = best("Когда открылся рынок?", evidence(*texts, chats=(-1, -2, -3)), margin=100.0)
+    assert sum("18 октября" in piece for piece in shown) == 1
+    assert "Рынок работает до шести." in shown

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import resource
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from rag_core.doors.lexical import Entry, Filter, Lexical, Place
+from rag_core.doors.lexical import Entry, Filter, Keys, Lexical, Place
 from rag_core.errors import IndexUnavailable
 from rag_core.types import PostKey
 
@@ -41,6 +42,44 @@ def test_since_is_inclusive_and_until_exclusive() -> None:
     index.add([entry(day, "cat", date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
     found = numbers(index, "cat", only=Filter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4)))
     assert sorted(found) == [2, 3]
+
+
+def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them() -> None:
+    index = Lexical()
+    index.add([entry(n, "cat", "cat", "cat") for n in range(100)])
+    index.add([entry(n, "cat", "and", "dog", chat=-2, date=DAY.replace(day=1 + n)) for n in range(5)])
+    keys = Keys.of([PostKey(-1, 30), PostKey(-2, 1), PostKey(-2, 3), PostKey(-2, 99), PostKey(-9, 1)])
+    both = frozenset({-1, -2})
+    found = index.search(["cat"], Filter(both, keys=keys), n=3)
+    assert [tuple(place.key) for place, _ in found] == [(-1, 30), (-2, 1), (-2, 3)]
+    assert numbers(index, "cat", only=Filter(frozenset({-2}), keys=keys)) == [1, 3]
+    assert numbers(index, "cat", only=Filter(both, since=DAY.replace(day=3), keys=keys)) == [3]
+    assert numbers(index, "cat", only=Filter(both, keys=Keys({}))) == []
+    assert [place.key.message_id for place in index.all_of(Filter(both, keys=keys))] == [30, 1, 3]
+    assert [place.key.message_id for place in index.matching(["dog"], Filter(both, keys=keys))] == [1, 3]
+    assert not index.known("dog", Filter(both, keys=Keys.of([PostKey(-1, 30)])))
+
+
+def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) -> None:
+    index, seen = Lexical(), list[int]()
+    changes: list[Callable[[], object]] = [
+        lambda: index.add([entry(n, "cat", chat=-1 - n % 2) for n in range(6)]),
+        lambda: index.replace([PostKey(-1, 2)], [entry(2, "dog")]),
+        lambda: index.remove([PostKey(-1, 0)]),
+        lambda: index.remove_channel(-2),
+        lambda: index.compact(force=True),
+        lambda: index.adopt(Lexical()),
+        lambda: index.adopt(Lexical()),
+    ]
+    for change in changes:
+        seen.append(index.revision)
+        change()
+        assert index.revision > seen[-1], seen
+    before = index.revision
+    index.search(["cat"], ALL)
+    index.save(tmp_path)
+    assert not index.compact(force=True)
+    assert index.revision == before
 
 
 def test_a_removed_post_is_gone_at_once_and_after_saving(tmp_path: Path) -> None:

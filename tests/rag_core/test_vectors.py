@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
-from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.lexical import Filter, Keys, Place
 from rag_core.doors.vectors import Held, Point, Vectors, open_vectors
 from rag_core.errors import VectorRefused, VectorsUnavailable
+from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = Filter(frozenset({-1, -2}))
 SERVER = os.environ.get("QDRANT__URL")
-KEY = os.environ.get("QDRANT__API_KEY")
+KEY = os.environ.get("QDRANT__KEY", "")
 
 no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdrant server")
 Open = Callable[..., Awaitable[Vectors]]
@@ -51,10 +55,8 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             pytest.skip("what is in memory is not there again")
         for store in opened:
             await store.close()
-        key = KEY if request.param == "server" else None
-        found = await open_vectors(
-            tmp_path / "vectors", model=model, dimension=dimension, url=url, api_key=key, collection=collection
-        )
+        qdrant = QdrantSettings(url=url or "", key=SecretStr(KEY), collection=collection)
+        found = await open_vectors(tmp_path / "vectors", model=model, dimension=dimension, qdrant=qdrant)
         opened.append(found)
         return found
 
@@ -64,7 +66,7 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if request.param == "server":
         from qdrant_client import QdrantClient
 
-        client = QdrantClient(url=SERVER, api_key=KEY, check_compatibility=False)
+        client = QdrantClient(url=SERVER, api_key=KEY or None, check_compatibility=False)
         client.delete_collection(collection)
         client.close()
 
@@ -232,3 +234,82 @@ async def test_a_closed_store_says_so_and_may_be_closed_again(store: Vectors) ->
     await store.close()
     with pytest.raises(VectorsUnavailable, match="closed"):
         await store.count()
+
+
+async def test_single_posts_may_be_named_channel_by_channel(store: Vectors) -> None:
+    await store.upsert(
+        [point(n, 1, n / 100, chat=chat, part=part) for n in range(50) for chat in (-1, -2) for part in (0, 1)]
+    )
+    keys = Keys.of([PostKey(-1, 30), PostKey(-1, 40), PostKey(-2, 20), PostKey(-2, 999), PostKey(-9, 1)])
+    hits = await store.search(np.array([1, 0], np.float32), Filter(ALL.channels, keys=keys), 5)
+    found = [(place.key.chat_id, place.key.message_id, place.part) for place, _ in hits]
+    assert found[:4] == [(-2, 20, 0), (-2, 20, 1), (-1, 30, 0), (-1, 30, 1)]
+    assert found[4][:2] == (-1, 40)
+    # a channel that may not be read stays closed, whatever is named
+    assert await near(store, 1, 0, only=Filter(frozenset({-1}), keys=keys)) == [30, 30, 40, 40]
+    assert await near(store, 1, 0, only=Filter(ALL.channels, keys=Keys({}))) == []
+    assert await near(store, 1, 0, only=Filter(frozenset({-7}), keys=keys)) == []
+
+
+async def test_single_posts_are_bounded_by_date_and_language_too(store: Vectors) -> None:
+    days = [DAY + timedelta(days=n) for n in range(6)]
+    await store.upsert([point(n, 1, n / 10, date=day, lang="en" if n % 2 else "ru") for n, day in enumerate(days)])
+    keys = Keys.of(PostKey(-1, n) for n in (0, 1, 2, 4, 5))
+    assert await near(store, 1, 0, only=Filter(ALL.channels, days[1], days[5], keys)) == [1, 2, 4]
+    assert await near(store, 1, 0, only=Filter(ALL.channels, days[1], keys=keys), lang="en") == [1, 5]
+
+
+async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(
+    store: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.upsert([point(n, 1, n / 10) for n in range(4)])
+    monkeypatch.setattr("rag_core.doors.vectors.points.MOST_POSTS", 2)
+    assert await near(store, 1, 0, only=Filter(ALL.channels, keys=Keys.of(PostKey(-1, n) for n in (1, 3)))) == [1, 3]
+    many = Keys.of(PostKey(-1, n) for n in range(3))
+    with pytest.raises(VectorsUnavailable, match="More than 2 posts fit the filter: they were searched by words only"):
+        await near(store, 1, 0, only=Filter(ALL.channels, keys=many))
+    assert await near(store, 1, 0, only=Filter(frozenset({-2}), keys=many)) == []
+
+
+async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_else(store: Vectors) -> None:
+    seen = [store.revision]
+
+    async def grown() -> bool:
+        seen.append(store.revision)
+        return seen[-1] > seen[-2]
+
+    await store.upsert([point(n, 1, n) for n in range(3)])
+    assert await grown()
+    await store.upsert([point(1, 0, 1)])
+    assert await grown()
+    await store.remove([PostKey(-1, 1)])
+    assert await grown()
+    await near(store, 1, 0)
+    await store.vectors_of([Place(PostKey(-1, 0), 0, 0, 10)])
+    await store.by_hash(["hash of -1 0 0"])
+    await store.count()
+    [page async for page in store.held()]
+    await store.flush()
+    assert not await grown()
+    with pytest.raises(VectorRefused):
+        await store.upsert([point(7, 0, 0)])
+    assert not await grown()
+
+
+async def test_a_write_whose_caller_went_away_is_counted_when_it_is_there(store: Vectors) -> None:
+    before = store.revision
+    for turn in range(20):
+        writing = asyncio.create_task(store.upsert([point(turn * 1000 + n, 1, n) for n in range(300)]))
+        await asyncio.sleep(0.0005 * turn)
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+        there = await store.count()  # waits for the thread of the store
+        if there:
+            break
+    assert there
+    for _ in range(100):  # of a server's threads another may have counted
+        if store.revision > before:
+            break
+        await asyncio.sleep(0.05)
+    assert store.revision > before

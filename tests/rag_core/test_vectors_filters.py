@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.lexical import Filter, Place
+from rag_core.doors.lexical import Filter, Keys, Place
 from rag_core.doors.vectors import Point, Vectors, open_vectors
 from rag_core.types import PostKey
 
@@ -71,6 +71,28 @@ async def test_every_filter_finds_exactly_what_a_comparison_with_everything_find
         assert [cosines[place] for place, _ in hits] == pytest.approx(best, abs=2e-3)
 
 
+@pytest.mark.parametrize("share", [0.002, 0.05, 0.6])
+@pytest.mark.parametrize("hours", [None, (100, 1_200)])
+async def test_single_posts_are_found_exactly_however_many_are_named(
+    many: Vectors, hours: tuple[int, int] | None, share: float
+) -> None:
+    rng = np.random.default_rng(4)
+    named = {p.place.key for p in MANY if rng.random() < share}
+    keys = Keys.of(named)
+    since, until = (None, None) if hours is None else (DAY + timedelta(hours=h) for h in hours)
+    only = Filter(frozenset({-1, -2, -4}), since, until, keys)
+    allowed = [
+        p for p in MANY
+        if p.place.key.chat_id in only.channels and p.place.key in named
+        and (since is None or until is None or since <= p.date < until)
+    ]  # fmt: skip
+    asked = np.random.default_rng(9).standard_normal(SIZE).astype(np.float32)
+    hits = await many.search(asked, only, 20)
+    rows = np.stack([p.vector / np.linalg.norm(p.vector) for p in allowed])
+    cosines = dict(zip((p.place for p in allowed), rows @ (asked / np.linalg.norm(asked)), strict=True))
+    assert [cosines[place] for place, _ in hits] == pytest.approx(sorted(cosines.values(), reverse=True)[:20], abs=2e-3)
+
+
 async def test_a_crowd_of_nearer_private_vectors_hides_nobody_in_a_large_store(tmp_path: Path) -> None:
     """The channels are of one size, so that the engine is expected to rank first, and the ranking is all private."""
     vectors = await opened(tmp_path / "vectors")
@@ -82,4 +104,6 @@ async def test_a_crowd_of_nearer_private_vectors_hides_nobody_in_a_large_store(t
     hits = await vectors.search(np.ones(SIZE, np.float32), Filter(frozenset({-1})), 10)
     sums = {p.place: float(p.vector.sum() / np.linalg.norm(p.vector)) for p in public}
     assert [place for place, _ in hits] == sorted(sums, key=lambda place: -sums[place])[:10]
+    named = Filter(frozenset({-1}), keys=Keys.of(p.place.key for p in public))
+    assert await vectors.search(np.ones(SIZE, np.float32), named, 10) == hits
     await vectors.close()

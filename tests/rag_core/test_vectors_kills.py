@@ -203,10 +203,11 @@ async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    for _ in range(100):
-        try:
-            vectors = await opened(tmp_path / "vectors")
-            break
-        except VectorsUnavailable:
-            await asyncio.sleep(0.05)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                vectors = await opened(tmp_path / "vectors")
+                break
+            except VectorsUnavailable:
+                await asyncio.sleep(0.05)
     await vectors.close()

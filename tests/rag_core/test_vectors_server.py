@@ -11,10 +11,12 @@ import pytest
 from aiohttp import web
 from qdrant_client import QdrantClient, models
 
+from rag_core.doors.qdrant.calls import LOCAL, Calls
 from rag_core.doors.vectors import open_vectors
 from rag_core.doors.vectors.points import Batch
-from rag_core.doors.vectors.server import LOCAL, Collection
+from rag_core.doors.vectors.server import Collection
 from rag_core.errors import VectorsUnavailable
+from rag_core.settings import QdrantSettings
 
 ONE = Batch(
     ["5d2b7d1e-0000-5000-8000-000000000001"],
@@ -29,9 +31,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "collections"
 
 
+def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> Collection:
+    return Collection.open(QdrantSettings(), about, Calls(QdrantClient(path=str(folder)), LOCAL))
+
+
 async def refused(url: str) -> str:
     with pytest.raises(VectorsUnavailable) as told:
-        await open_vectors(Path("nowhere"), model="tiny", dimension=2, url=url)
+        await open_vectors(Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=url, retries=0))
     return told.value.reason
 
 
@@ -46,7 +52,7 @@ async def test_a_server_that_does_not_answer_is_one_sentence_without_the_passwor
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "refuses the key"), (403, "QDRANT__API_KEY"), (500, "could not do its work (500")]
+    ("status", "said"), [(401, "refuses the key"), (403, "Check QDRANT__KEY"), (500, "could not do its work (500")]
 )
 async def test_what_a_server_refuses_is_told(status: int, said: str) -> None:
     async def answer(_: web.Request) -> web.Response:
@@ -70,15 +76,15 @@ async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
 
 
 def test_a_collection_remembers_what_it_was_made_for(folder: Path) -> None:
-    made = Collection.open(QdrantClient(path=str(folder)), LOCAL, "citegram", ("tiny", 2))
+    made = kept(folder)
     made.write(ONE)
     made.close()
-    again = Collection.open(QdrantClient(path=str(folder)), LOCAL, "citegram", ("tiny", 2))
+    again = kept(folder)
     assert again.about == made.about
     assert again.count() == 1
     again.close()
     with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for other \(3\)"):
-        Collection.open(QdrantClient(path=str(folder)), LOCAL, "citegram", ("other", 3))
+        kept(folder, ("other", 3))
 
 
 @pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])
@@ -87,7 +93,7 @@ def test_somebody_elses_collection_is_left_alone(folder: Path, metadata: dict[st
     params = models.VectorParams(size=2, distance=models.Distance.DOT)
     client.create_collection("citegram", vectors_config=params, metadata=metadata)
     with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
-        Collection.open(client, LOCAL, "citegram", ("tiny", 2))
+        Collection.open(QdrantSettings(), ("tiny", 2), Calls(client, LOCAL))
     client = QdrantClient(path=str(folder))
     assert client.collection_exists("citegram")
     client.close()

@@ -1,0 +1,33 @@
+"""deploy/CAPACITY.md says what the arithmetic says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each other as bench.*
+
+from bench import capacity
+
+PAGE = (Path(__file__).parents[2] / "deploy" / "CAPACITY.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", capacity.tables())
+def test_every_table_is_in_the_page_as_it_is_printed(table: str) -> None:
+    assert table in PAGE, table
+
+
+def test_the_page_has_no_other_tables() -> None:
+    printed = sum(len(table.splitlines()) for table in capacity.tables())
+    assert len(re.findall(r"^\|", PAGE, re.M)) == printed
+
+
+def test_a_changed_figure_changes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = capacity.tables()
+    monkeypatch.setattr(capacity, "ARCHIVE", capacity.ARCHIVE * 2)
+    monkeypatch.setattr(capacity, "POSTING", capacity.POSTING * 2)
+    changed = [one != other for one, other in zip(before, capacity.tables(), strict=True)]
+    assert changed == [True, False, True, True, False, False]

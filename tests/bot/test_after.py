@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kept import mark, read
+from bot.keyboard import Deed, Press
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import make_topic
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.types import Post, PostKey, Visibility
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
+FERRY = "When does the ferry to Owl Island leave?"
+COURSE = "Когда открывается запись на курс керамики?"
+MARCH = "What was posted in March 2024?"
+NOBODY = "Who won the ferry chess tournament in Buenos Aires?"
+
+
+def buttons(message: dict[str, Any]) -> dict[str, str]:
+    rows = (message.get("reply_markup") or {"inline_keyboard": []})["inline_keyboard"]
+    found = {button["text"]: button["callback_data"] for row in rows for button in row}
+    return {label: data for label, data in found.items() if not label.startswith("❝")}  # test_receipts.py has those
+
+
+def now(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
+    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
+
+
+async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> str:
+    """Press a button by its label, or with made-up data; what the bot says to it."""
+    data = buttons(now(sandbox, message)).get(label, label)
+    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    return pressed["answer"].get("text") or ""
+
+
+async def bind(home: Path, *chats: int) -> None:
+    archive = await Archive.open(home)
+    for chat in chats:
+        await channels.bind(archive, GROUP, chat)
+    await archive.close()
+
+
+def votes(home: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return archive.execute("SELECT user_id, good, reason FROM votes ORDER BY user_id").fetchall()
+
+
+# Votes
+
+
+async def test_a_reader_votes_changes_their_mind_and_says_why(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        assert list(buttons(answer)) == ["👍", "👎", "Sources", "Why", "Link", "Deeper"]
+        assert await press(sandbox, answer, "👍", OTTO) == "Thank you, noted. You can change your mind."
+        assert votes(home) == [(OTTO, 1, None)]
+        assert await press(sandbox, answer, "👍 1", OTTO) == "That is what you said before."
+        assert await press(sandbox, answer, "👎", OTTO) == "Noted. What is wrong with it?"
+        assert votes(home) == [(OTTO, 0, None)]
+        assert list(buttons(now(sandbox, answer)))[1:6] == [
+            "👎 1", "It is wrong", "Out of date", "Not what I asked", "Wrong source"
+        ]  # fmt: skip
+        assert await press(sandbox, answer, "Out of date", OTTO) == "Thank you, the reason is noted."
+        assert votes(home) == [(OTTO, 0, "outdated")]
+        assert "Out of date" not in buttons(now(sandbox, answer))
+        stats = await ask(ADMIN, "/stats")
+    assert "Votes in 7 days: 👍 0, 👎 1 (wrong 0, out of date 1, not what was asked 0, wrong source 0)" in stats["text"]
+
+
+async def test_votes_outlive_a_restart_and_are_in_the_language_of_the_reader(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        answer = await ask(RITA, COURSE)
+    assert list(buttons(answer))[2:] == ["Источники", "Почему", "Ссылка", "Подробнее"]
+    async with live():
+        assert await press(sandbox, answer, "👎", RITA) == "Учтено. Что не так?"
+        assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, причина учтена."
+    assert votes(home) == [(RITA, 0, "other")]
+
+
+@pytest.mark.parametrize("topic", [False, True])
+async def test_in_a_group_every_member_has_one_vote(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path, topic: bool
+) -> None:
+    await bind(home, HARBOUR)
+    more = {"thread": make_topic(sandbox.world, GROUP, ADMIN, "Ferries")} if topic else {}
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, **more)
+        await press(sandbox, answer, "👍", OTTO)
+        await press(sandbox, answer, "👍 1", RITA)
+        assert "👍 2" in buttons(now(sandbox, answer))
+        await press(sandbox, answer, "👎", RITA)
+        assert {"👍 1", "👎 1"} <= set(buttons(now(sandbox, answer)))
+        assert now(sandbox, answer).get("message_thread_id") == more.get("thread")
+    assert votes(home) == [(RITA, 0, None), (OTTO, 1, None)]
+
+
+async def test_who_is_not_in_the_group_does_not_vote(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    sandbox.world.add_person(900, "Stranger", lang="en")
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        assert await press(sandbox, answer, "👍", 900) == "This is for members of the group: join it first."
+        assert await press(sandbox, answer, "Sources", 900) == "This is for members of the group: join it first."
+    assert votes(home) == []
+
+
+async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    gone = "I do not have this answer any more: ask again."
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        other = await ask(RITA, COURSE)
+        made_up = Press(deed=Deed.SOURCES, handle="0" * 20).pack()
+        foreign = buttons(other)["Источники"]
+        assert await press(sandbox, answer, made_up, OTTO) == gone
+        assert await press(sandbox, answer, foreign, OTTO) == gone  # Rita's answer, from Otto's chat
+        assert "out of date" in await press(sandbox, answer, "an:zz:1:2", OTTO)
+        sources = buttons(answer)["Sources"]
+        await sandbox.delete(OTTO, answer["message_id"])
+        pressed = await sandbox.press(OTTO, OTTO, answer["message_id"], sources)
+        assert pressed["answer"]["text"] == gone
+        sent = len(sandbox.world.sent[OTTO])
+    assert sent == 1
+    assert votes(home) == []
+
+
+def test_a_button_tells_nothing_of_other_questions(home: Path) -> None:
+    for deed in Deed:
+        assert len(Press(deed=deed, handle="f" * 20, page=99).pack().encode()) <= 64
+
+
+# Sources
+
+
+async def many(home: Path) -> None:
+    """Seven posts that answer one question, kept as an answer cites them."""
+    archive = await Archive.open(home)
+    kept = [Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)]
+    await posts.keep(archive, kept, source="test")
+    sentences = ", ".join(
+        f'{{"around": "", "quote": 0, "citations": [[{HARBOUR}, {50 + n}, 0, 13]]}}' for n in range(7)
+    )
+    cited = ", ".join(f'[{HARBOUR}, {50 + n}, 1717200000, "{mark(f"Tug {n} is red.")}"]' for n in range(7))
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))",
+            (f"[{sentences}]", f"[{cited}]"),
+        )
+    await archive.close()
+
+
+async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        await many(home)
+        await press(sandbox, answer, "Sources", OTTO)
+        (first,) = await sandbox.replies(OTTO)
+        assert first["text"].startswith("Sources · page 1 of 3\n\n1. Harbour News · 1 June 2024\nTug 0 is red.\n\n2. ")
+        kinds = [e["type"] for e in first["entities"]]
+        assert kinds.count("expandable_blockquote") == 3
+        assert next(e["url"] for e in first["entities"] if e["type"] == "text_link") == "https://t.me/harbour_news/50"
+        assert first["reply_to_message"]["message_id"] == answer["message_id"]
+        await press(sandbox, first, "▶", OTTO)
+        await press(sandbox, first, "▶", OTTO)
+        last = now(sandbox, first)
+        assert last["text"] == "Sources · page 3 of 3\n\n7. Harbour News · 7 June 2024\nTug 6 is red."
+        assert list(buttons(last)) == ["◀"]
+        assert "Sources" not in buttons(now(sandbox, answer))
+        assert await press(sandbox, answer, buttons(answer)["Sources"], OTTO) == "It is below already."
+
+
+async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        await many(home)
+        await press(sandbox, answer, "Sources", OTTO)
+        (shown,) = await sandbox.replies(OTTO)
+        archive = await Archive.open(home)
+        await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
+        await archive.close()
+        await press(sandbox, shown, "▶", OTTO)
+        assert now(sandbox, shown)["text"] == "Nothing behind this answer is open to you now."
+        assert (await ask(OTTO, "/sources"))["text"] == "Nothing behind this answer is open to you now."
+        await press(sandbox, answer, "Why", OTTO)
+        (why,) = await sandbox.replies(OTTO)
+        assert "Harbour" not in why["text"]
+
+
+async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        await ask(OTTO, FERRY)
+        await many(home)
+        archive = await Archive.open(home)
+        edited = Post(PostKey(HARBOUR, 50), datetime(2024, 6, 1, tzinfo=UTC), "Tug 0 is blue.",
+                      edited=datetime(2024, 7, 1, tzinfo=UTC))  # fmt: skip
+        await posts.keep(archive, [edited], source="test")
+        await posts.erase(archive, [PostKey(HARBOUR, 51)], how="test")
+        await archive.close()
+        told = (await ask(OTTO, "/sources"))["text"]
+    assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since the answer" in told
+    assert "2. Harbour News · 1 June 2024 — this post is gone or closed by now" in told
+    assert "blue" not in told
+    assert "Tug 1" not in told
+
+
+async def test_a_refusal_has_no_sources_and_says_so(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        answer = await ask(OTTO, NOBODY)
+        assert list(buttons(answer)) == ["👍", "👎", "Why", "Link", "Deeper"]
+        assert (await ask(OTTO, "/sources"))["text"].startswith("This answer cites no post")
+
+
+async def test_without_an_answer_sources_and_links_say_what_to_do(live: Any, ask: Any) -> None:
+    async with live():
+        assert (await ask(OTTO, "/sources"))["text"].startswith("I have not answered you here yet")
+        assert (await ask(RITA, "/link"))["text"].startswith("Здесь я вам ещё не отвечал")
+
+
+async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    thread = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=thread)
+        await press(sandbox, answer, "Sources", RITA)
+        (shown,) = await sandbox.replies(GROUP)
+        assert "7:30 every morning" in shown["text"]
+        assert shown["message_thread_id"] == thread
+        archive = await Archive.open(home)
+        await channels.unbind(archive, GROUP, HARBOUR)
+        await archive.close()
+        told = await ask(ADMIN, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
+        assert told["text"].startswith("This answer was given to somebody else")
+        own = await ask(OTTO, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
+        assert own["text"] == "Nothing behind this answer is open to you now."
+
+
+# Why, shorter, deeper
+
+
+async def test_why_is_a_button_for_whoever_asked(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        assert (await press(sandbox, answer, "Why", RITA)).startswith("Это для того, кто спрашивал")
+        await press(sandbox, answer, "Why", OTTO)
+        (told,) = await sandbox.replies(GROUP)
+    assert told["text"].startswith(f"To your question “{FERRY}”")
+
+
+async def test_shorter_is_the_first_sentence_without_asking_again(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        answer = await ask(OTTO, MARCH)
+        first = answer["text"].split("\n\n")[0]
+        both = (press(sandbox, answer, "Shorter", OTTO), press(sandbox, answer, "Shorter", OTTO))
+        said = await asyncio.gather(*both)
+        (short,) = await sandbox.replies(OTTO)
+        assert short["text"].split("\n\n")[0] == first
+        assert short["text"].endswith("Shortened: only the first sentence. The whole answer is above.")
+        assert sorted(said) == ["", "It is below already."]
+        sent = len(sandbox.world.sent[OTTO])
+        with closing(sqlite3.connect(home / "citegram.db")) as archive:
+            assert archive.execute("SELECT count(*) FROM questions").fetchone() == (1,)
+    assert sent == 2
+
+
+async def test_a_quote_is_read_from_the_post_again(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        answer = await ask(OTTO, MARCH)
+        await many(home)
+        await press(sandbox, answer, "Shorter", OTTO)
+        (short,) = await sandbox.replies(OTTO)
+    assert short["text"].startswith("Tug 0 is red. [1]\n\n1. Harbour News · 1 June 2024\n\nShortened")
+
+
+async def test_shorter_shows_no_words_of_a_post_that_has_changed(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        answer = await ask(OTTO, MARCH)
+        await many(home)
+        archive = await Archive.open(home)
+        await posts.erase(archive, [PostKey(HARBOUR, 50)], how="test")
+        await archive.close()
+        assert (await press(sandbox, answer, "Shorter", OTTO)).startswith(
+            "A post behind the first sentence has changed"
+        )
+
+
+@pytest.mark.parametrize("topic", [False, True])
+async def test_deeper_asks_again_and_says_what_came_of_it(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path, topic: bool
+) -> None:
+    await bind(home, HARBOUR)
+    more: dict[str, Any] = {"chat_id": GROUP} if topic else {}
+    if topic:
+        more["thread"] = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", **more)
+        began = await press(sandbox, answer, "Deeper", OTTO)
+        (deep,) = await sandbox.replies(GROUP if topic else OTTO)
+        assert began == "I search again, wider, and give up to 5 sentences if the posts say as much."
+        assert "7:30 every morning" in deep["text"]
+        assert "it stands on no other posts than before" in deep["text"]
+        assert deep["reply_to_message"]["message_id"] == answer["reply_to_message"]["message_id"]
+        assert "Deeper" not in buttons(now(sandbox, answer))
+        assert not {"Deeper", "Подробнее"} & set(buttons(deep))
+        assert deep.get("message_thread_id") == more.get("thread")
+
+
+async def test_somebody_else_does_not_ask_deeper_in_my_name(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        assert (await press(sandbox, answer, "Deeper", RITA)).startswith("Это для того, кто спрашивал")
+        with closing(sqlite3.connect(home / "citegram.db")) as archive:
+            assert archive.execute("SELECT count(*) FROM questions").fetchone() == (1,)
+
+
+async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live(reader_limit=1):
+        answer = await ask(OTTO, FERRY)
+        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("You have asked a lot just now")
+        assert "Deeper" in buttons(now(sandbox, answer))
+        an_hour_passes(home)
+        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("I search again")
+        await sandbox.replies(OTTO)
+        assert (await ask(OTTO, MARCH))["text"].startswith("You have asked a lot just now")
+
+
+def an_hour_passes(home: Path) -> None:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+        archive.execute("UPDATE questions SET asked_at = asked_at - 3700, finished_at = finished_at - 3700")
+
+
+async def test_an_admin_goes_deeper_without_limits(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live(reader_limit=1):
+        answer = await ask(ADMIN, FERRY)
+        assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("I search again")
+        await sandbox.replies(ADMIN)
+
+
+def test_an_answer_of_an_earlier_version_has_no_sentence_to_quote() -> None:
+    given = read('{"sentences": [{"around": "x", "support": 1, "citations": [[-1, 2, 0, 5]]}], "cited": []}')
+    assert given.sentences[0].quote is None
+
+
+# Links
+
+
+async def link_of(sandbox: Sandbox, ask: Any, who: int, question: str) -> str:
+    await ask(who, question)
+    told = await ask(who, "/link")
+    found = re.search(r"start=(\S+)", told["text"])
+    assert found
+    assert len(found[1]) <= 64
+    return found[1]
+
+
+async def test_a_link_asks_a_short_question_for_whoever_opens_it(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        payload = await link_of(sandbox, ask, OTTO, FERRY)
+        await sandbox.say(RITA, f"/start {payload}")
+        told, answer = await sandbox.replies(RITA, 2)
+    assert told["text"] == f"Вопрос по ссылке: «{FERRY}»"
+    assert "7:30 every morning" in answer["text"]
+
+
+async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    long = "Скажите, пожалуйста, когда же всё-таки открывается запись на осенний курс керамики?"
+    async with live():
+        answer = await ask(RITA, long)
+        with closing(sqlite3.connect(home / "citegram.db")) as archive:
+            assert archive.execute("SELECT count(*) FROM linked_questions").fetchone() == (0,)
+            handle = archive.execute("SELECT handle FROM questions").fetchone()[0]
+        await press(sandbox, answer, "Ссылка", RITA)
+        (told,) = await sandbox.replies(RITA)
+        payload = told["text"].split("start=")[1]
+        await sandbox.say(OTTO, f"/start {payload}")
+        asked, reply = await sandbox.replies(OTTO, 2)
+        assert long in asked["text"]
+        assert "пятого сентября" in reply["text"]
+        for guess in (f"s{handle}", f"q{handle}", "s1", handle, "s" + payload[1:-1]):
+            assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("I answer questions from the posts")
+
+
+async def test_the_asker_of_a_link_sees_only_what_they_may(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        payload = await link_of(sandbox, ask, ADMIN, "Where is the silver trophy?")
+        await sandbox.say(OTTO, f"/start {payload}")
+        _, answer = await sandbox.replies(OTTO, 2)
+    assert "staircase" not in answer["text"]
+
+
+async def test_a_malformed_link_is_a_plain_greeting(live: Any, ask: Any) -> None:
+    async with live():
+        for payload in ("q", "s", "q*", "qAA", "q_w", "x" * 65, "q" + "A" * 63, "hello", "q4", "qAAAA"):
+            greeting = await ask(OTTO, f"/start {payload}")
+            assert greeting["text"].startswith("I answer questions from the posts"), payload

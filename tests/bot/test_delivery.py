@@ -1,0 +1,161 @@
+"""Every answer reaches its reader, whatever happens on the way to Telegram, and is not sent twice if that can be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import turns
+from bot.sandbox import Sandbox
+from bot.sandbox.faults import Kind
+from bot.session import Retries
+from rag_core.doors.archive import Archive, channels, tombstones
+from rag_core.types import PostKey
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR = -1001000001
+QUESTIONS = [
+    "When does the ferry to Owl Island leave?",
+    "Where is fresh mackerel sold?",
+    "What does the lighthouse museum show?",
+    "Where should dogs be kept on a leash?",
+]
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses of seconds last hundredths."""
+    monkeypatch.setattr(Retries.__init__, "__defaults__", (6, 0.01))
+    monkeypatch.setattr("bot.answering.delivery._PAUSE_S", 0.01)
+    monkeypatch.setattr("bot.answering.outbox._AGAIN_S", 0.05)
+
+
+async def rows(home: Path, sql: str) -> list[dict[str, Any]]:
+    archive = await Archive.open(home)
+    found = [dict(row) for row in await archive.rows(sql)]
+    await archive.close()
+    return found
+
+
+async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, int]]:
+    """Ask everything, in private and in a group; how often each question's answer stands there in the end."""
+    archive = await Archive.open(home)
+    await channels.bind(archive, GROUP, HARBOUR)
+    await archive.close()
+    asked: list[tuple[int, int]] = []
+    async with live():
+        for question in QUESTIONS:
+            for who in (OTTO, RITA):
+                asked.append((who, (await sandbox.say(who, question))["message_id"]))
+            said = await sandbox.say(OTTO, f"/ask@citegram_bot {question}", chat_id=GROUP)
+            asked.append((GROUP, said["message_id"]))
+        await settled(home, len(asked))
+    copies = answers(sandbox)
+    assert set(copies) == set(asked)
+    return copies
+
+
+async def settled(home: Path, count: int) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            states = await rows(home, "SELECT state FROM questions")
+            if [row["state"] for row in states] == ["answered"] * count:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def on_its_way(home: Path, which: str = "1") -> None:
+    async with asyncio.timeout(10):
+        while not await rows(home, f"SELECT * FROM deliveries WHERE {which}"):  # noqa: ASYNC110 - rings no bell
+            await asyncio.sleep(0.02)
+
+
+def answers(sandbox: Sandbox) -> Counter[tuple[int, int]]:
+    """By chat and question: how many messages hold an answer to it."""
+    found: Counter[tuple[int, int]] = Counter()
+    for chat_id, sent in sandbox.world.sent.items():
+        for message in (sandbox.world.rooms[chat_id].messages[number] for number in sent):
+            if "https://t.me/harbour_news/" in str(message.get("entities")):
+                found[chat_id, message["reply_to_message"]["message_id"]] += 1
+    return found
+
+
+@pytest.mark.parametrize("kind", ["429", "502html", "drop", "stall"])
+async def test_in_a_storm_that_comes_before_telegram_every_answer_comes_exactly_once(
+    sandbox: Sandbox, live: Any, home: Path, kind: Kind
+) -> None:
+    sandbox.faults.storm(kind, 0.3, retry_after=0, seconds=0.3)
+    copies = await asked_of_all(sandbox, home, live)
+    assert set(copies.values()) == {1}
+
+
+async def test_where_replies_are_lost_an_answer_comes_twice_at_most_and_that_is_counted(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    sandbox.faults.storm("lost", 0.3, seed=3)
+    copies = await asked_of_all(sandbox, home, live)
+    assert set(copies.values()) == {1, 2}
+    repeats = await rows(home, "SELECT sum(repeats) AS counted FROM questions")
+    assert repeats[0]["counted"] == sum(number - 1 for number in copies.values())
+    assert await rows(home, "SELECT * FROM deliveries") == []
+
+
+async def test_however_often_replies_are_lost_an_answer_comes_twice_at_most(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    sandbox.faults.fail_next("sendMessage", "lost", times=4)
+    async with live():
+        await sandbox.say(OTTO, QUESTIONS[0])
+        await settled(home, 1)
+    assert list(answers(sandbox).values()) == [2]
+
+
+@pytest.mark.parametrize("kind", ["drop", "lost"])
+async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    async def never(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError
+
+    sandbox.faults.fail_next("sendMessage", kind)
+    sandbox.faults.fail_next("sendMessage", "500", times=1000)
+    async with live():
+        await sandbox.say(OTTO, QUESTIONS[0])
+        await on_its_way(home, "tried")
+    assert sum(answers(sandbox).values()) == (kind == "lost")
+    sandbox.faults.clear()
+    monkeypatch.setattr(turns, "answer", never)
+    async with live():
+        await settled(home, 1)
+    assert list(answers(sandbox).values()) == [1 if kind == "drop" else 2]
+
+
+async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gone(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    sandbox.faults.fail_next("sendMessage", "500", times=1000)
+    async with live():
+        await sandbox.say(OTTO, QUESTIONS[0])
+        await on_its_way(home)
+    archive = await Archive.open(home)
+    await tombstones.erase(archive, [PostKey(HARBOUR, 10)], how="admin")
+    await archive.close()
+    sandbox.faults.clear()
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" not in reply["text"]
+
+
+async def test_telegram_that_is_away_for_long_gets_the_answer_when_it_is_back(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    sandbox.faults.fail_next("sendMessage", "502html", times=20)
+    async with live():
+        await sandbox.say(OTTO, QUESTIONS[0])
+        await sandbox.say(RITA, QUESTIONS[1])
+        await settled(home, 2)
+    assert set(answers(sandbox).values()) == {1}

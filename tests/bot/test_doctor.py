@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp import web
+
+from bot.commands import doctor
+from bot.doctor import place
+from bot.doctor.contradictions import settings as contradictions
+from bot.doctor.findings import Case, Check, Finding, examined
+from bot.doctor.telegram import telegram
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import set_member
+from bot.settings import Settings
+from rag_core import RagSettings, open_rag
+from rag_core.doors.archive import Archive, channels
+from rag_core.doors.archive.backup import make
+from rag_core.doors.archive.schema import MIGRATIONS
+from rag_core.doors.archive.snapshots import found, in_thread, shelf
+from rag_core.doors.model_folder import check, keep_list, verify
+from rag_core.errors import ModelUnavailable
+from rag_core.rag import index_folder
+from rag_core.types import PostKey
+from rag_core.writers import WRITERS
+
+ADMIN, GROUP, HARBOUR, KILN, SAFE = 501, -1009, -1001000001, -1001000002, -1001000004
+
+
+class Said(NamedTuple):
+    code: int
+    lines: list[str]
+
+    def bad(self) -> list[str]:
+        return [line.removeprefix("BAD  ") for line in self.lines if line.startswith("BAD  ")]
+
+
+Look = Callable[..., Awaitable[Said]]
+Live = Callable[..., AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture
+def look(
+    sandbox: Sandbox, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Look:
+    """Runs the doctor on the folder, with the sandbox as Telegram, and other settings by section."""
+    monkeypatch.chdir(tmp_path)
+
+    async def looked(**sections: dict[str, Any]) -> Said:
+        given: dict[str, dict[str, Any]] = {
+            "bot": {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,)},
+            "data": {"dir": home},
+            "models": {"embedder": "none", "reranker": "none"},
+        }
+        settings = Settings.model_validate(
+            {name: given.get(name, {}) | sections.get(name, {}) for name in given | sections}
+        )
+        capsys.readouterr()
+        code = await doctor.run(argparse.Namespace(json=False), settings)
+        out = capsys.readouterr().out
+        assert sandbox.token not in out
+        return Said(code, out.splitlines())
+
+    return looked
+
+
+async def edited(home: Path, sql: str) -> None:
+    def work() -> None:
+        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+            archive.execute(sql)
+
+    await asyncio.to_thread(work)  # a bot on this loop may have to end a transaction first
+
+
+# all is well
+
+
+async def test_where_all_is_well_every_line_is_short_and_the_exit_code_is_0(look: Look, home: Path) -> None:
+    await in_thread(lambda stop: make(home, stop))
+    said = await look()
+    assert (said.code, said.bad()) == (0, [])
+    assert "ok   indexes and archive agree: 12 posts by number, 12 by words" in said.lines
+    assert any(line.startswith("ok   backups: 1, the last of ") for line in said.lines)
+    assert any(line.startswith("ok   the clock agrees with http://127.0.0.1:") for line in said.lines)
+    assert any(line.startswith("ok   settings: ") for line in said.lines)
+
+
+async def test_beside_a_running_bot_the_same_is_looked_at(look: Look, live: Live, home: Path) -> None:
+    await in_thread(lambda stop: make(home, stop))
+    async with live():
+        said = await look()
+    assert (said.code, said.bad()) == (0, [])
+    assert said.lines[0].startswith("ok   a bot runs here: process ")
+    assert "ok   indexes and archive agree: 12 posts by number, 12 by words" in said.lines
+
+
+async def test_a_program_reads_it_as_one_line(
+    look: Look, sandbox: Sandbox, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings.model_validate({"bot": {"token": "7:no", "api": sandbox.url}, "data": {"dir": home}})
+    assert await doctor.run(argparse.Namespace(json=True), settings) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    read = json.loads(line)
+    assert read["fine"] is False
+    wrong = {finding["check"] for finding in read["findings"] if finding["fine"] is False}
+    assert wrong == {"settings", "telegram"}
+
+
+async def test_every_sentence_of_what_must_be_done_names_something_to_do(look: Look, sandbox: Sandbox) -> None:
+    bad = (await look(bot={"token": "43:STRANGER"})).bad()
+    assert bad
+    assert all(": " in line and line.endswith(".") and line.count("\n") == 0 for line in bad)
+
+
+# the round
+
+
+async def test_a_check_that_fails_or_hangs_does_not_stop_the_others() -> None:
+    async def breaks(case: Case) -> AsyncIterator[Finding]:
+        yield Finding(True, "found before it broke")
+        raise RuntimeError("with the token 42:SECRET in it")
+
+    async def hangs(case: Case) -> AsyncIterator[Finding]:
+        await asyncio.Event().wait()
+        yield Finding(True, "never")
+
+    async def works(case: Case) -> AsyncIterator[Finding]:
+        yield Finding(True, "the token is 42:SECRET")
+
+    case = Case(Settings.model_validate({"bot": {"token": "42:SECRET"}}))
+    checks = (Check("first", 5, breaks), Check("second", 0.05, hangs), Check("third", 5, works))
+    said = [(name, finding.fine, finding.what) async for name, finding in examined(case, checks)]
+    assert said == [
+        ("first", True, "found before it broke"),
+        ("first", False, "The check of first failed (RuntimeError): run citegram -v doctor, and report what it says."),
+        ("second", False, "The check of second was given up after 0.05 s: "
+                          "look whether the disk and the servers it asks answer."),
+        ("third", True, "the token is …"),
+    ]  # fmt: skip
+
+
+# Telegram
+
+
+@pytest.mark.parametrize(
+    ("token", "sentence"),
+    [
+        ("43:STRANGER", "Telegram does not know this token: copy BOT__TOKEN from @BotFather again"),
+        ("no token at all", "BOT__TOKEN is not a token: copy it from @BotFather again."),
+    ],
+)
+async def test_a_wrong_token(look: Look, token: str, sentence: str) -> None:
+    said = await look(bot={"token": token})
+    assert said.code == 1
+    assert any(line.startswith(sentence) for line in said.bad())
+    assert token not in "\n".join(said.lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("500", "answers with an error of its own: wait"),
+        ("502html", "answers with an error of its own: wait"),
+        ("drop", "cannot be reached: look at the network"),
+        ("429", "asks to wait 7 s: look again then."),
+    ],
+)
+async def test_telegram_that_is_ill(look: Look, sandbox: Sandbox, kind: Any, sentence: str) -> None:
+    sandbox.faults.fail_next("getMe", kind, times=9, retry_after=7)
+    said = await look()
+    assert said.code == 1
+    assert any(sentence in line for line in said.bad())
+
+
+async def test_telegram_that_is_not_there(look: Look) -> None:
+    said = await look(bot={"api": "http://127.0.0.1:9"})
+    assert any(line.startswith("http://127.0.0.1:9 cannot be reached: look at the network") for line in said.bad())
+
+
+async def test_another_program_with_the_same_token_is_named(look: Look) -> None:
+    async def conflict(request: web.Request) -> web.Response:
+        body = {"ok": False, "error_code": 409, "description": "Conflict: terminated by other getUpdates request"}
+        return web.json_response(body, status=409)
+
+    async with served(conflict) as url:
+        said = await look(bot={"api": url})
+    assert any(line.startswith("Another program uses this bot's token: stop it") for line in said.bad())
+
+
+class served:  # noqa: N801 - it reads as a word
+    """A server that answers everything with one handler."""
+
+    def __init__(self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{all:.*}", handler)
+        self._runner = web.AppRunner(app)
+
+    async def __aenter__(self) -> str:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+
+async def test_a_proxy_that_is_not_there_is_told_from_telegram_and_its_password_is_not_shown(look: Look) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    said = await look(bot={"proxy": f"socks5://ann:hunter22@127.0.0.1:{port}"})
+    place = f"The proxy 127.0.0.1:{port} cannot be reached: start it, or correct BOT__PROXY."
+    assert place in said.bad()
+    assert "hunter22" not in "\n".join(said.lines)
+
+
+async def test_a_proxy_that_cannot_be_one(look: Look) -> None:
+    said = await look(bot={"proxy": "my proxy with hunter22"})
+    assert any(line.startswith("The setting BOT__PROXY cannot be used: write socks5://") for line in said.bad())
+    assert "hunter22" not in "\n".join(said.lines)
+
+
+async def test_a_clock_that_is_off(look: Look) -> None:
+    async def late(request: web.Request) -> web.Response:
+        then = datetime.now(UTC) - timedelta(seconds=95)
+        return web.Response(headers={"Date": f"{then:%a, %d %b %Y %H:%M:%S} GMT"})
+
+    async with served(late) as url:
+        said = await look(bot={"api": url})
+    (line,) = [line for line in said.bad() if line.startswith("The clock of this machine is 9")]
+    assert "s ahead of that of http" in line
+    assert "timedatectl" in line
+
+
+async def test_the_privacy_mode_is_told(look: Look, sandbox: Sandbox) -> None:
+    sandbox.world.reads_groups = False
+    assert any("it gets commands and replies in groups" in line for line in (await look()).lines)
+    sandbox.world.reads_groups = True
+    assert any("it gets all messages of its groups" in line for line in (await look()).lines)
+
+
+async def test_a_webhook_of_somebody_else_is_named_without_its_secret_path(look: Look, sandbox: Sandbox) -> None:
+    sandbox.world.queue.hook("https://elsewhere.example/hidden-path")
+    said = await look()
+    assert any(line.startswith("A webhook at elsewhere.example takes the bot's updates away") for line in said.bad())
+    assert "hidden-path" not in "\n".join(said.lines)
+
+
+async def test_a_webhook_that_is_set_is_held_against_what_telegram_has(sandbox: Sandbox) -> None:
+    bot = Settings.model_validate({"bot": {"token": sandbox.token, "api": sandbox.url}}).bot
+    wanted: Any = SimpleNamespace(bot=bot, webhook=SimpleNamespace(url="https://ours.example/hook"))
+    said = {}
+    for there in ("", "https://old.example/hook", "https://ours.example/hook"):
+        sandbox.world.queue.hook(there)
+        (_, found) = [finding async for finding in telegram(Case(wanted, runs=True))]
+        said[there] = found
+    ours = "WEBHOOK__URL says ours.example: restart the bot, which sets it."
+    assert said[""] == (False, f"Telegram brings the updates to nobody, and {ours}")
+    assert said["https://old.example/hook"] == (False, f"Telegram brings the updates to old.example, and {ours}")
+    assert said["https://ours.example/hook"] == (True, "updates come by webhook to ours.example")
+
+
+# rights
+
+
+@pytest.fixture
+async def joined(home: Path) -> None:
+    archive = await Archive.open(home)
+    await channels.joined(archive, HARBOUR)
+    await channels.joined(archive, KILN)
+    await channels.bind(archive, GROUP, HARBOUR)
+    await archive.close()
+
+
+async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sandbox, joined: None) -> None:
+    bot = sandbox.world.bot.id
+    set_member(sandbox.world, HARBOUR, bot, "administrator")
+    set_member(sandbox.world, KILN, bot, "administrator")
+    set_member(sandbox.world, GROUP, bot, "member")
+    assert "ok   the bot reads 2 channels and may answer in 1 bound groups" in (await look()).lines
+    set_member(sandbox.world, HARBOUR, bot, "member")
+    set_member(sandbox.world, KILN, bot, "kicked")
+    set_member(sandbox.world, GROUP, bot, "left")
+    said = await look()
+    assert any(line.startswith("The bot is no admin of Harbour News, so it gets no posts: make") for line in said.bad())
+    assert any(line.startswith("The bot is not in Печь и глина any more: add it") for line in said.bad())
+    assert any("The bot is not in the group" in line and "add it again" in line for line in said.lines)
+
+
+# the folder
+
+
+async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "_LEAST_FREE", 1 << 62)
+    said = await look()
+    assert any("a backup and a rebuild of the indexes need" in line and "make room" in line for line in said.bad())
+
+
+async def test_a_network_disk(look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"disk / ext4 rw 0 0\nbox:/share {home.resolve()} nfs4 rw 0 0\n")
+    monkeypatch.setattr(place, "_MOUNTS", mounts)
+    assert any("lies on a network file system (nfs4)" in line for line in (await look()).bad())
+
+
+async def test_what_others_can_read_is_named_with_the_command_that_closes_it(look: Look, home: Path) -> None:
+    Path(".env").touch(0o600)
+    assert not (await look()).code
+    Path(".env").chmod(0o644)
+    home.chmod(0o755)
+    bad = (await look()).bad()
+    assert ".env can be read by other users of this machine: run chmod 600 .env." in bad
+    assert f"{home} can be read by other users of this machine: run chmod 700 {home}." in bad
+
+
+# backups
+
+
+async def test_backups_that_are_missing_old_or_broken(look: Look, home: Path) -> None:
+    await edited(home, f"UPDATE channels SET added_at = {int(time.time()) - 3 * 86400}")
+    assert "There is no backup of 12 posts: run citegram backup, and leave the bot running at night." in (
+        (await look()).bad()
+    )
+    made = await in_thread(lambda stop: make(home, stop))
+    assert not (await look()).bad()
+    old = made.rename(shelf(home) / "citegram-20240101-000000.db")
+    assert any(line.startswith("The last backup is ") for line in (await look()).bad())
+    fresh = await in_thread(lambda stop: make(home, stop))
+    fresh.write_bytes(old.read_bytes()[:9000])
+    assert found(home)[0] == fresh
+    (line,) = (await look()).bad()
+    assert line.startswith(f"The backup {fresh} cannot be put back: ")
+
+
+async def test_a_young_archive_has_no_backup_yet_and_need_not(look: Look, home: Path) -> None:
+    await edited(home, f"UPDATE channels SET added_at = {int(time.time())}")
+    said = await look()
+    assert said.code == 0
+    assert "     no backup yet: the first is made at night, or with citegram backup" in said.lines
+
+
+# the archive and its indexes
+
+
+async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(look: Look, home: Path) -> None:
+    shutil.rmtree(home)
+    home.mkdir(0o700)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+        for statement in (s for statements in MIGRATIONS[:4] for s in statements):
+            archive.execute(statement)
+        archive.execute("PRAGMA user_version = 4")
+    said = await look()
+    assert said.lines[0].startswith("     The archive is that of an earlier version of Citegram: start the bot")
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        assert archive.execute("PRAGMA user_version").fetchone() == (4,)
+    assert any(line.startswith("ok   @") for line in said.lines)
+
+
+async def test_a_folder_that_is_none_is_said_and_the_rest_is_looked_at(look: Look, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    said = await look(data={"dir": tmp_path / "file"})
+    assert said.code == 1
+    assert any(line.startswith("The folder ") and "cannot be used" in line for line in said.bad())
+    assert any(line.startswith("ok   @") for line in said.lines)
+
+
+async def test_a_damaged_archive_is_one_sentence_and_the_rest_is_looked_at(look: Look, home: Path) -> None:
+    (home / "citegram.db").write_bytes(b"nonsense" * 4000)
+    said = await look()
+    assert len([line for line in said.bad() if "is damaged" in line]) == 1
+    assert any(line.startswith("ok   @") for line in said.lines)
+
+
+async def test_an_index_that_is_behind_is_taken_up_at_the_next_start(look: Look, home: Path) -> None:
+    shutil.rmtree(home / "lexical")
+    said = await look()
+    assert any("0 passages, 12 changes behind (taken in at the next start)" in line for line in said.lines)
+    assert not any("indexes and archive agree" in line for line in said.lines)
+
+
+async def test_an_index_that_is_ahead_of_the_archive(look: Look, live: Live, home: Path) -> None:
+    async with live():
+        await edited(home, "UPDATE sequence SET value = value - 3")
+        await edited(home, "DELETE FROM posts WHERE seq > (SELECT value FROM sequence)")
+        said = await look()
+    assert any(line.startswith("The index knows of 3 changes that the archive does not have") for line in said.bad())
+
+
+async def test_an_index_that_holds_something_else_than_the_archive(look: Look, home: Path) -> None:
+    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        rag.lexical.remove([PostKey(HARBOUR, 10)])
+        await asyncio.to_thread(rag.lexical.save, index_folder(rag.archive), rag.archive.identity)
+    said = await look()
+    line = "1 of 12 posts that were compared stand differently in the lexical index: run citegram reindex."
+    assert line in said.bad()
+
+
+# models, servers, settings
+
+
+async def test_a_model_whose_file_is_missing(look: Look, home: Path) -> None:
+    said = await look(llm={"model": str(home / "gone.gguf")})
+    assert any(line.startswith(f"There is no model at {home / 'gone.gguf'}: check the path") for line in said.bad())
+
+
+def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path: Path) -> None:
+    row = WRITERS[0]
+    folder = tmp_path / row.name
+    folder.mkdir()
+    (folder / row.file).write_bytes(b"GGUF" * 100)
+    keep_list(folder)
+    verify(row, folder)
+    seen = (folder / row.file).stat()
+    (folder / row.file).write_bytes(b"GGUX" * 100)
+    os.utime(folder / row.file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    check(row, folder)  # which looks at the time
+    with pytest.raises(ModelUnavailable, match=r"is damaged: delete .* and run citegram models pull"):
+        verify(row, folder)
+
+
+async def test_a_model_larger_than_the_memory(look: Look, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.doctor.models.free_memory", lambda: 1000)
+    said = await look(llm={"model": str(tiny_gguf)})
+    assert any(line.startswith(f"The model {tiny_gguf} needs about ") for line in said.bad())
+
+
+async def test_a_qdrant_server_that_is_gone_refuses_or_answers(look: Look) -> None:
+    async def keyed(request: web.Request) -> web.Response:
+        return web.json_response({}, status=200 if request.headers.get("api-key") == "right" else 401)
+
+    said = await look(qdrant={"url": "http://127.0.0.1:9"})
+    assert "The Qdrant server 127.0.0.1:9 does not answer: start it, or correct QDRANT__URL." in said.bad()
+    async with served(keyed) as url:
+        assert any("refuses the key" in line for line in (await look(qdrant={"url": url, "key": "wrong-one"})).bad())
+        assert any(
+            line.startswith("ok   the Qdrant server")
+            for line in (await look(qdrant={"url": url, "key": "right"})).lines
+        )
+
+
+@pytest.mark.parametrize(
+    ("sections", "sentence"),
+    [
+        ({"llm": {"key": "k"}}, "LLM__KEY is set without LLM__URL"),
+        ({"qdrant": {"key": "k"}}, "QDRANT__KEY is set without QDRANT__URL"),
+        ({"llm": {"context": 1024}}, "LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need 2400 tokens"),
+        ({"llm": {"threads": 5000}}, "LLM__THREADS is 5000, and this machine has"),
+        ({"retrieval": {"dense": 0.5}}, "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none"),
+        ({"bot": {"admins": ()}}, "BOT__ADMINS is empty, so nobody can approve a channel"),
+    ],
+)
+async def test_settings_that_contradict_each_other(look: Look, sections: Any, sentence: str) -> None:
+    assert any(line.startswith(sentence) for line in (await look(**sections)).bad())
+
+
+async def test_a_key_is_not_sent_in_the_open() -> None:
+    given = {"qdrant": {"url": "http://vectors.example:6333", "key": "k"}, "bot": {"admins": (1,)}}
+    found = [finding.what async for finding in contradictions(Case(Settings.model_validate(given)))]
+    assert found == ["QDRANT__URL sends its key unencrypted to another machine: use https."]

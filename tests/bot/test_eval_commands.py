@@ -1,0 +1,265 @@
+"""`citegram eval` as a person meets it: one way or several, tables, figures, pictures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORPUS = [
+    {"id": "march", "text": "The ferry sails again, the ferry to the lighthouse!", "date": "2025-03-10"},
+    {"id": "may", "text": "The ferry was painted green.", "date": "2025-05-10"},
+    {"id": "jam", "text": "Варенье из крыжовника стоит 300 рублей за банку.", "date": "2025-04-01"},
+    {"id": "jam2", "text": "Крыжовник поспел.", "date": "2025-06-01"},
+]
+# What only a plan knows: that a period is meant, and that posts are to be counted.
+IN_MAY = {"id": "q1", "text": "What did they post about the ferry in May 2025?", "relevant": ["may"],
+          "answers": ["painted green"], "asked_at": "2025-07-01"}  # fmt: skip
+HOW_MANY = {"id": "q2", "text": "How many posts mention the ferry?", "relevant": ["march", "may"], "answers": ["2"],
+            "asked_at": "2025-07-01"}  # fmt: skip
+JAM = {"id": "q3", "text": "Сколько стоит варенье из крыжовника?", "relevant": ["jam"], "answers": ["300"]}
+MAYOR = {"id": "q4", "text": "Who is the mayor of Paris?", "relevant": [], "answerable": False}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return written(tmp_path / "tiny", HOW_MANY, JAM, MAYOR)
+
+
+def written(folder: Path, *queries: dict[str, Any], corpus: Any = CORPUS) -> Path:
+    folder.mkdir()
+    for name, rows in (("corpus", corpus), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+def figures() -> Any:
+    return json.loads(Path("out.json").read_text(encoding="utf-8"))
+
+
+def one_sentence(said: Any) -> bool:
+    line = said.err.strip()
+    return said.code == 1 and not said.out and "\n" not in line and "Traceback" not in line and line.endswith(".")
+
+
+# With a plan and without.
+
+
+def test_without_a_plan_a_period_is_only_words(evaluate: Any, tmp_path: Path) -> None:
+    data, found = written(tmp_path / "period", IN_MAY), {}
+    for plan in ("on", "off"):
+        assert evaluate("retrieval", data, "--plan", plan, "--json", "out.json").code == 0
+        found[plan] = figures()["metrics"]["en"]["recall@1"]
+        assert figures()["settings"]["plan"] == plan
+    assert found == {"on": 1.0, "off": 0.0}
+
+
+def test_without_a_plan_nothing_is_counted(evaluate: Any, data: Path) -> None:
+    found = {}
+    for plan in ("on", "off"):
+        assert evaluate("answers", data, "--plan", plan, "--json", "out.json").code == 0
+        found[plan] = figures()["metrics"]["en"]["first_right"]
+    assert found == {"on": 1.0, "off": 0.0}
+
+
+def test_a_plan_is_made_where_nothing_is_said_about_it(evaluate: Any, data: Path) -> None:
+    assert evaluate("answers", data, "--json", "out.json").code == 0
+    assert figures()["settings"] | {"bar": 0} == {
+        "legs": "lexical", "rerank": "off", "plan": "on", "recipe": "direct", "rounds": 1, "model": None,
+        "limit": None, "seed": None, "bar": 0, "distractors": [],
+    }  # fmt: skip
+    assert figures()["metrics"]["en"]["first_right"] == 1.0
+
+
+# Beside each other.
+
+
+def test_two_ways_are_measured_on_the_same_questions(evaluate: Any, data: Path) -> None:
+    said = evaluate("answers", data, "--compare", "plan-on,plan-off", "--json", "out.json")
+    assert said.code == 0
+    written = figures()
+    assert list(written["metrics"]) == ["plan-on", "plan-off"]
+    assert [list(block) for block in written["metrics"].values()] == [["all", "en", "ru"]] * 2
+    assert [block["en"]["first_right"] for block in written["metrics"].values()] == [1.0, 0.0]
+    assert [block["ru"]["first_right"] for block in written["metrics"].values()] == [1.0, 1.0]
+    assert written["rows"] == 3
+    assert {name: way["plan"] for name, way in written["settings"]["compare"].items()} == {
+        "plan-on": "on", "plan-off": "off",
+    }  # fmt: skip
+
+
+def test_times_stand_beside_each_other_with_their_ratio(evaluate: Any, data: Path) -> None:
+    said = evaluate("answers", data, "--compare", "plan-on, plan-off,rounds-2", "--json", "out.json")
+    tables = [block.splitlines() for block in said.out.strip().split("\n\n")]
+    assert [table[0].split() for table in tables] == [
+        [lang, "plan-on", "plan-off", "rounds-2", "/", "plan-on", "/", "plan-on"] for lang in ("all", "en", "ru")
+    ]
+    times = {line.split()[0]: line.split()[1:] for line in tables[0] if line.startswith("latency")}
+    assert set(times) == {"latency_ms_p50", "latency_ms_p95"}
+    written = figures()
+    for name, cells in times.items():
+        first, second, _, *ratio = cells
+        assert float(ratio[1]) == pytest.approx(float(second) / float(first), rel=0.02)
+        assert written["ratio"]["plan-off"]["all"][name] == pytest.approx(float(second) / float(first), rel=0.02)
+
+
+def test_what_is_compared_changes_one_thing_of_what_else_was_asked_for(evaluate: Any, data: Path) -> None:
+    assert evaluate("answers", data, "--plan", "off", "--compare", "rounds-1,rounds-2", "--json", "out.json").code == 0
+    compared = figures()["settings"]["compare"]
+    assert [(way["plan"], way["rounds"]) for way in compared.values()] == [("off", 1), ("off", 2)]
+    assert figures()["metrics"]["rounds-2"]["en"]["first_right"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["answers", ".", "--recipe", "oracle"], "'oracle' is no recipe: there is direct, agent"),
+        (["answers", ".", "--compare", "direct,oracle"], "'oracle' cannot be compared: there are direct, agent"),
+        (["answers", ".", "--compare", "plan-on"], "two are compared, such as plan-on,plan-off"),
+        (["answers", ".", "--compare", "plan-on,plan-on"], "two are compared"),
+        (["retrieval", ".", "--compare", "rounds-1,rounds-2"], "'rounds-1' cannot be compared"),
+        (["retrieval", ".", "--plan", "maybe"], "--plan"),
+        (["retrieval", ".", "--seed", "-1"], "--seed"),
+        (["retrieval", ".", "--plot", "out.svg"], "is no name of a picture"),
+        (["dates", ".", "--plan", "on"], "unrecognized arguments"),
+        (["dates"], "DIR"),
+    ],
+)
+def test_what_cannot_be_measured_is_wrong_use(evaluate: Any, words: list[str], said: str) -> None:
+    found = evaluate(*words)
+    assert found.code == 2
+    assert found.err.startswith("usage: citegram")
+    assert said in found.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [("--legs", "hybrid"), ("--compare", "lexical,hybrid"), ("--rerank", "on")])
+def test_a_model_that_is_not_here_is_said_and_never_done_without(evaluate: Any, data: Path, words: Any) -> None:
+    said = evaluate("retrieval", data, *words)
+    assert one_sentence(said)
+    assert "citegram models pull" in said.err
+
+
+def test_a_seed_draws_the_same_questions_again(evaluate: Any, tmp_path: Path) -> None:
+    queries = [JAM | {"id": f"q{n}", "lang": f"l{n}"} for n in range(40)]
+    data, drawn = written(tmp_path / "many", *queries), []
+    for seed in ((), ("--seed", 1), ("--seed", 1), ("--seed", 2)):
+        assert evaluate("retrieval", data, "--limit", 5, *seed, "--json", "out.json").code == 0
+        drawn.append(set(figures()["metrics"]) - {"all"})
+    assert drawn[0] == {f"l{n}" for n in range(5)}
+    assert drawn[1] == drawn[2] != drawn[3]
+    assert all(len(languages) == 5 for languages in drawn)
+
+
+# Dates.
+
+PEERS = [
+    {"id": "a", "lang": "ru", "text": "что было вчера", "ref": "2025-03-05T10:00:00",
+     "expected": [{"grain": "day", "start": "2025-03-04T00:00:00", "end": "2025-03-05T00:00:00"}]},
+    {"id": "b", "lang": "en", "text": "between 3 and 9 June 2024", "ref": "2025-03-05T10:00:00",
+     "expected": [{"grain": "day", "start": "2024-06-03T00:00:00", "end": "2024-06-10T00:00:00"}]},
+    {"id": "c", "lang": "en", "text": "May I come in?", "ref": "2025-03-05T10:00:00", "expected": [],
+     "negative": True},
+    {"id": "d", "lang": "en", "text": "every Monday", "ref": "2025-03-05T10:00:00",
+     "expected": [{"grain": "day", "start": "2025-03-03T00:00:00", "end": "2025-03-04T00:00:00"}]},
+]  # fmt: skip
+NAMES = ["right", "false_finds", "rows_applied", "per_second"]
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> Path:
+    folder = tmp_path / "peers"
+    folder.mkdir()
+    for lang in ("ru", "en"):
+        rows = [row for row in PEERS if row["lang"] == lang]
+        (folder / f"x.{lang}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+def test_dates_are_told_per_language_with_dateparser_beside(evaluate: Any, peers: Path) -> None:
+    said = evaluate("dates", peers, "--json", "out.json")
+    assert said.code == 0
+    *tables, last = [block.splitlines() for block in said.out.strip().split("\n\n")]
+    assert [table[0].split()[:3] for table in tables] == [[n, "citegram", "dateparser"] for n in ("all", "en", "ru")]
+    assert all([line.split()[0] for line in table[1:]] == NAMES for table in tables)
+    assert last == ["2 expressions of time (right), 1 that only look like one (false_finds)"]
+    written = figures()
+    assert (written["command"], written["data"], written["rows"]) == ("dates", "peers", 3)
+    assert {lang: list(found) for lang, found in written["metrics"].items()} == dict.fromkeys(
+        ("all", "en", "ru"), NAMES
+    )
+    ours, theirs = written["metrics"], written["beside"]["dateparser"]
+    assert [ours[lang]["right"] for lang in ("all", "en", "ru")] == [1.0, 1.0, 1.0]
+    assert [theirs[lang]["right"] for lang in ("all", "en", "ru")] == [0.5, 0.0, 1.0]
+    assert [found["en"]["false_finds"] for found in (ours, theirs)] == [0.0, 1.0]
+    assert ours["ru"]["false_finds"] is None
+    assert (ours["all"]["rows_applied"], ours["ru"]["rows_applied"]) == (2, 1)
+    assert ours["all"]["per_second"] > theirs["all"]["per_second"] > 0
+
+
+def test_one_file_of_dates_is_enough_and_a_limit_counts_what_is_scored(evaluate: Any, peers: Path) -> None:
+    assert evaluate("dates", peers / "x.en.jsonl", "--json", "out.json").code == 0
+    assert (figures()["rows"], list(figures()["metrics"])) == (2, ["all", "en"])
+    assert evaluate("dates", peers, "--limit", 1, "--json", "out.json").code == 0
+    assert figures()["rows"] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "17", '{"id": "a"}', '{"id": "a", "lang": "en", "text": 7, "expected": [7]}', "[" * 100_000,
+     '{"id": "a", "lang": "en", "text": "in 2020", "expected": [{"values": [7]}]}', json.dumps(PEERS[3])],
+)  # fmt: skip
+def test_a_file_that_holds_no_dates_is_one_sentence(evaluate: Any, tmp_path: Path, text: str) -> None:
+    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+    assert one_sentence(evaluate("dates", tmp_path / "rows.jsonl"))
+    assert one_sentence(evaluate("dates", tmp_path / "none.jsonl"))
+
+
+def test_times_before_the_year_1_are_only_wrong(evaluate: Any, tmp_path: Path) -> None:
+    rows = [PEERS[0] | {"text": f"last {n} decades"} for n in (5, 999, 10**9)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert evaluate("dates", tmp_path / "rows.jsonl", "--json", "out.json").code == 0
+    assert figures()["rows"] == 3
+
+
+# Pictures.
+
+
+@pytest.mark.parametrize("what", ["retrieval", "answers"])
+@pytest.mark.parametrize("ways", [(), ("--compare", "plan-on,plan-off")])
+def test_a_picture_is_drawn_of_one_way_and_of_two(evaluate: Any, data: Path, what: str, ways: tuple[str, ...]) -> None:
+    said = evaluate(what, data, *ways, "--plot", "out.png")
+    assert (said.code, said.err) == (0, "")
+    assert Path("out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_questions_that_nothing_answers_can_be_drawn_alone(evaluate: Any, tmp_path: Path) -> None:
+    data = written(tmp_path / "refused", MAYOR)
+    assert evaluate("answers", data, "--plot", "out.png").code == 0
+    said = evaluate("retrieval", data, "--plot", "other.png")
+    assert one_sentence(said)
+    assert "no question to draw" in said.err
+    assert not Path("other.png").exists()
+
+
+def test_without_matplotlib_it_is_said_how_to_get_it_before_anything_is_measured(
+    evaluate: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "bot.evaluation.plots", raising=False)
+    said = evaluate("answers", data, "--plot", "out.png", "--json", "out.json")
+    assert one_sentence(said)
+    assert "citegram[plots]" in said.err
+    assert not Path("out.json").exists()
+    assert evaluate("answers", data, "--json", "out.json").code == 0  # nothing else needs it
+
+
+@pytest.mark.parametrize(("option", "name"), [("--plot", "none/out.png"), ("--json", "none/out.json"), ("--json", ".")])
+def test_places_that_cannot_be_written_are_said_before_anything_is_measured(
+    evaluate: Any, data: Path, option: str, name: str
+) -> None:
+    said = evaluate("answers", data, option, name)
+    assert one_sentence(said)
+    assert option in said.err

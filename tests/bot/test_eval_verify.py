@@ -1,0 +1,166 @@
+"""`citegram eval verify` and `eval calibrate --verify` as a person meets them, and the figures they are made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bot.evaluation.claims import Row, read_claims
+from bot.evaluation.fitting import fit, folds, held_out
+from bot.evaluation.promised import claim_bar
+from bot.evaluation.verifying import LAYERS, Told, label_metrics, on_pairs
+from rag_core.errors import ImportRefused
+
+
+def lines(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    return file
+
+
+PAIRS = [
+    {
+        "id": f"{right}{n}",
+        "claim": f"The ferry number {n if right else n + 100} leaves at seven",
+        "lang": "en",
+        "evidence": f"The ferry number {n} leaves at seven.",
+        "label": "SUPPORTS" if right else "REFUTES",
+        "group": str(n),
+    }
+    for n in range(2, 62)
+    for right in (True, False)
+]
+
+
+def test_pairs_are_told_layer_by_layer_beside_the_majority(evaluate: Any, tmp_path: Path) -> None:
+    file = lines(tmp_path / "pairs.jsonl", PAIRS)
+    said = evaluate("verify", file, "--json", "out.json")
+    assert said.code == 0, said.err
+    assert "macro_f1" in said.out
+    written = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert set(written["layers"]) == set(LAYERS)
+    assert written["metrics"] == written["layers"]["all"]
+    assert written["metrics"]["en"]["balanced_accuracy"] == 1.0
+    assert written["layers"]["majority"]["all"]["balanced_accuracy"] == 0.5
+    assert (written["rows"], written["settings"]["evidence"]) == (len(PAIRS), "given")
+
+
+def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: Path) -> None:
+    lines(
+        tmp_path / "corpus.jsonl",
+        [
+            {"id": "ferry", "text": "The ferry to the lighthouse leaves at seven.", "title": "Harbour"},
+            {"id": "jam", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market"},
+        ],
+    )
+    lines(
+        tmp_path / "claims.jsonl",
+        [
+            {
+                "id": "a",
+                "text": "The ferry to the lighthouse leaves at seven.",
+                "label": "SUPPORTS",
+                "relevant": ["ferry"],
+                "lang": "en",
+            },
+            {
+                "id": "b",
+                "text": "Gooseberry jam costs 500 roubles a jar.",
+                "label": "REFUTES",
+                "relevant": ["jam"],
+                "lang": "en",
+            },
+            {
+                "id": "c",
+                "text": "Elephants sleep standing under old trees.",
+                "label": "NOT_ENOUGH_INFO",
+                "relevant": [],
+                "lang": "en",
+            },
+        ],
+    )
+    said = evaluate("verify", tmp_path, "--json", "out.json")
+    assert said.code == 0, said.err
+    found = json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
+    assert (found["accuracy"], found["macro_f1"], found["evidence_recall@5"]) == (1.0, 1.0, 1.0)
+
+
+def test_questions_with_answers_are_joined_to_evidence(tmp_path: Path) -> None:
+    file = lines(
+        tmp_path / "claims.jsonl",
+        [
+            {
+                "id": "a",
+                "text": "x",
+                "label": "Conflicting Evidence/Cherrypicking",
+                "evidence": [{"q": "When?", "a": [{"text": "In May."}, {"text": None}]}, {"q": "Why?", "a": []}],
+            },
+        ],
+    )
+    (row,) = read_claims(tmp_path)
+    assert (row.evidence, row.gold) == (("When?\nIn May.", "Why?"), "disputed")
+    assert read_claims(file) == [row]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "holds no claims"),
+        ([{"id": "a", "text": "b"}], "lacks what a claim needs"),
+        ([{"id": "a", "text": "b", "label": "SUPPORTS"}], "claims without evidence"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_sentence(evaluate: Any, tmp_path: Path, rows: Any, said: str) -> None:
+    told = evaluate("verify", lines(tmp_path / "pairs.jsonl", rows))
+    assert told.code != 0
+    assert said in told.err
+    assert "Traceback" not in told.err
+
+
+def test_a_bar_for_claims_is_fitted_and_kept_beside_the_rest(evaluate: Any, tmp_path: Path) -> None:
+    file = lines(tmp_path / "pairs.jsonl", PAIRS)
+    said = evaluate("calibrate", file, "--verify", "--unsupported", "0.1", "--json", "out.json")
+    assert said.code == 0, said.err
+    kept = json.loads((tmp_path / "data/calibration.json").read_text(encoding="utf-8"))
+    assert (kept["claims"]["target"], kept["claims"]["passed"], kept["claims"]["kept"]) == (0.1, 0.0, 1.0)
+    assert kept["bar"] == 0.5
+    assert "promised: at most 0.1" in said.out
+
+
+def test_too_few_claims_make_no_promise() -> None:
+    with pytest.raises(ImportRefused, match="too few"):
+        claim_bar([Row("a", "en", "x y", ("x z",), "contradicted", "a")], 0.05, "these")
+
+
+def test_a_regression_finds_what_tells_and_holds_out_groups() -> None:
+    draw = np.random.default_rng(1)
+    table = draw.normal(size=(400, 3))
+    yes = table[:, 1] + 0.1 * draw.normal(size=400) > 0
+    found = fit(table, yes)
+    assert np.argmax(np.abs(found.values)) == 1
+    groups = [n // 4 for n in range(400)]
+    fold = folds(groups)
+    assert all(len({int(fold[i]) for i in range(400) if groups[i] == group}) == 1 for group in range(100))
+    assert np.mean((held_out(table, yes, fold) > 0) == yes) > 0.95
+
+
+def test_figures_are_worked_out_over_the_classes_that_occur() -> None:
+    rows = [
+        Told("en", gold, {"all": said}, str(n))
+        for n, (gold, said) in enumerate(
+            [
+                ("supported", "supported"),
+                ("supported", "not_found"),
+                ("not_found", "not_found"),
+                ("disputed", "supported"),
+            ]
+        )
+    ]
+    found = label_metrics(rows, "all")
+    assert (found["accuracy"], found["balanced_accuracy"]) == (0.5, 0.5)
+    assert found["macro_f1"] == pytest.approx((0.5 + 2 / 3 + 0.0) / 3, abs=1e-4)
+    assert label_metrics([], "all")["accuracy"] is None
+    assert on_pairs([]) == []

@@ -1,0 +1,158 @@
+"""Every kind of button, forged, taken from others, late or pressed again: nothing changes, and all is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import sqlite3
+import time
+from contextlib import closing
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from aiogram.filters.callback_data import CallbackData
+
+import bot.dispatcher  # noqa: F401 - declares every kind of button
+from bot.sandbox import Sandbox
+
+ADMIN, RITA, OTTO, GROUP, HARBOUR = 501, 500, 502, -1009, -1001000001
+TABLES = "channels posts bindings grants group_rules rebuilds votes".split()
+ODD = ["", "0", "-1", "9" * 20, "x", "'; DROP TABLE posts; --", "\u202e", str(OTTO), str(HARBOUR), "True", "None"]
+MOST = 64  # bytes: https://core.telegram.org/bots/api#inlinekeyboardbutton
+
+
+def kinds() -> list[type[CallbackData]]:
+    found = [kind for kind in CallbackData.__subclasses__() if kind.__module__.startswith("bot.")]
+    assert len(found) >= 13
+    return found
+
+
+def values(annotation: Any, now: int) -> list[Any]:
+    """A few values that a field of this type takes."""
+    if args := [arg for arg in get_args(annotation) if arg is not type(None)]:
+        return values(args[0], now)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return list(annotation)
+    if annotation is bool:
+        return [True, False]
+    return [OTTO, HARBOUR, now, 0] if annotation is int else ["a", "0123456789abcdef"]
+
+
+def made_up(kind: type[CallbackData], now: int) -> list[str]:
+    """Well-formed data that no button ever had."""
+    each = [values(field.annotation, now) for field in kind.model_fields.values()]
+    found = []
+    for chosen in itertools.islice(itertools.product(*each), 0, 400):
+        data = kind.model_construct(**dict(zip(kind.model_fields, chosen, strict=True))).pack()
+        found.append(data)
+    return found[:: max(1, len(found) // 14)]
+
+
+def bent(data: str) -> list[str]:
+    """Real data with one field of it replaced, in the ways of ODD; and cut, and with more."""
+    parts = data.split(":")
+    found = [":".join([*parts[:n], odd, *parts[n + 1 :]]) for n in range(1, len(parts)) for odd in ODD]
+    return [one for one in [*found[::3], data[:-1], f"{data}:1", f"{data}0"] if len(one.encode()) <= MOST]
+
+
+def state(home: Path) -> dict[str, list[Any]]:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        found = {table: archive.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
+        found["asked"] = archive.execute("SELECT * FROM questions WHERE user_id <> ?", (OTTO,)).fetchall()
+    return found
+
+
+def buttons(sandbox: Sandbox, *chats: int) -> dict[str, tuple[int, int]]:
+    """Data of all buttons in these chats: where it hangs."""
+    found: dict[str, tuple[int, int]] = {}
+    for chat in chats:
+        for number, message in sandbox.world.room(chat).messages.items():
+            for row in message.get("reply_markup", {}).get("inline_keyboard", ()):
+                found |= {button["callback_data"]: (chat, number) for button in row if "callback_data" in button}
+    return found
+
+
+async def still(sandbox: Sandbox, home: Path) -> None:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        sql, done = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')", -1
+        async with asyncio.timeout(60):
+            while done != len(sandbox.transcript) or archive.execute(sql).fetchone()[0]:
+                done = len(sandbox.transcript)
+                await asyncio.sleep(0.15)
+
+
+async def seen_by_others(sandbox: Sandbox, home: Path) -> None:
+    """The admins and Rita open whatever has buttons; Otto has an answer of his own."""
+    for who, text in (
+        (ADMIN, "/channels"), (ADMIN, "/grant 777"), (ADMIN, "/reindex"), (ADMIN, "/models"), (ADMIN, "/privacy"),
+        (ADMIN, "/delete https://t.me/harbour_news/10"), (ADMIN, "/forget"), (RITA, "/forget"),
+        (RITA, "Where does the ferry to Owl Island leave?"), (RITA, "/search ferry"), (ADMIN, "/search the"),
+        (OTTO, "When is fresh mackerel sold?"),
+    ):  # fmt: skip
+        await sandbox.say(who, text)
+    await sandbox.say(ADMIN, "/settings@citegram_bot", chat_id=GROUP)
+    await sandbox.send_file(ADMIN, "result.json", b'{"id": 1}')
+    await still(sandbox, home)
+
+
+async def pressed(sandbox: Sandbox, who: int, chat: int, message: int, data: list[str]) -> None:
+    """Press all, a few at a time; each must be answered."""
+    for some in itertools.batched(data, 12) if hasattr(itertools, "batched") else _batched(data, 12):
+        done = await asyncio.gather(*(sandbox.press(who, chat, message, one) for one in some))
+        assert [one for one, end in zip(some, done, strict=True) if end["answer"] is None] == []
+
+
+def _batched(data: list[str], size: int) -> list[list[str]]:
+    return [data[n : n + size] for n in range(0, len(data), size)]
+
+
+async def test_no_button_of_others_or_of_nobody_does_anything(
+    sandbox: Sandbox, live: Any, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with live():
+        await seen_by_others(sandbox, home)
+        theirs, mine = buttons(sandbox, ADMIN, RITA, GROUP), buttons(sandbox, OTTO)
+        before, now = state(home), int(time.time())
+        real = {data.split(":")[0]: data for data in theirs}
+        forged = [data for kind in kinds() for data in made_up(kind, now)]
+        forged += [one for data in real.values() for one in bent(data)]
+        assert {data.split(":")[0] for data in forged} >= {kind.__prefix__ for kind in kinds()}
+        assert len(real) >= 8
+        _, hangs = next(iter(mine.values()))
+        await pressed(sandbox, OTTO, OTTO, hangs, [*theirs, *(d for d in forged if len(d.encode()) <= MOST)])
+        in_group = max(sandbox.world.sent[GROUP])
+        await pressed(sandbox, RITA, GROUP, in_group, [*buttons(sandbox, ADMIN, GROUP), *forged[::5]])
+        await still(sandbox, home)
+        assert state(home) == before
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR and r.name.startswith("bot")] == []
+
+
+async def test_what_was_granted_removed_or_erased_is_not_done_again_by_the_same_button(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live():
+        await sandbox.say(RITA, "hello")
+        await still(sandbox, home)
+        for command, undo in ((f"/grant {RITA}", f"/revoke {RITA}"), ("/delete https://t.me/harbour_news/10", None)):
+            await sandbox.say(ADMIN, command)
+            await still(sandbox, home)
+            found = buttons(sandbox, ADMIN)
+            await press_all(sandbox, found)
+            if undo:
+                await sandbox.say(ADMIN, undo)
+                await still(sandbox, home)
+                new = {data: place for data, place in buttons(sandbox, ADMIN).items() if data not in found}
+                await press_all(sandbox, new)
+            await still(sandbox, home)
+            after = state(home)
+            await press_all(sandbox, found)
+            await still(sandbox, home)
+            assert state(home) == after, command
+
+
+async def press_all(sandbox: Sandbox, found: dict[str, tuple[int, int]]) -> None:
+    for data, (chat, number) in found.items():
+        await sandbox.press(ADMIN, chat, number, data)

@@ -1,0 +1,153 @@
+"""/grant and /revoke: who may, what is asked and told, what it opens, and that it is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import granting
+from bot.sandbox import Sandbox
+from rag_core.doors.archive import Archive, grants
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+TROPHY = "where did the treasurer hide the silver trophy?"
+
+
+async def told(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
+    await sandbox.say(who, text)
+    (reply,) = await sandbox.replies(who)
+    return reply
+
+
+def buttons(message: dict[str, Any]) -> list[str]:
+    return [button["callback_data"] for row in message["reply_markup"]["inline_keyboard"] for button in row]
+
+
+async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
+    """Send the command, press yes (or no), and read what the message says then."""
+    message = await told(sandbox, who, text)
+    before = message["text"]
+    await sandbox.press(who, who, message["message_id"], buttons(message)[choice])
+    room = sandbox.world.room(who)
+    assert await sandbox.until(lambda: room.messages[message["message_id"]]["text"] != before)
+    return str(room.messages[message["message_id"]]["text"])
+
+
+async def granted(home: Path) -> list[tuple[int, int]]:
+    archive = await Archive.open(home)
+    found = [(one.user_id, one.by) for one in await grants.granted(archive)]
+    await archive.close()
+    return found
+
+
+async def test_an_admin_makes_another_who_is_told_and_may_do_everything(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live():
+        assert "staircase" not in (await told(sandbox, OTTO, TROPHY))["text"]
+        assert (await told(sandbox, OTTO, "/channels"))["text"].startswith("Only the bot's admins")
+        asked = await told(sandbox, ADMIN, f"/grant {OTTO}")
+        assert asked["text"].startswith("Make Otto (502) an admin of the bot?")
+        assert "is an admin of the bot now, and has been told" in await sure(sandbox, ADMIN, f"/grant {OTTO}")
+        (news,) = await sandbox.replies(OTTO)
+        assert news["text"].startswith("You are an admin of this bot now")
+        assert "staircase" in (await told(sandbox, OTTO, TROPHY))["text"]
+        assert (await told(sandbox, OTTO, "/channels"))["text"].startswith("4 channels")
+        menu = (json.dumps({"chat_id": OTTO, "type": "chat"}), "ru")
+        assert await sandbox.until(lambda: menu in sandbox.world.commands)
+    async with live():  # kept
+        assert "staircase" in (await told(sandbox, OTTO, TROPHY))["text"]
+        listed = (await told(sandbox, ADMIN, "/grant"))["text"]
+        assert "• 501 — from the settings" in listed
+        assert "• 502 — by 501, " in listed
+    assert await granted(home) == [(OTTO, ADMIN)]
+
+
+async def test_it_is_taken_back_at_once(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        await sure(sandbox, ADMIN, f"/grant {OTTO}")
+        assert "is no admin of the bot any more" in await sure(sandbox, ADMIN, f"/revoke {OTTO}")
+        assert "staircase" not in (await told(sandbox, OTTO, TROPHY))["text"]
+        menu = (json.dumps({"chat_id": OTTO, "type": "chat"}), "ru")
+        assert await sandbox.until(lambda: menu not in sandbox.world.commands)
+    assert await granted(home) == []
+
+
+async def test_in_russian(sandbox: Sandbox, live: Any) -> None:
+    async with live(admins=(RITA,)):
+        sandbox.world.people[OTTO].started = True
+        assert (await told(sandbox, RITA, "/grant"))["text"].startswith("/grant 123456789 делает человека")
+        said = await sure(sandbox, RITA, f"/grant {OTTO}")
+        assert said == "Готово: 502 теперь администратор бота, я ему сообщил."
+        assert await sure(sandbox, RITA, f"/revoke {OTTO}") == "Готово: 502 больше не администратор бота."
+
+
+async def test_an_admin_of_the_settings_stays_one(sandbox: Sandbox, live: Any) -> None:
+    sandbox.world.people[OTTO].started = True
+    async with live():
+        await sure(sandbox, ADMIN, f"/grant {OTTO}")
+        await sandbox.replies(OTTO)
+        for text in (f"/revoke {ADMIN}", f"/grant {ADMIN}"):
+            assert (await told(sandbox, OTTO, text))["text"].startswith("501 is an admin by the settings of the bot")
+
+
+async def test_other_admins_hear_of_it(sandbox: Sandbox, live: Any) -> None:
+    async with live(admins=(ADMIN, RITA)):
+        sandbox.world.people[RITA].started = True
+        await sure(sandbox, ADMIN, f"/grant {OTTO}")
+        (heard,) = await sandbox.replies(RITA)
+    assert heard["text"] == "Admin 501 made 502 an admin of the bot."
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/grant", "/grant 123456789 makes somebody"),
+        ("/grant @otto", "/grant 123456789 makes somebody"),
+        ("/grant -1001000001", "/grant 123456789 makes somebody"),
+        ("/grant 0", "/grant 123456789 makes somebody"),
+        ("/revoke 502", "502 is no admin."),
+        ("/revoke", "/grant 123456789 makes somebody"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any, text: str, said: str) -> None:
+    async with live():
+        assert (await told(sandbox, ADMIN, text))["text"].startswith(said)
+
+
+async def test_the_bot_itself_is_no_admin(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        reply = await told(sandbox, ADMIN, f"/grant {sandbox.world.bot.id}")
+    assert "my own number" in reply["text"]
+
+
+async def test_nobody_else_grants_not_even_with_an_admins_button(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with live():
+        assert (await told(sandbox, OTTO, f"/grant {OTTO}"))["text"].startswith("Only the bot's admins")
+        asked = await told(sandbox, ADMIN, f"/grant {OTTO}")
+        mine = sandbox.world.sent[OTTO][-1]
+        for data in buttons(asked):
+            pressed = await sandbox.press(OTTO, OTTO, mine, data)
+            assert pressed["answer"]["text"].startswith("Only the bot's admins")
+        await sandbox.say(ADMIN, f"/grant@citegram_bot {OTTO}", chat_id=GROUP)  # not in front of everybody
+        made_up = buttons(asked)[0].replace("502", "500")
+        late = await sandbox.press(ADMIN, ADMIN, asked["message_id"], made_up)
+        assert late["answer"]["text"].startswith("This button is out of date")
+        monkeypatch.setattr(granting, "_ASKED_FOR_S", -1)
+        late = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[0])
+        assert late["answer"]["text"].startswith("This button is out of date")
+        assert await sure(sandbox, ADMIN, f"/grant {OTTO}", choice=1) == "Nothing was changed."
+    assert await granted(home) == []
+    assert not sandbox.world.sent.get(GROUP)
+
+
+async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        said = await sure(sandbox, ADMIN, f"/grant {RITA}")
+    assert "they have to write to me first" in said
+    assert await granted(home) == [(RITA, ADMIN)]

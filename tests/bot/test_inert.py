@@ -1,0 +1,38 @@
+"""No words of a post become something to tap."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bot.inert import inert, links
+from bot.sandbox.checks import formatted
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://evil.example/x", "see evil.example.", "злой.рф/приз", "tg://resolve?domain=evil_bot", "@evil_bot",
+     "prize@evil.example", "/grant 666", "https://t.me@evil.example", "EVIL.COM", "http://a.b.c.d.e.f.g.h.i.j.k.l.com",
+     f"http://{'a' * 200}.com", "1.2.3.4/x", "x.ru " * 300, "@aaaaa #б /c " * 60],
+)  # fmt: skip
+def test_what_telegram_would_make_a_link_is_code(text: str) -> None:
+    said, marks = inert(text).render()
+    assert said == text
+    assert len(marks) <= 6
+    found = formatted(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
+    assert {mark["type"] for mark in found} <= {"code", "hashtag"}
+    assert any(mark["type"] == "code" for mark in found)
+
+
+@pytest.mark.parametrize("text", ["closed.Come in", "и т.д. в 7.30", "и/или", "12.5.2024", "No links. Here.", "#tag"])
+def test_other_words_stay_words(text: str) -> None:
+    assert links(text) == []
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("piece", ["a", "a.", "a@", "@a", "://", "x.ru ", "a-", "1.", "a.b@", "tg:", "\u0301"])
+def test_no_text_takes_long(piece: str) -> None:
+    started = time.perf_counter()
+    links(piece * (100_000 // len(piece)))
+    assert time.perf_counter() - started < 2

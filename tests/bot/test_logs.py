@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from bot import logs
+from bot.logs import TextFilter
+from bot.sandbox import Sandbox
+from bot.tokens import TokenFilter
+from rag_core.errors import IndexUnavailable
+
+OTTO, GROUP = 502, -1009
+SECRET = "heliotrope"
+QUESTION = f"When does the {SECRET} ferry to Owl Island leave?"
+
+
+@contextmanager
+def log_of(texts: bool = False, structured: bool = False) -> Iterator[io.StringIO]:
+    """Everything that a bot with -v writes, as it writes it."""
+    written = io.StringIO()
+    handler, root = logging.StreamHandler(written), logging.getLogger()
+    handler.addFilter(logs._filter)
+    handler.addFilter(TokenFilter())
+    handler.setFormatter(logs.Json() if structured else logs.Plain())
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logs.with_texts(texts)
+    try:
+        yield written
+    finally:
+        logs.with_texts(False)
+        root.setLevel(level)
+        root.removeHandler(handler)
+
+
+async def ask_all_ways(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    """Ask, search, vote, link, ask for what is kept; then ask what fails."""
+    async with live():
+        await ask(OTTO, QUESTION)
+        for text in (f"/search {SECRET}", "/why", "/sources", "/link", "/mydata", "/forget", "x" * 2000 + SECRET):
+            await ask(OTTO, text)
+        sandbox.push({"message": {"message_id": "odd", "text": SECRET}})
+        await sandbox.say(OTTO, f"/ask {QUESTION}", chat_id=GROUP)
+
+
+async def test_no_text_of_a_reader_is_in_the_log(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    with log_of() as written:
+        await ask_all_ways(sandbox, live, ask)
+    assert "@citegram_bot answers" in written.getvalue()
+    assert SECRET not in written.getvalue()
+
+
+async def test_a_failure_is_logged_without_the_text_that_made_it(
+    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(question: Any, *args: object, **more: object) -> None:
+        try:
+            TypeAdapter(int).validate_python(question.text)
+        except ValueError as exc:
+            raise RuntimeError(f"cannot answer {question.text}") from exc
+
+    monkeypatch.setattr("bot.turns.answer", broken)
+    monkeypatch.setattr("bot.search.listing", broken)
+    with log_of() as written:
+        async with live():
+            await ask(OTTO, QUESTION)
+            await ask(OTTO, f"/search {SECRET}")
+    said = written.getvalue()
+    assert SECRET not in said
+    assert "RuntimeError" in said
+    assert "ValidationError" in said
+    assert "Traceback" in said
+
+
+async def test_texts_are_in_the_log_where_that_is_switched_on(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    with log_of(texts=True) as written:
+        async with live():
+            await ask(OTTO, QUESTION)
+    assert QUESTION in written.getvalue()
+
+
+def logged(*args: object, exc: BaseException | None = None) -> str:
+    record = logging.LogRecord("bot.x", logging.ERROR, "", 0, "%s", args, (type(exc), exc, None) if exc else None)
+    TextFilter().filter(record)
+    return logging.Formatter().format(record)
+
+
+def test_our_own_sentences_are_kept_and_others_are_not() -> None:
+    assert logged(IndexUnavailable("The index is gone.")) == "The index is gone."
+    assert "No space" in logged(OSError(28, "No space left on device"))
+    assert logged(ValueError(SECRET)) == "ValueError"
+    assert SECRET not in logged("failed", exc=ExceptionGroup("many", [KeyError(SECRET), ValueError(SECRET)]))
+    assert SECRET not in logged("failed", exc=asyncio.InvalidStateError(SECRET))
+
+
+async def test_every_line_of_a_question_names_its_trace(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    with log_of() as written:
+        async with live():
+            await ask(OTTO, QUESTION)
+            await ask(OTTO, "When is mackerel sold?")
+    of_questions = re.findall(r"INFO rag_core\.rag(.*): answered (\w+) ", written.getvalue())
+    assert [named for named, _ in of_questions] == [f" [{trace}]" for _, trace in of_questions]
+    assert len({trace for _, trace in of_questions}) == 2
+    assert re.search(r"INFO bot\.app: @citegram_bot answers", written.getvalue())  # a line of no question
+
+
+@pytest.mark.plants_secrets
+@pytest.mark.parametrize("structured", [False, True])
+async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(
+    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, structured: bool
+) -> None:
+    secret = "1234567:" + "a" * 35
+
+    async def broken(question: Any, *args: object, **more: object) -> None:
+        logging.getLogger("bot.x").warning("https://api.telegram.org/bot%s/getMe", secret)
+        raise RuntimeError(f"cannot answer {question.text} {secret}")
+
+    monkeypatch.setattr("bot.turns.answer", broken)
+    with log_of(structured=structured) as written:
+        async with live():
+            await ask(OTTO, QUESTION)
+    said = written.getvalue()
+    assert SECRET not in said
+    assert secret not in said
+    lines = [line for line in said.splitlines() if "bot.x" in line or "question 1 failed" in line]
+    found = [json.loads(line)["request"] for line in lines] if structured else re.findall(r"\[(\w{12})\]", said)
+    assert len(found) == 2
+    assert len(set(found)) == 1
+
+
+async def test_structured_lines_are_objects_with_what_a_plain_line_says(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    with log_of(structured=True) as written:
+        async with live():
+            await ask(OTTO, QUESTION)
+            sandbox.push({"message": {"message_id": "odd", "text": SECRET}})
+            await ask(OTTO, "/help")
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
+    assert {"INFO", "WARNING"} <= {line["level"] for line in lines}
+    answered = next(line for line in lines if line["message"].startswith("answered "))
+    assert answered["request"] in answered["message"]
+    assert answered["time"].endswith("+00:00")
+    assert SECRET not in written.getvalue()
+
+
+def test_an_exception_is_part_of_its_object() -> None:
+    with log_of(structured=True) as written:
+        try:
+            raise KeyError(SECRET)
+        except KeyError:
+            logging.getLogger("bot.x").exception("failed")
+    (line,) = map(json.loads, written.getvalue().splitlines())
+    assert line["message"] == "failed"
+    assert line["exception"].startswith("Traceback")
+    assert line["exception"].endswith("KeyError: KeyError")
+    assert SECRET not in written.getvalue()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("plain", logs.Plain), ("json", logs.Json)])
+def test_the_format_is_that_of_the_settings(name: Any, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler, other = logging.StreamHandler(io.StringIO()), logging.Handler()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler, other])
+    logs.with_format(name)
+    assert type(handler.formatter) is kind
+    assert other.formatter is None

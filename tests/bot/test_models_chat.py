@@ -1,0 +1,92 @@
+"""/models in the chat: what is in use, another one with a button, for admins only."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.models_chat import _Press
+from bot.sandbox import Sandbox
+from rag_core.models import rows_of
+
+OTTO, ADMIN = 502, 501
+
+
+@pytest.fixture
+def pulled(home: Path, tiny_gguf: Path) -> Path:
+    """A bot's folder with two writers."""
+    for tier in ("small", "default"):
+        (row,) = [row for row in rows_of(tier) if row.role == "writer"]
+        (home / "models" / row.name).mkdir(parents=True)
+        shutil.copy(tiny_gguf, home / "models" / row.name / row.file)
+    return home
+
+
+def buttons(message: dict[str, Any]) -> dict[str, str]:
+    rows = message.get("reply_markup", {}).get("inline_keyboard", [])
+    return {button["text"]: button["callback_data"] for row in rows for button in row}
+
+
+async def told(sandbox: Sandbox, who: int, text: str = "/models") -> dict[str, Any]:
+    await sandbox.say(who, text)
+    (reply,) = await sandbox.replies(who)
+    return reply
+
+
+def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
+    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
+
+
+async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str, begins: str) -> str:
+    """Press, and what the message says once it begins so."""
+    data = buttons(shown(sandbox, message))[label]
+    await sandbox.press(ADMIN, ADMIN, message["message_id"], data)
+    assert await sandbox.until(lambda: shown(sandbox, message)["text"].startswith(begins), 30), shown(sandbox, message)
+    return str(shown(sandbox, message)["text"])
+
+
+async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, pulled: Path) -> None:
+    async with live():
+        asked = await told(sandbox, ADMIN)
+        assert asked["text"].startswith("In use:\nWriter: qwen2.5-1.5b-instruct\nPlanner: qwen2.5-1.5b-instruct")
+        names = [
+            "Writer: qwen2.5-0.5b-instruct",
+            "✓ Writer: qwen2.5-1.5b-instruct",
+            "Writer: none, answers word for word",
+        ]
+        assert list(buttons(asked)) == names
+        said = await pressed(sandbox, asked, names[0], "Writer")
+        assert said.startswith("Writer, from now on: qwen2.5-0.5b-instruct.\n\nIn use:\nWriter: qwen2.5-0.5b-instruct")
+        said = await pressed(sandbox, asked, names[2], "Writer, from now on: none")
+        assert "No model is in use" in said
+    async with live():  # it is remembered
+        assert "No model is in use" in (await told(sandbox, ADMIN))["text"]
+
+
+async def test_what_cannot_be_loaded_changes_nothing(sandbox: Sandbox, live: Any, pulled: Path) -> None:
+    async with live():
+        asked = await told(sandbox, ADMIN)
+        (pulled / "models" / "qwen2.5-0.5b-instruct" / "model.gguf").write_bytes(b"GGUF" + bytes(100))
+        said = await pressed(sandbox, asked, "Writer: qwen2.5-0.5b-instruct", "Nothing was changed.")
+        assert "Writer: qwen2.5-1.5b-instruct" in said
+
+
+async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        asked = await told(sandbox, ADMIN)
+        assert "citegram models pull default" in asked["text"]
+        assert not buttons(asked)
+
+
+async def test_only_admins_may(sandbox: Sandbox, live: Any, pulled: Path) -> None:
+    async with live():
+        assert "admins" in (await told(sandbox, OTTO))["text"]
+        asked = await told(sandbox, ADMIN)
+        for data in buttons(asked).values():
+            assert "qwen" not in data  # nothing that can be made up
+        await sandbox.press(OTTO, ADMIN, asked["message_id"], next(iter(buttons(asked).values())))
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _Press(mark="AAAAAAAA").pack())
+        assert shown(sandbox, asked)["text"] == asked["text"]

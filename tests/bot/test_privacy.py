@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.privacy.forgetting import Confirm
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import make_topic
+from rag_core.doors.archive import Archive, channels, feedback, figures, linked, updates
+from rag_core.types import Visibility
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR, SAFE = -1001000001, -1001000004
+FERRY = "When does the ferry to Owl Island leave?"
+MACKEREL = "When is mackerel sold on the quay?"
+TROPHY = "Where did the treasurer hide the silver trophy?"
+
+
+def buttons(message: dict[str, Any]) -> dict[str, str]:
+    return {b["text"]: b["callback_data"] for row in message["reply_markup"]["inline_keyboard"] for b in row}
+
+
+async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[str, str]:
+    """Press a button; what the message says then, and what the bot says to the press."""
+    data = buttons(message).get(label, label)
+    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    room = sandbox.world.room(message["chat"]["id"])
+    return room.messages[message["message_id"]]["text"], pressed["answer"].get("text") or ""
+
+
+async def bind(home: Path, *chats: int) -> None:
+    archive = await Archive.open(home)
+    for chat in chats:
+        await channels.bind(archive, GROUP, chat)
+    await archive.close()
+
+
+def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return archive.execute(sql).fetchall()
+
+
+async def exported(sandbox: Sandbox, ask: Any, who: int) -> dict[str, Any]:
+    sent = await ask(who, "/mydata")
+    document = sandbox.world.files[sent["document"]["file_id"]]
+    return json.loads(document.data)  # type: ignore[no-any-return]
+
+
+# /privacy
+
+
+async def test_privacy_says_what_is_kept_and_how_long_as_the_settings_are(live: Any, ask: Any) -> None:
+    async with live():
+        english, russian = await ask(OTTO, "/privacy"), await ask(RITA, "/privacy")
+    assert "which places of which posts answered them: 30 days." in english["text"]
+    assert "A copy of all this is made every night; 7 are kept." in english["text"]
+    assert "The log: no texts of questions or answers" in english["text"]
+    assert "Nothing leaves the machine but what goes through Telegram." in english["text"]
+    assert "какие места каких постов на них ответили: 30 дней." in russian["text"]
+    assert "{" not in english["text"] + russian["text"]
+
+
+async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    thread = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    async with live():
+        await sandbox.say(OTTO, "/privacy", chat_id=GROUP, thread=thread)
+        told = await ask(OTTO, "/privacy@citegram_bot", GROUP, thread=thread)
+    assert told["text"].startswith("What I keep of you")
+    assert told["message_thread_id"] == thread
+    assert len(sandbox.world.sent[GROUP]) == 1
+
+
+# /forget
+
+
+async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        mine = await ask(OTTO, FERRY)
+        await ask(OTTO, f"/ask@citegram_bot {MACKEREL}", GROUP)
+        await ask(RITA, FERRY)
+        await press(sandbox, mine, "👍", OTTO)
+        question = await ask(OTTO, "/forget")
+        assert question["text"] == (
+            "Erase for good what I keep of you from all chats?\n• 2 questions with their answers\n• 1 vote\n"
+            "• 2 questions remembered for follow-ups"
+        )
+        assert len(rows(home, "SELECT * FROM questions")) == 3
+        told, _ = await press(sandbox, question, "Erase", OTTO)
+        assert told.startswith(
+            "Erased:\n• 2 questions with their answers\n• 1 vote\n• 2 questions remembered for follow-ups\n\n"
+        )
+        assert "The nightly backups (7) still hold it" in told
+        assert rows(home, "SELECT user_id FROM questions") == [(RITA,)]
+        assert rows(home, "SELECT * FROM votes") == []
+        _, said = await press(sandbox, question, buttons(question)["Erase"], OTTO)
+        assert said == "This is too old or done already: send /forget again."
+        gone = await press(sandbox, mine, "Sources", OTTO)
+        assert gone[1] == "I do not have this answer any more: ask again."
+        assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing of you."
+        assert (await ask(OTTO, "/why"))["text"].startswith("I have not answered you here yet")
+
+
+async def test_what_was_erased_is_not_in_the_file_any_more(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    secret = "Is the ferry to Owl Island painted in heliotrope stripes?"
+    async with live():
+        await ask(OTTO, secret)
+        question = await ask(OTTO, "/forget")
+        await press(sandbox, question, "Erase", OTTO)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        archive.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"heliotrope" not in (home / "citegram.db").read_bytes()
+
+
+async def test_forget_can_be_thought_better_of(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        await ask(RITA, FERRY)
+        question = await ask(RITA, "/forget")
+        assert (await press(sandbox, question, "Оставить", RITA))[0] == "Ничего не стёрто."
+    assert len(rows(home, "SELECT * FROM questions")) == 1
+
+
+async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    await bind(home, HARBOUR)
+    thread = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    async with live():
+        await ask(OTTO, FERRY)
+        await ask(OTTO, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
+        await ask(RITA, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
+        question = await ask(OTTO, "/forget@citegram_bot", GROUP, thread=thread)
+        assert question["text"].startswith("Erase for good what I keep of you from this group?")
+        assert question["message_thread_id"] == thread
+        _, said = await press(sandbox, question, "Erase", RITA)
+        assert said == "Это для того, кто отправил команду: отправьте /forget сами."
+        forged = Confirm(erase=True, user_id=RITA, asked=int(datetime.now(UTC).timestamp())).pack()
+        await press(sandbox, question, "Erase", OTTO)
+        assert rows(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
+        _, late = await press(sandbox, question, forged, OTTO)
+        assert late == "This is for whoever sent the command: send /forget yourself."
+
+
+async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        await ask(OTTO, FERRY)
+        question = await ask(OTTO, "/forget")
+        old = Confirm(erase=True, user_id=OTTO, asked=int(datetime.now(UTC).timestamp()) - 3600).pack()
+        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old")
+    assert len(rows(home, "SELECT * FROM questions")) == 1
+
+
+async def test_what_is_being_answered_is_stopped_and_erased(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def slow(*args: object, **more: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bot.turns.answer", slow)
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.say(OTTO, MACKEREL)
+        await begun.wait()
+        await sandbox.say(OTTO, "/forget")
+        (question,) = await sandbox.replies(OTTO)
+        while "Erase" not in question["text"]:  # the place in the line may be told before
+            (question,) = await sandbox.replies(OTTO)
+        assert "• 2 of them not answered yet" in question["text"]
+        told, _ = await press(sandbox, question, "Erase", OTTO)
+        assert told.startswith("Erased:\n• 2 questions with their answers\n")
+        assert rows(home, "SELECT * FROM questions") == []
+        assert rows(home, "SELECT * FROM deliveries") == []
+
+
+# /mydata
+
+
+async def test_my_data_is_a_document_with_mine_and_nobody_elses(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        await press(sandbox, answer, "👎", OTTO)
+        await ask(RITA, MACKEREL)
+        document = await exported(sandbox, ask, OTTO)
+    (question,) = document["questions"]
+    assert question["text"] == FERRY
+    assert question["answer"][0]["cited"][0]["post"] == "https://t.me/harbour_news/10"
+    assert question["kind"] == "ask"
+    assert document["votes"][0]["asked"] == FERRY
+    assert MACKEREL not in json.dumps(document)
+
+
+async def test_my_data_tells_what_was_verified_from_what_was_asked(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        await ask(OTTO, "/verify The ferry to Owl Island leaves at 7:30.")
+        document = await exported(sandbox, ask, OTTO)
+    assert [(one["kind"], one["text"]) for one in document["questions"]] == [
+        ("verify", "The ferry to Owl Island leaves at 7:30.")
+    ]
+
+
+async def test_my_data_leaves_out_what_was_closed_to_me(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    archive = await Archive.open(home)
+    await channels.set_visibility(archive, SAFE, Visibility.PUBLIC)
+    async with live():
+        await ask(OTTO, TROPHY)
+        await channels.set_visibility(archive, SAFE, Visibility.ADMINS)
+        document = await exported(sandbox, ask, OTTO)
+    await archive.close()
+    assert document["questions"][0]["answer"] == [{"closed": True}]
+
+
+async def test_my_data_does_not_come_into_a_group(live: Any, ask: Any) -> None:
+    async with live():
+        told = await ask(OTTO, "/mydata@citegram_bot", GROUP)
+    assert told["text"] == "I send it only in a private chat: write /mydata to me there."
+
+
+# Retention
+
+
+async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        await press(sandbox, answer, "👍", OTTO)
+    archive = await Archive.open(home)
+    await linked.link_to(archive, OTTO, FERRY, "handle")
+    await updates.keep_batch(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
+    later = datetime.now(UTC) + timedelta(seconds=5)
+    for _ in range(2):
+        await figures.forget_texts(archive, later)
+        await feedback.forget_voters(archive, later)
+        await linked.forget_old(archive, later)
+        await updates.forget_unread(archive, later)
+    votes = await feedback.votes_since(archive, later - timedelta(days=1))
+    await archive.close()
+    assert (votes.good, votes.bad) == (1, 0)
+    assert rows(home, "SELECT user_id, question_id FROM votes") == [(None, None)]
+    assert rows(home, "SELECT text, user_id, handle FROM questions") == [("", 0, None)]
+    assert rows(home, "SELECT * FROM linked_questions") == []
+    assert rows(home, "SELECT * FROM updates WHERE raw IS NOT NULL") == []
+
+
+@pytest.mark.parametrize(("reason", "kept"), [("wrong", "wrong"), (None, "source")])
+async def test_a_bad_vote_said_again_keeps_its_reason(home: Path, reason: str | None, kept: str) -> None:
+    archive = await Archive.open(home)
+    async with archive.writing() as connection:
+        await connection.execute(
+            "INSERT INTO questions (id, bot_id, update_id, chat_id, message_id, user_id, text, lang, asked_at, "
+            "private, state) VALUES (1, 1, 1, 1, 1, 1, 'x', 'en', 0, 1, 'answered')"
+        )
+    assert await feedback.vote(archive, 1, 7, good=False, reason="source")
+    assert await feedback.vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
+    assert rows(home, "SELECT good, reason FROM votes") == [(0, kept)]
+    assert await feedback.vote(archive, 1, 7, good=True)
+    assert rows(home, "SELECT good, reason FROM votes") == [(1, None)]
+    await archive.close()

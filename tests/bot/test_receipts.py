@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import kept
+from bot.kept import Cited, Kept, Quoted, Said
+from bot.pages import pages
+from bot.receipts import buttons
+from bot.receipts.cited import stand, words
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import make_topic
+from bot.words import words_for
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.types import Entity, PostKey, Visibility
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
+FERRY = "When does the ferry to Owl Island leave?"
+LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+FIRING = "Когда обжиг изделий?"
+FIRED = "Обжиг проходит по четвергам, забирайте изделия после шести вечера."
+TROPHY = "Where did the treasurer hide the silver trophy?"
+HID = "The treasurer hid the silver trophy under the staircase."
+
+
+@pytest.fixture(autouse=True)
+def shown(sandbox: Sandbox) -> None:
+    """The posts of the archive stand in the channels as well."""
+    for chat, number, text in ((HARBOUR, 10, LEAVES), (KILN, 11, FIRED), (SAFE, 10, HID)):
+        sandbox.world.add_history(chat, [{"id": number, "date": 1_710_234_000, "text": text}])
+
+
+@asynccontextmanager
+async def opened(home: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(home)
+    yield archive
+    await archive.close()
+
+
+def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = message["reply_markup"]["inline_keyboard"]
+    found = [(button["text"], button["callback_data"]) for row in rows for button in row]
+    return [(label, data) for label, data in found if label.startswith("❝")]
+
+
+async def press(sandbox: Sandbox, who: int, message: dict[str, Any], data: str | None = None) -> str:
+    """Press the first receipt of an answer; what the bot says to the press."""
+    data = data or receipts(message)[0][1]
+    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    return str(pressed["answer"].get("text") or "")
+
+
+async def receipt(sandbox: Sandbox, who: int, message: dict[str, Any]) -> dict[str, Any]:
+    assert await press(sandbox, who, message) == ""
+    (told,) = await sandbox.replies(message["chat"]["id"])
+    return told
+
+
+def folded(message: dict[str, Any]) -> list[str]:
+    spans = [(e["offset"], e["length"]) for e in message["entities"] if e["type"] == "expandable_blockquote"]
+    return [message["text"][at : at + length] for at, length in spans]
+
+
+async def test_a_receipt_is_a_native_quote_of_the_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        ((label, data),) = receipts(answer)
+        assert label == "❝ Quote 1"
+        assert len(data.encode()) <= 64
+        assert str(HARBOUR)[4:] not in data
+        told = await receipt(sandbox, OTTO, answer)
+        assert await press(sandbox, OTTO, answer) == "It is in the chat already: look a little below."
+    assert told["text"] == "[1] Harbour News · 12 March 2024"
+    source = told["external_reply"]
+    assert (source["chat"]["id"], source["message_id"]) == (HARBOUR, 10)
+    assert told["quote"] == {"text": LEAVES, "position": 0, "is_manual": True}
+    assert len(sandbox.world.sent[OTTO]) == 2
+
+
+async def test_it_speaks_the_language_of_the_question(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        told = await receipt(sandbox, RITA, await ask(RITA, FIRING))
+    assert told["text"] == "[1] Печь и глина · 13 марта 2024"
+    assert told["quote"]["text"] == FIRED
+
+
+async def test_old_buttons_work_after_a_restart_and_quote_the_words_where_they_now_stand(
+    sandbox: Sandbox, live: Any, ask: Any, eyes: Any
+) -> None:
+    edited = f"🚢 Summer timetable. {LEAVES}"
+    async with live():
+        answer = await ask(OTTO, FERRY)
+    async with live(watch=eyes):
+        await sandbox.edit(HARBOUR, 10, edited)
+        await eyes.see(edited)
+        told = await receipt(sandbox, OTTO, answer)
+    assert (told["quote"]["text"], told["quote"]["position"]) == (LEAVES, 21)
+    assert " · edited " in told["text"]
+
+
+async def test_words_that_were_edited_away_come_as_text_and_that_is_said(
+    sandbox: Sandbox, live: Any, ask: Any, eyes: Any
+) -> None:
+    async with live(watch=eyes):
+        answer = await ask(RITA, FIRING)
+        await sandbox.edit(KILN, 11, "Обжиг перенесён на пятницу.")
+        await eyes.see("Обжиг перенесён на пятницу.")
+        told = await receipt(sandbox, RITA, answer)
+    assert "external_reply" not in told
+    assert told["reply_to_message"]["message_id"] == answer["message_id"]
+    assert folded(told) == [FIRED]
+    assert told["text"].endswith("После ответа пост изменили: этих слов в нём больше нет.")
+    assert [e["url"] for e in told["entities"] if e["type"] == "text_link"] == ["https://t.me/pech_i_glina/11"]
+
+
+async def test_an_edit_that_the_bot_has_not_heard_of_is_found_out_by_telegram(
+    sandbox: Sandbox, live: Any, ask: Any
+) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        sandbox.world.change(sandbox.world.room(HARBOUR), 10, text="The ferry is out of service.")
+        told = await receipt(sandbox, OTTO, answer)
+    assert folded(told) == [LEAVES]
+    assert "Telegram did not take these words as a quote" in told["text"]
+
+
+async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        one, other = await ask(OTTO, FERRY), await ask(RITA, FIRING)
+        await sandbox.delete(KILN, 11)  # the bot is told nothing
+        told = await receipt(sandbox, RITA, other)
+        assert "Telegram не находит этого поста" in told["text"]
+        assert FIRED not in told["text"]
+    async with opened(home) as archive:
+        await posts.erase(archive, [PostKey(HARBOUR, 10)], how="admin")
+    async with live():
+        told = await receipt(sandbox, OTTO, one)
+    assert told["text"].startswith("[1] Harbour News · 12 March 2024\nThis post is deleted or closed by now")
+    assert "7:30" not in told["text"]
+
+
+async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+    async with opened(home) as archive:
+        await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
+    async with live():
+        assert await press(sandbox, OTTO, answer) == "This post is in a channel that is not open to you here."
+    assert len(sandbox.world.sent[OTTO]) == 1
+
+
+async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    lost = "I do not have this answer any more. Ask again for one with working buttons."
+    async with live():
+        secret, mine = await ask(ADMIN, TROPHY), await ask(OTTO, FERRY)
+        again = await ask(OTTO, "From which pier does the ferry to Owl Island leave?")
+        assert await press(sandbox, OTTO, mine, receipts(secret)[0][1]) == lost
+        assert await press(sandbox, OTTO, mine, receipts(again)[0][1]) == lost
+        for made_up in ("q:", "q:1", "q:AAAAAAAAAAAA", "q:1:2"):
+            assert await press(sandbox, OTTO, mine, made_up)
+        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+            archive.execute("DELETE FROM questions")
+        assert await press(sandbox, OTTO, mine) == lost
+    assert len(sandbox.world.sent[OTTO]) == 2
+
+
+async def test_in_a_group_others_may_press_and_the_receipt_stays_in_the_topic(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with opened(home) as archive:
+        await channels.bind(archive, GROUP, HARBOUR)
+    topic = make_topic(sandbox.world, GROUP, ADMIN, "Boats")
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
+        told = await receipt(sandbox, RITA, answer)
+        assert (told["message_thread_id"], told["quote"]["text"]) == (topic, LEAVES)
+        assert await press(sandbox, OTTO, answer) == "It is in the chat already: look a little below."
+    async with opened(home) as archive:
+        await channels.unbind(archive, GROUP, HARBOUR)
+    async with live():
+        assert await press(sandbox, RITA, answer) == "Этот пост — из канала, который вам здесь не открыт."
+
+
+async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with opened(home) as archive:
+        await channels.bind(archive, GROUP, HARBOUR)
+    sandbox.world.add_person(900, "Stranger", lang="en")
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        assert await press(sandbox, 900, answer) == "This is for members of the group: join it first."
+        assert len(sandbox.world.sent[GROUP]) == 1
+        assert (await receipt(sandbox, OTTO, answer))["quote"]["text"] == LEAVES
+
+
+async def test_where_the_message_is_too_old_to_be_sent_along_the_topic_is_known_still(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with opened(home) as archive:
+        await channels.bind(archive, GROUP, HARBOUR)
+    topic = make_topic(sandbox.world, GROUP, ADMIN, "Boats")
+    async with live():
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
+        del sandbox.world.room(GROUP).messages[answer["message_id"]]
+        assert (await receipt(sandbox, RITA, answer))["message_thread_id"] == topic
+
+
+async def test_a_channel_that_protects_its_posts_gives_words_as_text(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    sandbox.world.room(HARBOUR).protected = True
+    async with live():
+        told = await receipt(sandbox, OTTO, await ask(OTTO, FERRY))
+        room = sandbox.world.room(OTTO)
+        assert await sandbox.until(lambda: "edit_date" in room.messages[told["message_id"]])
+    told = room.messages[told["message_id"]]
+    assert folded(told) == [LEAVES]
+    assert told["text"].endswith("The channel lets nothing be quoted elsewhere, so these are the words as text.")
+
+
+@pytest.mark.parametrize("imported", [False, True])
+async def test_a_private_channel_without_the_bot_gives_words_as_text(
+    sandbox: Sandbox, live: Any, ask: Any, imported: bool
+) -> None:
+    async with live():
+        answer = await ask(ADMIN, TROPHY)
+        if imported:
+            del sandbox.world.rooms[SAFE]
+        else:
+            del sandbox.world.room(SAFE).members[sandbox.world.bot.id]
+        told = await receipt(sandbox, ADMIN, answer)
+    assert folded(told) == [HID]
+    assert "I am not in this channel" in told["text"]
+    assert [e["url"] for e in told["entities"] if e["type"] == "text_link"] == ["https://t.me/c/1000004/10"]
+
+
+async def test_a_public_channel_is_quoted_without_the_bot_in_it(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    del sandbox.world.room(HARBOUR).members[sandbox.world.bot.id]
+    async with live():
+        assert (await receipt(sandbox, OTTO, await ask(OTTO, FERRY)))["quote"]["text"] == LEAVES
+
+
+async def test_receipts_are_under_the_last_part_of_a_long_answer(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.turns.pages", partial(pages, limit=60))
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        first, _, last = await sandbox.replies(OTTO, 3)
+        assert "reply_markup" not in first
+        while said := await press(sandbox, OTTO, last):  # the answer is kept a moment after its last part
+            assert said.startswith("I do not have this answer")
+        assert (await sandbox.replies(OTTO))[0]["quote"]["text"] == LEAVES
+
+
+async def test_a_refusal_has_no_receipts(live: Any, ask: Any) -> None:
+    async with live():
+        assert receipts(await ask(OTTO, "Who won the chess tournament in Buenos Aires?")) == []
+
+
+async def test_several_places_of_a_post_have_a_button_each(empty_library: Any) -> None:
+    archive, one, other = empty_library.rag.archive, PostKey(-1, 1), PostKey(-1, 2)
+    date = empty_library.now
+    quotes = (Quoted(one, 0, 5), Quoted(other, 0, 9), Quoted(one, 7, 9))
+    said = (Said("", 0, quotes[:2]), Said("", 0, quotes[1:]))
+    given = Kept((Cited(one, date, ""), Cited(other, date, "")), (), (), "t", said)
+    assert given.quotes == quotes
+    shown = buttons.keyboard(given, archive, words_for("ru"))
+    assert shown is not None
+    (row,) = shown.inline_keyboard
+    assert [button.text for button in row] == ["❝ Цитата 1.1", "❝ Цитата 1.2", "❝ Цитата 2"]
+    meant = [buttons.meant(given, archive, str(button.callback_data)[2:]) for button in row]
+    assert meant == [quotes[0], quotes[2], quotes[1]]
+    many = tuple(Quoted(one, n, n + 1) for n in range(30))
+    rows = buttons.keyboard(Kept(given.cited, (), (), "", (Said("", 0, many),)), archive, words_for("ru"))
+    assert rows is not None
+    assert [button.text for button in rows.inline_keyboard[3]] == ["❝ 1.16", "❝ 1.17", "❝ 1.18", "❝ 1.19", "❝ 1.20"]
+    assert len(rows.inline_keyboard) == 4
+    assert buttons.meant(replace(given, trace_id="u"), archive, str(row[0].callback_data)[2:]) is None
+
+
+async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_post: Any) -> None:
+    library = empty_library
+    first = make_post(7, "Дом 🏠 у моря.", chat=library.harbour, album="a")
+    second = make_post(8, "Сад за домом.", chat=library.harbour, album="a", entities=(Entity("bold", 0, 3),))
+    await library.keep(first, make_post(9, "", chat=library.harbour, album="a"), second, index=False)
+    archive, key = library.rag.archive, first.key
+    union = (await posts.get(archive, [key]))[key].text
+    start = union.index("Сад")
+    cited = Cited(key, first.date, kept.mark(union))
+    found = await words(archive, Quoted(key, start, len(union)), cited)
+    assert found is not None
+    place = await stand(archive, found)
+    assert place is not None
+    assert (place.key.message_id, place.quote.text, place.quote.position) == (8, "Сад за домом.", 0)
+    assert [(e.type, e.offset, e.length) for e in place.quote.entities] == [("bold", 0, 3)]
+    both = await words(archive, Quoted(key, 0, len(union)), cited)
+    assert both is not None
+    assert await stand(archive, both) is None  # no message has them both
+
+
+async def test_words_whose_text_nobody_kept_are_not_guessed(library: Any) -> None:
+    key = PostKey(library.harbour, 1)
+    found = await words(library.rag.archive, Quoted(key, 0, 9), Cited(key, library.now, ""))
+    assert found is not None
+    assert (found.text, found.at) == ("", None)

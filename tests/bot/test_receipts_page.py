@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bot.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    import playwright.async_api as playwright_api
+else:
+    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+OTTO, HARBOUR = 502, -1001000001
+LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+
+
+async def test_a_reader_presses_a_receipt_and_sees_the_words_in_their_post(
+    sandbox: Sandbox, live: Any, ask: Any, browser: playwright_api.Browser
+) -> None:
+    post = {"id": 10, "date": 1_710_234_000, "text": f"🚢 Summer timetable.\n{LEAVES} Welcome!"}
+    sandbox.world.add_history(HARBOUR, [post])
+    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    async with live():
+        answer = await ask(OTTO, "When does the ferry to Owl Island leave?")
+        await page.goto(f"{sandbox.url}/?user={OTTO}")
+        await page.locator(f'[data-message="{OTTO}/{answer["message_id"]}"] .key', has_text="❝ Quote 1").click()
+        reply = page.locator("#main .replied.quoted")
+        await playwright_api.expect(reply.locator(".name")).to_have_text("Harbour News")
+        await playwright_api.expect(reply.locator(".words")).to_have_text(LEAVES)
+
+        await reply.click()
+        shown = page.locator(f'#source [data-message="{HARBOUR}/10"]')
+        await playwright_api.expect(shown).to_be_in_viewport()
+        await playwright_api.expect(shown.locator("mark.quoted")).to_have_text(LEAVES)
+        await sandbox.edit(HARBOUR, 10, "The ferry is out of service.")
+        await playwright_api.expect(shown.locator("mark.quoted")).to_have_count(0)
+        await playwright_api.expect(reply.locator(".words")).to_have_text(LEAVES)
+    assert wrong == []

@@ -1,0 +1,95 @@
+"""Recipes on the terminal: ask with one, see how it went, compare them, make questions of one's own channels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.__main__ import main
+
+Cite = Callable[..., tuple[int, str, str]]
+OWLS = "How many owls were ringed this year?"
+
+
+@pytest.fixture
+def citegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cite:
+    """The command in a folder of its own, without settings and without a model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DATA__DIR", raising=False)
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    monkeypatch.setenv("LLM__MODEL", "none")
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            code = main(["--data", "data", *map(str, words)])
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def imported(citegram: Cite, root: Path, tmp_path: Path) -> Cite:
+    """With a small channel of the samples."""
+    shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", tmp_path / "export")
+    assert citegram("import", tmp_path / "export")[0] == 0
+    return citegram
+
+
+def asked(citegram: Cite, *words: str) -> dict[str, Any]:
+    code, out, _ = citegram("ask", "Who is Tawny?", "--json", *words)
+    assert code == 0
+    return dict(json.loads(out))
+
+
+def test_a_recipe_can_be_asked_for(imported: Cite) -> None:
+    assert asked(imported, "--recipe", "agent")["recipe"] == "agent"
+    fallen = asked(imported, "--recipe", "council")  # it needs a model
+    assert (fallen["recipe"], fallen["without"]) == ("direct", ["recipe"])
+    assert imported("ask", "Who?", "--recipe", "oracle")[0] == 2
+
+
+def test_the_trace_of_an_answer_can_be_seen_later(imported: Cite) -> None:
+    given = asked(imported)
+    code, out, _ = imported("trace", given["trace_id"])
+    assert (code, out.splitlines()[0].split()[:2]) == (0, [given["trace_id"], "direct"])
+    assert any(line.startswith("lexical ") for line in out.splitlines())
+    assert "Tawny" not in out
+    code, out, _ = imported("trace", given["trace_id"], "--json")
+    assert {span["stage"] for span in json.loads(out)["spans"]} >= {"choose", "plan", "lexical", "cite"}
+    assert imported("trace", "nothing")[::2] == (
+        1, "There is no trace nothing: citegram ask --json prints the id of an answer as trace_id; "
+        "old ones are forgotten.\n",
+    )  # fmt: skip
+
+
+def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(imported: Cite, tmp_path: Path) -> None:
+    code, out, _ = imported("eval", "make", "mine", "--limit", "20")
+    assert (code, out.split()[:2]) == (0, ["20", "questions"])
+    rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
+    corpus = {
+        row["id"]: row["text"]
+        for row in map(json.loads, (tmp_path / "mine" / "corpus.jsonl").read_text("utf-8").splitlines())
+    }
+    answerable = [row for row in rows if row["answerable"]]
+    assert (len(rows), len(answerable)) == (20, 16)
+    assert all(row["answers"][0] in corpus[row["relevant"][0]] for row in answerable)
+    assert all(row["answers"][0] not in row["text"] for row in answerable)
+    assert not {row["group"] for row in rows if not row["answerable"]} & corpus.keys()
+    assert imported("eval", "make", "mine")[2].startswith("mine holds questions already")
+    assert imported("eval", "answers", "mine", "--compare", "direct,agent", "--json", "out.json")[0] == 0
+    found = json.loads((tmp_path / "out.json").read_text())["metrics"]
+    assert found["direct"]["all"]["shown_right"] >= 0.5
+    assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]
+
+
+def test_without_posts_no_questions_are_made(citegram: Cite) -> None:
+    assert citegram("eval", "make", "mine")[2].startswith("No post of yours has a sentence to ask about")

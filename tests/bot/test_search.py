@@ -1,0 +1,376 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import search, turns
+from bot.sandbox import Sandbox
+from bot.sandbox.membership import make_topic
+from ingest.index import Indexer
+from rag_core import RagSettings, open_rag
+from rag_core.doors.archive import Archive, channels, posts
+from rag_core.doors.lexical import Lexical
+from rag_core.errors import IndexUnavailable
+from rag_core.types import Channel, Post, PostKey, Visibility
+
+RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
+Live = Callable[..., AbstractAsyncContextManager[None]]
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+TUGS = [
+    Post(PostKey(HARBOUR, 100 + n), START + timedelta(days=n), f"Tugboat number {n} has arrived.") for n in range(12)
+]
+STALE = "This search is out of date. Search again with /search."
+
+
+async def keep(home: Path, *kept: Post) -> None:
+    """Put posts into the archive and the saved index, while no bot runs."""
+    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        await posts.keep(rag.archive, kept, source="test")
+        indexer = Indexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()
+
+
+async def bind(home: Path, *chats: int) -> None:
+    archive = await Archive.open(home)
+    for chat in chats:
+        await channels.bind(archive, GROUP, chat)
+    await archive.close()
+
+
+async def close(home: Path, *chats: int) -> None:
+    """Take channels away from readers, while the bot runs."""
+    archive = await Archive.open(home)
+    for chat in chats:
+        await channels.set_visibility(archive, chat, Visibility.ADMINS)
+    await archive.close()
+
+
+async def find(sandbox: Sandbox, who: int, text: str, chat_id: int | None = None, **more: Any) -> dict[str, Any]:
+    await sandbox.say(who, text, chat_id=chat_id, **more)
+    (reply,) = await sandbox.replies(chat_id or who)
+    return reply
+
+
+def buttons(message: dict[str, Any]) -> dict[str, str]:
+    rows = (message.get("reply_markup") or {"inline_keyboard": []})["inline_keyboard"]
+    return {button["text"]: button["callback_data"] for row in rows for button in row}
+
+
+async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[dict[str, Any], str]:
+    """Press a button; the message as it is then, and what the bot said to the press."""
+    data = buttons(message).get(label, label)
+    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    room = sandbox.world.room(message["chat"]["id"])
+    return room.messages[message["message_id"]], pressed["answer"].get("text") or ""
+
+
+def marked(message: dict[str, Any], kind: str) -> list[str]:
+    units = message["text"].encode("utf-16-le")
+    spans = ((e["offset"], e["length"]) for e in message["entities"] if e["type"] == kind)
+    return [units[2 * at : 2 * (at + length)].decode("utf-16-le") for at, length in spans]
+
+
+async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Live, home: Path) -> None:
+    await keep(home, *TUGS)
+    async with live():
+        first = await find(sandbox, OTTO, "/search tugboat")
+        assert first["text"].startswith("Search: tugboat\nFound 12 posts · page 1 of 3\n\n1. Harbour News · ")
+        assert marked(first, "bold") == ["tugboat", *["Tugboat"] * 5]
+        links = [e["url"] for e in first["entities"] if e["type"] == "text_link"]
+        assert len(links) == 5
+        assert all(link.startswith("https://t.me/harbour_news/1") for link in links)
+        assert list(buttons(first)) == ["▶"]
+        assert all(len(data.encode()) <= 64 for data in buttons(first).values())
+        second, _ = await turn(sandbox, first, "▶", OTTO)
+        assert "page 2 of 3\n\n6. Harbour News" in second["text"]
+        assert list(buttons(second)) == ["◀", "▶"]
+        last, toast = await turn(sandbox, second, "▶", OTTO)
+        assert ("page 3 of 3" in last["text"], list(buttons(last)), toast) == (True, ["◀"], "")
+        back, _ = await turn(sandbox, last, "◀", OTTO)
+        assert back["text"] == second["text"]
+    assert len(sandbox.world.sent[OTTO]) == 1
+
+
+async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox: Sandbox, live: Live) -> None:
+    async with live():
+        found = await find(sandbox, RITA, "/SEARCH глазурь с 1 марта 2024 @pech_i_glina")
+        assert found["text"] == (
+            "Поиск: глазурь · с 1 марта 2024 · Печь и глина\nНайден 1 пост\n\n"
+            "1. Печь и глина · 14 марта 2024\nНовая глазурь цвета морской волны уже на полке."
+        )
+        listed = await find(sandbox, RITA, "/search посты в марте 2024")
+        assert listed["text"].startswith("Поиск: все посты · 1 марта 2024 – 31 марта 2024\nНайдено 8 постов")
+        nothing = await find(sandbox, RITA, "/search паром в августе")
+        assert nothing["text"] == "Таких постов не нашлось. Попробуйте без «в августе»."
+        empty = await find(sandbox, RITA, "/search")
+        assert empty["text"] == "Напишите после команды, что искать, например: /search паром в августе"
+
+
+async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: Live) -> None:
+    async with live():
+        for said, told in (
+            ("/search", "Write after the command what to look for, for example: /search ferry in August"),
+            ("/search the of", "I found no word here to look for: add one that says what the posts are about."),
+            (f"/search {'x' * 1001}", "A search may have 1,000 characters, and this one has 1,001. Please shorten it."),
+            ("/search zeppelin", "I found no such post. Try fewer words, or others."),
+        ):
+            assert (await find(sandbox, OTTO, said))["text"] == told
+
+
+async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages(
+    sandbox: Sandbox, live: Live, home: Path
+) -> None:
+    await keep(home, *TUGS)
+    await bind(home, HARBOUR)
+    topic = make_topic(sandbox.world, GROUP, ADMIN, "Boats")
+    async with live():
+        first = await find(sandbox, OTTO, "/search@citegram_bot tugboat", GROUP, thread=topic)
+        assert (first["message_thread_id"], "page 1 of 3" in first["text"]) == (topic, True)
+        same, told = await turn(sandbox, first, "▶", RITA)
+        assert same["text"] == first["text"]
+        assert told == "Листать может только тот, кто искал. Найдите своё: /search."
+        assert "page 2 of 3" in (await turn(sandbox, first, "▶", OTTO))[0]["text"]
+
+
+async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(
+    sandbox: Sandbox, live: Live, home: Path
+) -> None:
+    async with live():
+        unbound = await find(sandbox, OTTO, "/search@citegram_bot mackerel", GROUP)
+        assert unbound["text"].startswith("No channel is bound to this group yet")
+        await bind(home, KILN)
+        for who in (OTTO, ADMIN):
+            found = await find(sandbox, who, "/search@citegram_bot mackerel @harbour_news", GROUP)
+            assert found["text"] == "I found no such post. Try fewer words, or others."
+        assert "1. Печь" in (await find(sandbox, OTTO, "/search@citegram_bot глазурь", GROUP))["text"]
+
+
+async def test_a_bare_command_without_words_in_a_group_may_be_meant_for_another_bot(
+    sandbox: Sandbox, live: Live, home: Path
+) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        sandbox.world.rooms[GROUP].bot_spoke = True  # then bare commands reach the bot as well
+        await sandbox.say(OTTO, "/search", chat_id=GROUP)
+        await sandbox.say(OTTO, "/search@other_bot mackerel", chat_id=GROUP)
+        assert "quay" in (await find(sandbox, OTTO, "/search mackerel", GROUP))["text"]
+    assert len(sandbox.world.sent[GROUP]) == 1
+
+
+async def test_who_wrote_as_a_chat_can_turn_the_pages_too(sandbox: Sandbox, live: Live, home: Path) -> None:
+    await keep(home, *TUGS)
+    await bind(home, HARBOUR)
+    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
+    masked |= {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
+    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 20}]
+    async with live():
+        sandbox.push({"message": masked})
+        (first,) = await sandbox.replies(GROUP)
+        sandbox.world.rooms[GROUP].messages[first["message_id"]]["reply_to_message"] = masked
+        assert "page 2 of 3" in (await turn(sandbox, first, "▶", ADMIN))[0]["text"]
+
+
+async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbox, live: Live, home: Path) -> None:
+    archive = await Archive.open(home)
+    await channels.put(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
+    await archive.close()
+    nothing = "I found no such post. Try fewer words, or others."
+    async with live():
+        for text in ("trophy", "trophy @the_safe", "«silver trophy»", "trophy in the safe channel"):
+            told = (await find(sandbox, OTTO, f"/search {text}"))["text"]
+            assert told in (nothing, "I found no post that says just that. Try it without the quotes.")
+        assert "staircase" in (await find(sandbox, ADMIN, "/search trophy @the_safe"))["text"]
+        unknown = await find(sandbox, OTTO, "/search trophy @no_such_channel")
+        assert unknown["text"] == nothing  # as for one that is there and closed
+
+
+async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sandbox, live: Live, home: Path) -> None:
+    other = [Post(PostKey(KILN, 100 + n), START + timedelta(days=20), f"Tugboat of clay {n}.") for n in range(7)]
+    await keep(home, *TUGS, *other)
+    async with live():
+        first = await find(sandbox, OTTO, "/search tugboat")
+        assert "Found 19 posts" in first["text"]
+        await close(home, HARBOUR)
+        second, toast = await turn(sandbox, first, "▶", OTTO)
+        assert second["text"].startswith("Search: tugboat\nFound 7 posts · page 2 of 2\n\n6. Печь и глина")
+        assert "Harbour" not in second["text"]
+        assert toast == "The posts have changed meanwhile: the pages may have moved."
+        await close(home, KILN)
+        closed, _ = await turn(sandbox, second, "◀", OTTO)
+        assert closed["text"] == "No channel is open to you yet: ask the bot's admin to make one public."
+        assert not buttons(closed)
+
+
+async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Live, home: Path) -> None:
+    await keep(home, *TUGS)
+    async with live():
+        first = await find(sandbox, OTTO, "/search tugboat since 3 May 2024")
+    async with live():
+        second, toast = await turn(sandbox, first, "▶", OTTO)
+    assert (second["text"].split("\n")[:2], toast) == (
+        ["Search: tugboat · since 3 May 2024", "Found 10 posts · page 2 of 2"],
+        "",
+    )
+
+
+async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
+    sandbox: Sandbox, live: Live, home: Path
+) -> None:
+    await keep(home, *TUGS)
+    moved = "The posts have changed meanwhile: the pages may have moved."
+    async with live():
+        first = await find(sandbox, OTTO, "/search tugboat")
+        second, _ = await turn(sandbox, first, "▶", OTTO)
+        archive = await Archive.open(home)
+        await posts.erase(archive, [post.key for post in TUGS[2:]], how="admin")
+        left, toast = await turn(sandbox, second, "▶", OTTO)
+        assert "Found 2 posts\n\n1. Harbour News" in left["text"]
+        assert (toast, buttons(left)) == (moved, {})
+        await posts.erase(archive, [post.key for post in TUGS], how="admin")
+        none, toast = await turn(sandbox, left, buttons(second)["◀"], OTTO)
+        assert none["text"].startswith("I found no such post")
+        assert toast == moved
+        await archive.close()
+
+
+async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: Sandbox, live: Live, home: Path) -> None:
+    await keep(home, *TUGS)
+    async with live():
+        first, other = await find(sandbox, OTTO, "/search tugboat"), await find(sandbox, OTTO, "/search number")
+        for data in (buttons(other)["▶"], "s:1:AAAAAAAA:AAAA", "s:1::", "s:-1:x:y"):
+            same, told = await turn(sandbox, first, data, OTTO)
+            assert (same["text"], told) == (first["text"], STALE)
+        for data in ("s:", "s:x:y:z", "s:1:2", "s:1:2:3:4", "s:1.5:a:b"):
+            _, told = await turn(sandbox, first, data, OTTO)
+            assert told == "This button is out of date. Ask again with the command."
+        _, search_mark, found = buttons(first)["▶"].rsplit(":", 2)
+        for number, shown in ((-(10**20), "page 1 of 3"), (10**20, "page 3 of 3")):
+            data = f"s:{number}:{search_mark}:{found}"
+            assert shown in (await turn(sandbox, first, data, OTTO))[0]["text"]
+
+
+async def test_a_search_whose_message_was_edited_or_deleted_is_over(sandbox: Sandbox, live: Live, home: Path) -> None:
+    await keep(home, *TUGS)
+    async with live():
+        first = await find(sandbox, OTTO, "/search tugboat")
+        asked = dict(first["reply_to_message"])
+        room = sandbox.world.room(OTTO)
+        for now in ({**asked, "text": "/search silver trophy"}, None):
+            room.messages[first["message_id"]]["reply_to_message"] = now
+            if now is None:
+                del room.messages[first["message_id"]]["reply_to_message"]
+            same, told = await turn(sandbox, first, "▶", OTTO)
+            assert (same["text"], told) == (first["text"], STALE)
+        old = dict(room.messages.pop(first["message_id"]))  # then Telegram gives no more than its id
+        pressed = await sandbox.press(OTTO, OTTO, old["message_id"], buttons(first)["▶"])
+        assert pressed["answer"]["text"] == STALE
+
+
+async def test_an_index_that_is_down_is_said_to_be_so(
+    sandbox: Sandbox, live: Live, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keep(home, *TUGS)
+
+    def broken(*_: Any) -> Any:
+        raise IndexUnavailable("index /srv/x is damaged")
+
+    async def down(*_: Any) -> Any:
+        broken()
+
+    async with live():
+        first = await find(sandbox, OTTO, "/search tugboat")
+        for name in ("search", "matching", "all_of"):
+            monkeypatch.setattr(Lexical, name, broken)
+        for text in ("/search mackerel", "/search posts in March 2024", "/search «bird cliffs»"):
+            told = (await find(sandbox, OTTO, text))["text"]
+            assert told.startswith("The search does not work right now")
+            assert "/srv/x" not in told
+        monkeypatch.setattr(search, "listing", down)
+        same, told = await turn(sandbox, first, "▶", OTTO)
+        assert same["text"] == first["text"]
+        assert told.startswith("The search does not work right now, so I cannot tell")
+
+
+async def test_a_search_does_not_wait_behind_answers(
+    sandbox: Sandbox, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any, **told: Any) -> Any:
+        begun.set()
+        await free.wait()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(turns, "answer", slow)
+    async with live():
+        for who in (OTTO, RITA, ADMIN):
+            await sandbox.say(who, "When does the ferry leave?")
+        await begun.wait()
+        await sandbox.say(OTTO, "/search mackerel")
+        (found,) = await sandbox.replies(OTTO)
+        assert "quay" in found["text"]
+        free.set()
+
+
+async def test_few_searches_run_at_once_and_of_one_reader_only_one(
+    sandbox: Sandbox, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, running, free = search.listing, list[int](), asyncio.Event()
+    most: list[tuple[int, int]] = []
+
+    async def slow(question: Any, rag: Any, **told: Any) -> Any:
+        running.append(question.viewer.user_id)
+        most.append((len(running), running.count(OTTO)))
+        await free.wait()
+        running.remove(question.viewer.user_id)
+        return await real(question, rag, **told)
+
+    monkeypatch.setattr(search, "listing", slow)
+    async with live():
+        for _ in range(5):
+            await sandbox.say(OTTO, "/search mackerel")
+        for who in (RITA, ADMIN):
+            await sandbox.say(who, "/search mackerel")
+        busy = [message["text"] for message in await sandbox.replies(OTTO, 2)]
+        assert busy == ["I am still at your last searches: one moment, please."] * 2
+        free.set()
+        assert all("quay" in message["text"] for message in await sandbox.replies(OTTO, 3))
+        assert "quay" in (await sandbox.replies(RITA))[0]["text"]
+        assert "quay" in (await sandbox.replies(ADMIN))[0]["text"]
+    assert max(most) == (2, 1)
+
+
+async def test_hostile_posts_and_searches_are_only_text(sandbox: Sandbox, live: Live, home: Path) -> None:
+    nasty = "<b>tugboat</b> [x](http://evil.example) \u202egnp.exe\u202c @harbour_news https://evil.example/?q=1"
+    await keep(home, Post(PostKey(HARBOUR, 99), START, nasty))
+    async with live():
+        for text in ("tugboat", "<b>tugboat</b> \u202e", "tugboat'; drop table posts; --", "«<b>tugboat»"):
+            found = await find(sandbox, OTTO, f"/search {text}")
+            assert "\u202e" not in found["text"]
+            links = {e["url"] for e in found["entities"] if e["type"] == "text_link"}
+            assert links == {"https://t.me/harbour_news/99"}, text
+
+
+async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(
+    sandbox: Sandbox, live: Live, home: Path
+) -> None:
+    border = datetime(2026, 3, 14, 21, tzinfo=UTC)  # midnight in Moscow
+    texts = {-25: "The day before.", -2: "The evening.", 1: "The night."}
+    await keep(home, *(Post(PostKey(HARBOUR, 200 + h), border + timedelta(hours=h), t) for h, t in texts.items()))
+    sandbox.world.clock = lambda: (border + timedelta(hours=1.5)).timestamp()
+    async with live(timezone="Europe/Moscow"):
+        there = (await find(sandbox, OTTO, "/search posts of yesterday"))["text"]
+    async with live():
+        utc = (await find(sandbox, OTTO, "/search posts of yesterday"))["text"]
+    assert there.startswith("Search: all posts · 14 March 2026\nFound 1 post\n")
+    assert "The evening." in there
+    assert utc.startswith("Search: all posts · 13 March 2026\nFound 1 post\n")
+    assert "The day before." in utc

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.plain import Shown
+from bot.sandbox.checks import formatted, units
+from bot.search_page import ON_A_PAGE, last_page, page
+from bot.words import words_for
+from rag_core.doors.lexical import Filter
+from rag_core.listing import Found, Listing
+from rag_core.sought import Sought
+from rag_core.spots import Spots
+from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, Shortfall
+
+HARBOUR, KILN, CREW = -1001000001, -1001000002, -1001000003
+CHANNELS = {
+    HARBOUR: Channel(HARBOUR, "Harbour News", "harbour_news"),
+    KILN: Channel(KILN, "Печь и глина", "pech_i_glina"),
+    CREW: Channel(CREW, "Crew only"),
+}
+DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
+EN, RU = Shown(words_for("en"), UTC), Shown(words_for("ru"), UTC)
+
+
+def post(number: int = 7, text: str = "The ferry leaves at eight.", chat: int = HARBOUR, **more: Any) -> Post:
+    return Post(PostKey(chat, number), DAY, text, **more)
+
+
+def listed(*found: Found | Post, words: str = "ferry", must: tuple[str, ...] = (), **more: Any) -> Listing:
+    entries = tuple(one if isinstance(one, Found) else Found(one) for one in found)
+    plan = more.pop("plan", Plan((words,), must=must))
+    sought = Sought(plan, words, more.pop("filters", ()), more.pop("beside", ()))
+    only = more.pop("only", Filter(frozenset(CHANNELS)))
+    given = {"matching": sum(one.whole for one in entries), "more": False, "channels": CHANNELS, "shortfalls": ()}
+    return Listing(sought, only, Spots.of(words, must), entries, **(given | more))
+
+
+def said(listing: Listing, number: int = 0, shown: Shown = EN) -> str:
+    return str(page(listing, number, shown).render()[0])
+
+
+def bold(listing: Listing) -> list[str]:
+    text, entities = page(listing, 0, EN).render()
+    return [entity.extract_from(text) for entity in entities if entity.type == "bold"]
+
+
+def test_a_post_is_shown_with_its_link_its_day_and_the_words_in_bold() -> None:
+    listing = listed(post(text="Ferries leave. The ferry to Owl Island is late."))
+    assert said(listing) == (
+        "Search: ferry\nFound 1 post\n\n"
+        "1. Harbour News · 12 March 2024\nFerries leave. The ferry to Owl Island is late."
+    )
+    assert bold(listing) == ["ferry", "Ferries", "ferry"]
+    links = [entity.url for entity in page(listing, 0, EN).render()[1] if entity.url]
+    assert links == ["https://t.me/harbour_news/7"]
+
+
+def test_edits_forwards_and_copies_are_said() -> None:
+    edited = post(edited=DAY + timedelta(days=2))
+    forward = post(8, chat=CREW, origin=Origin("Port Herald"))
+    copied = Found(post(9), (PostKey(KILN, 1), PostKey(CREW, 2), PostKey(CREW, 3), PostKey(HARBOUR, 2)))
+    text = said(listed(edited, forward, copied))
+    assert "1. Harbour News · 12 March 2024 · edited 14 March 2024\n" in text
+    assert "2. Port Herald, forwarded by Crew only · 12 March 2024\n" in text
+    assert "3. Harbour News · 12 March 2024 · also in 2 channels\n" in text
+    assert "ещё в 2 каналах" in said(listed(copied), shown=RU)
+
+
+def test_what_was_understood_is_said_in_the_readers_days() -> None:
+    moscow = ZoneInfo("Europe/Moscow")
+    only = Filter(frozenset(CHANNELS), datetime(2024, 3, 1, tzinfo=moscow), datetime(2024, 4, 1, tzinfo=moscow))
+    listing = listed(post(), only=only, plan=Plan(("ferry",), channels=frozenset({HARBOUR})))
+    assert said(listing, shown=replace(EN, zone=moscow)).startswith(
+        "Search: ferry · 1 March 2024 – 31 March 2024 · Harbour News\n"
+    )
+    assert said(listing, shown=replace(RU, zone=moscow)).startswith(
+        "Поиск: ferry · 1 марта 2024 – 31 марта 2024 · Harbour News\n"
+    )
+    day = replace(only, until=datetime(2024, 3, 2, tzinfo=moscow))
+    assert "· 1 March 2024\n" in said(
+        replace(listing, only=day, sought=Sought(Plan(()))), shown=Shown(EN.words, moscow)
+    )
+    assert "ferry · since 1 March" in said(
+        replace(listing, only=replace(only, until=None)), shown=Shown(EN.words, moscow)
+    )
+    assert "ferry · по 31 марта" in said(
+        replace(listing, only=replace(only, since=None)), shown=Shown(RU.words, moscow)
+    )
+
+
+def test_all_posts_of_an_author_are_said_to_be_so() -> None:
+    text = said(listed(post(), words="", beside=("posts by Tamara",), filters=("posts by Tamara",)))
+    assert text.startswith("Search: all posts · “posts by Tamara”\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "english", "russian"),
+    [
+        ({}, "Found 1 post\n", "Найден 1 пост\n"),
+        ({"matching": 3}, "Found 3 posts · different ones: 1\n", "Найдено 3 поста · разных: 1\n"),
+        ({"matching": 500, "more": True}, "Found more than 500 posts\n", "Найдено больше 500 постов\n"),
+    ],
+)
+def test_how_many_were_found_is_said(more: dict[str, Any], english: str, russian: str) -> None:
+    listing = listed(post(), **more)
+    assert english in said(listing)
+    assert russian in said(listing, shown=RU)
+
+
+def test_posts_that_are_merely_near_stand_apart() -> None:
+    near = Found(post(8, "The boat leaves."), whole=False)
+    text = said(listed(post(), near))
+    assert "Found 1 post · near ones: 1\n" in text
+    assert text.index("eight.") < text.index("Without some of the words, or near in meaning:") < text.index("The boat")
+    alone = said(listed(near))
+    assert "No post has all these words; near ones: 1\n" in alone
+    assert "Without some" not in alone
+    lost = said(listed(near, shortfalls=(Shortfall("chronicle", "!"),)))
+    assert "No post has all" not in lost
+    assert lost.endswith("Counting took too long, so I searched instead: there may be more posts.")
+
+
+@pytest.mark.parametrize(
+    ("more", "english", "russian"),
+    [
+        ({}, "I found no such post. Try fewer words, or others.", "Таких постов не нашлось. Попробуйте меньше слов"),
+        (
+            {"must": ("the ferry",)},
+            "I found no post that says just that. Try it without the quotes.",
+            "Постов, где ска",
+        ),
+        ({"must": ("#ferry",)}, "I found no such post. Try fewer words, or others.", "Таких постов не нашлось."),
+        (
+            {"filters": ("in August", "@harbour_news")},
+            "I found no such post. Try it without “in August” or “@harbour_news”.",
+            "Таких постов не нашлось. Попробуйте без «in August» или «@harbour_news».",
+        ),
+        (
+            {"shortfalls": (Shortfall("search", "!"),)},
+            "I found no such post, but I could not search everything.\n\nA part of the search did not answer",
+            "Таких постов не нашлось, но искать удалось не везде.",
+        ),
+    ],
+)
+def test_where_nothing_was_found_it_is_said_what_to_try(more: dict[str, Any], english: str, russian: str) -> None:
+    assert said(listed(**more)).startswith(english)
+    assert said(listed(**more), shown=RU).startswith(russian)
+
+
+def test_a_long_post_is_shown_around_the_words() -> None:
+    text = f"{'nothing of note ' * 60}the ferry sinks{' and nobody knows' * 60}"
+    shown = said(listed(post(text=text))).split("\n")[-1]
+    assert shown.startswith("…")
+    assert shown.endswith("…")
+    assert "the ferry sinks" in shown
+    assert len(shown) <= 182
+
+
+def test_pages_hold_five_posts_and_go_on_counting() -> None:
+    listing = listed(*(post(n, f"Ferry {n}.") for n in range(1, 13)))
+    assert last_page(listing) == 2
+    text = said(listing, 2)
+    assert "page 3 of 3" in text
+    assert re.findall(r"^\d+\.", text, re.M) == ["11.", "12."]
+    assert last_page(listed(*(post(n) for n in range(1, ON_A_PAGE + 1)))) == 0
+
+
+def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm() -> None:
+    turned = post(text="ferry \u202eevil\u202c and \u2066more\u2069 words")
+    blank = post(8, "\u3164\u2800 \u200b")
+    text = said(listed(turned, blank, post(9, "", media=Media("document", "ferry\nmenu.pdf"))))
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", text)
+    assert "2. Harbour News · 12 March 2024\n\n3. Harbour News · 12 March 2024\nferry menu.pdf" in text
+
+
+def test_many_links_in_a_post_do_not_cost_the_links_of_ours() -> None:
+    spam = " ".join(f"@spam{n} #tag{n} t.me/x{n}" for n in range(40))
+    listing = listed(*(post(n, f"ferry {spam}") for n in range(1, 6)))
+    text, entities = page(listing, 0, EN).render()
+    _, kept = formatted(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    assert len(kept) < 100
+    assert sum(entity["type"] == "text_link" for entity in kept) == 5
+
+
+HOSTILE = "ferry паром 🔥👨‍👩‍👧 \u202e\u0301\u200bשלום @a_user #tag http://x.io <b>]('\"{ } *_`[~\\\n\r\t"
+TEXTS = (
+    st.text(max_size=400) | st.text(HOSTILE, max_size=600) | st.sampled_from(["🔥" * 600, "ferry " * 900, "a" * 3000])
+)
+NAMES = st.text(HOSTILE, max_size=140) | st.sampled_from(["", "🔥" * 128, "\u3164", "{ $count }", "\ue0000\ue001"])
+POSTS = st.builds(
+    lambda number, text, chat, name, file: Post(
+        PostKey(chat, number),
+        DAY,
+        text,
+        edited=DAY,
+        origin=Origin(name) if name is not None else None,
+        media=Media("document", file) if file else None,
+    ),
+    st.integers(1, 2**31),
+    TEXTS,
+    st.sampled_from([*CHANNELS, -1009]),
+    st.none() | NAMES,
+    st.none() | NAMES,
+)
+FOUND = st.builds(Found, POSTS, st.just(tuple(PostKey(-n, 1) for n in range(1, 4))), st.just(True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(FOUND, max_size=7),
+    st.text(HOSTILE, max_size=900),
+    st.lists(NAMES, min_size=3, max_size=3),
+    st.integers(0, 1),
+    st.sampled_from(["en", "ru"]),
+)
+def test_any_page_is_one_that_telegram_takes(
+    found: list[Found], words: str, names: list[str], number: int, lang: str
+) -> None:
+    titled = {key: replace(c, title=name) for (key, c), name in zip(CHANNELS.items(), names, strict=True)}
+    must = (words[:80],) if words.strip() else ()
+    only = Filter(frozenset(CHANNELS), DAY - timedelta(days=9), DAY)
+    listing = listed(*found, words=words, must=must, channels=titled, only=only, beside=(words,), filters=(words,),
+                     plan=Plan((words,), channels=frozenset(CHANNELS), must=must), matching=10**6,
+                     shortfalls=tuple(Shortfall(s, "") for s in ("dense", "lexical", "search", "copies")))  # fmt: skip
+    number = min(number, last_page(listing))
+    text, entities = page(listing, number, EN if lang == "en" else RU).render()
+    assert units(text) <= 4096
+    shown, kept = formatted(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    assert shown
+    links = [urlsplit(e["url"]) for e in kept if e["type"] == "text_link"]
+    assert len(links) == len(found[number * ON_A_PAGE :][:ON_A_PAGE])
+    assert all((url.scheme, url.netloc) == ("https", "t.me") for url in links)
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", shown)

@@ -1,0 +1,80 @@
+"""`citegram verify`: alone and beside a bot that holds the folder, as text and as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.commands import verify
+from bot.owner import owned
+from bot.settings import Settings
+from rag_core.errors import RagError
+
+FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
+LATE = "The ferry to Owl Island leaves at 9:15 every morning."
+SECRET = "The treasurer hid the silver trophy under the staircase."
+
+Run = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process and gives what it printed."""
+
+    async def command(*words: str, code: int = 0) -> str:
+        parser = argparse.ArgumentParser()
+        verify.declare(parser.add_subparsers())
+        settings = Settings.model_validate({"data": {"dir": home}, "models": {"embedder": "none"}})
+        capsys.readouterr()
+        assert await verify.run(parser.parse_args(["verify", *words]), settings) == code
+        said = capsys.readouterr()
+        return said.err if code else said.out
+
+    return command
+
+
+def without_ids(said: str) -> Any:
+    return json.loads(said) | {"trace_id": ""}
+
+
+async def test_the_terminal_reads_every_channel_and_says_which_post_decides(run: Run) -> None:
+    assert (await run(FERRY)).startswith(f"“{FERRY}”\nThe posts say so\n  “The ferry to Owl Island leaves at 7:30")
+    late = await run(LATE)
+    assert "The posts say otherwise" in late
+    assert "https://t.me/harbour_news/10  Harbour News, 12 March 2024" in late
+    assert "1 independent source, first https://t.me/c/1000004/10 12 March 2024" in await run(SECRET)
+    assert (await run("A zeppelin flies to Bear Mountain.")).endswith("The posts do not say this\n")
+
+
+async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
+    plain, traced = json.loads(await run(LATE, "--json")), json.loads(await run(LATE, "--json", "--trace"))
+    (only,) = plain["verdicts"]
+    assert (only["claim"], only["label"], only["citations"], only["superseded"]) == (LATE, "contradicted", [], None)
+    assert only["against"][0]["link"] == "https://t.me/harbour_news/10"
+    assert (plain["left"], plain["without"], "trace" in plain) == (0, [], False)
+    assert {"plan", "lexical", "verify"} <= {span["stage"] for span in traced["trace"]}
+    assert any(" ms " in line for line in (await run(LATE, "--trace")).splitlines())
+
+
+async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: Any, home: Path) -> None:
+    texts = [FERRY, LATE, SECRET, f"{FERRY} {SECRET}"]
+    alone = [without_ids(await run(text, "--json")) for text in texts]
+    async with live():
+        with pytest.raises(RagError), owned(home):
+            pass
+        beside = [without_ids(await run(text, "--json")) for text in texts]
+    assert beside == alone
+
+
+async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
+    args = argparse.Namespace(text=FERRY, json=False, trace=False)
+    assert await verify.run(args, settings) == 1
+    assert capsys.readouterr().err.startswith("There are no channels yet")

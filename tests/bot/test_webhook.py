@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import multiprocessing
+import os
+import signal
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from watching import free_port, until
+
+from bot.app import run_bot
+from bot.dispatcher import ALLOWED_UPDATES
+from bot.sandbox import Sandbox
+from bot.settings import Settings, read_settings
+from rag_core.doors.archive import Archive, updates
+from rag_core.errors import ArchiveUnavailable, SettingsWrong
+
+OTTO, RITA, ADMIN, HARBOUR = 502, 500, 501, -1001000001
+FERRY = "When does the ferry to Owl Island leave?"
+SECRET = "a-Secret_of-the-tests"
+URL = "https://bot.example.org/telegram/updates"
+HEADER = "X-Telegram-Bot-Api-Secret-Token"
+
+
+@pytest.fixture
+def hook(sandbox: Sandbox) -> dict[str, Any]:
+    """The settings of a webhook on a free port, and a proxy of the sandbox's that passes on to it."""
+    port = free_port()
+    sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{port}"
+    sandbox.hooks.unit = 0.01
+    return {"url": URL, "secret": SECRET, "port": port}
+
+
+async def knock(hook: dict[str, Any], body: bytes, secret: str | None = SECRET, method: str = "POST") -> int:
+    address = f"http://127.0.0.1:{hook['port']}/telegram/updates"
+    async with (
+        aiohttp.ClientSession() as http,
+        http.request(
+            method, address, data=io.BytesIO(body), headers={HEADER: secret} if secret is not None else {}
+        ) as answer,
+    ):
+        return answer.status
+
+
+def known(sandbox: Sandbox) -> bool:
+    return sandbox.world.queue.webhook == URL
+
+
+async def hooked(sandbox: Sandbox, times: int = 1) -> None:
+    """Wait until Telegram has been told of the webhook so often: the port is open then."""
+    told = sandbox.world.queue.bell.until(
+        lambda: sum(line["method"] == "setWebhook" for line in sandbox.transcript) >= times, 10
+    )
+    assert await told
+
+
+def message(number: int, text: str) -> bytes:
+    person = {"id": OTTO, "is_bot": False, "first_name": "Otto", "language_code": "en"}
+    chat = {"id": OTTO, "type": "private", "first_name": "Otto"}
+    sent = {"message_id": 1, "date": 1_750_000_000, "chat": chat, "from": person, "text": text}
+    return json.dumps({"update_id": number, "message": sent}).encode()
+
+
+async def counts(home: Path) -> dict[str, int]:
+    archive = await Archive.open(home)
+    found = await updates.counts(archive)
+    await archive.close()
+    return found
+
+
+async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_is_found(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], eyes: Any
+) -> None:
+    await sandbox.say(OTTO, FERRY)  # before there is a webhook: it waits
+    async with live(sections={"webhook": hook}, watch=eyes):
+        (reply,) = await sandbox.replies(OTTO)
+        assert "7:30" in reply["text"]
+        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+        await eyes.see("The regatta of wooden sailboats begins on Saturday at noon.")
+        await sandbox.say(OTTO, "When does the regatta of wooden sailboats begin?")
+        (reply,) = await sandbox.replies(OTTO)
+        assert "Saturday at noon" in reply["text"]
+    assert not any(line["method"].lower() == "getupdates" for line in sandbox.transcript)
+    (told,) = (line["params"] for line in sandbox.transcript if line["method"] == "setWebhook")
+    assert told["url"] == URL
+    assert told["secret_token"] == SECRET
+    assert json.loads(told["allowed_updates"]) == ALLOWED_UPDATES
+    assert told.get("drop_pending_updates") in {None, "false"}
+    assert known(sandbox), "the webhook stays set, so that Telegram keeps what comes until the next start"
+
+
+async def test_how_long_telegram_is_silent_is_told_with_a_webhook_too(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any]
+) -> None:
+    port = free_port()
+    async with live(sections={"webhook": hook, "watch": {"port": port}}):
+        await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
+    assert not any(line["method"].lower() == "getupdates" for line in sandbox.transcript)
+
+
+@pytest.mark.parametrize("secret", [None, "", "wrong", SECRET[:-1], SECRET + "x", SECRET.upper(), "кириллица"])
+async def test_without_the_secret_nothing_is_kept(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], home: Path, secret: str | None
+) -> None:
+    async with live(sections={"webhook": hook}):
+        await hooked(sandbox)
+        assert await knock(hook, message(7, FERRY), secret) == 401
+        assert await knock(hook, message(8, FERRY), SECRET, "GET") == 405
+    assert await counts(home) == {"pending": 0, "poison": 0, "done": 0}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b'{"update_id": 7, "message": {"te', 400),
+        (b"[1]", 400),
+        (b'{"message": {}}', 400),
+        (b'{"update_id": "7"}', 400),
+        (b'{"update_id": true}', 400),
+        (b'{"update_id": %d}' % 2**70, 400),
+        (b"[" * 100_000, 400),
+        (b"\xff\xfe", 400),
+        (b" " * (2**23 + 1), 413),
+    ],
+)
+async def test_what_is_no_update_is_not_confirmed(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], home: Path, body: bytes, status: int
+) -> None:
+    async with live(sections={"webhook": hook}):
+        await hooked(sandbox)
+        assert await knock(hook, body) == status
+        assert await knock(hook, message(9, "/help")) == 200
+    assert (await counts(home))["poison"] == 0
+
+
+async def test_an_update_that_cannot_be_read_goes_to_quarantine_and_is_confirmed(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], home: Path
+) -> None:
+    sandbox.push({"brand_new_kind": {}})
+    sandbox.push({"message": {"message_id": "words", "text": "half a pair \ud83d"}})
+    async with live(sections={"webhook": hook}):
+        await sandbox.say(OTTO, FERRY)
+        (reply,) = await sandbox.replies(OTTO)
+        assert "7:30" in reply["text"]
+        assert await sandbox.world.queue.bell.until(lambda: not sandbox.world.queue.kept, 10)
+    assert (await counts(home))["poison"] == 2
+
+
+async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: Any, hook: dict[str, Any]) -> None:
+    asked = await sandbox.say(OTTO, FERRY)
+    ((_, raw),) = sandbox.world.queue.kept.values()
+    async with live(sections={"webhook": hook}):
+        await sandbox.replies(OTTO)
+        twice = await asyncio.gather(*(knock(hook, json.dumps(raw).encode()) for _ in range(3)))
+        assert twice == [200, 200, 200]
+    async with live(sections={"webhook": hook}):  # it is known after a restart too
+        await hooked(sandbox, 2)
+        assert await knock(hook, json.dumps(raw).encode()) == 200
+        await sandbox.say(OTTO, "/help")
+        (help_text,) = await sandbox.replies(OTTO)
+    assert help_text["text"].startswith("Write a question")
+    assert answered(sandbox, OTTO) == {asked["message_id"]: 1}
+
+
+async def test_what_could_not_be_kept_is_brought_again_and_answered(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, failed = updates.keep_batch, 0
+
+    async def fails_thrice(*args: Any) -> None:
+        nonlocal failed
+        failed += 1
+        if failed <= 3:
+            raise ArchiveUnavailable("The disk is full.")
+        await keep(*args)
+
+    monkeypatch.setattr(updates, "keep_batch", fails_thrice)
+    async with live(sections={"webhook": hook}):
+        await sandbox.say(OTTO, FERRY)
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert sandbox.world.queue.failed
+    assert sandbox.world.queue.failed[1] == "Wrong response from the webhook: 503 Service Unavailable"
+    assert failed >= 4
+
+
+@pytest.mark.parametrize("by_webhook", [False, True])
+async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_the_next_start(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, by_webhook: bool
+) -> None:
+    from bot import turns
+
+    asking = asyncio.Event()
+
+    async def forever(*_: Any, **__: Any) -> Any:
+        asking.set()
+        await asyncio.Event().wait()
+
+    sections = {"webhook": hook} if by_webhook else {}
+    asked = [(await sandbox.say(OTTO, f"{FERRY} {n}"))["message_id"] for n in range(3)]
+    with monkeypatch.context() as stuck:
+        stuck.setattr(turns, "answer", forever)
+        stuck.setattr(turns.Turns.stop, "__defaults__", (0.1,))
+        async with live(sections=sections):
+            await asking.wait()
+    late = (await sandbox.say(OTTO, FERRY))["message_id"]  # while nobody is there
+    async with live(sections=sections):
+        await sandbox.replies(OTTO, 4)
+    async with live(sections=sections):
+        await sandbox.say(OTTO, "/help")
+        await sandbox.until(lambda: "Write a question" in last(sandbox, OTTO))
+    assert answered(sandbox, OTTO) == dict.fromkeys([*asked, late], 1)
+
+
+def last(sandbox: Sandbox, chat: int) -> str:
+    room = sandbox.world.room(chat)
+    return str(room.messages[max(room.messages)].get("text", ""))
+
+
+def answered(sandbox: Sandbox, chat: int) -> Counter[int]:
+    """How many answers each message got."""
+    room = sandbox.world.room(chat)
+    return Counter(
+        room.messages[number]["reply_to_message"]["message_id"]
+        for number in sandbox.world.sent.get(chat, ())
+        if "reply_to_message" in room.messages.get(number, {})
+    )
+
+
+async def test_polling_takes_the_webhook_away_and_loses_nothing(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any]
+) -> None:
+    async with live(sections={"webhook": hook}):
+        await hooked(sandbox)
+    await sandbox.say(OTTO, FERRY)
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert "7:30" in reply["text"]
+    assert not sandbox.world.queue.webhook
+
+
+async def test_a_webhook_that_somebody_took_away_is_set_again(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr("bot.webhook._CHECK_S", 0.02)
+    async with live(sections={"webhook": hook}):
+        await hooked(sandbox)
+        sandbox.world.queue.hook("")
+        assert await sandbox.world.queue.bell.until(lambda: known(sandbox), 5)
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.replies(OTTO)
+    assert "took the webhook away" in caplog.text
+
+
+async def test_a_proxy_that_does_not_pass_on_is_told_of(
+    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr("bot.webhook._CHECK_S", 0.02)
+    sandbox.world.queue.clock = lambda: 4e9  # an error after the start, to the second
+    sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{free_port()}"
+    async with live(sections={"webhook": hook}):
+        await sandbox.say(OTTO, FERRY)
+        async with asyncio.timeout(10):
+            while "Connection refused" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
+                await asyncio.sleep(0.01)
+    assert "look at the proxy" in caplog.text
+
+
+async def test_a_port_that_is_taken_is_one_sentence(sandbox: Sandbox, home: Path, hook: dict[str, Any]) -> None:
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}, "webhook": hook}
+    with socket.create_server(("127.0.0.1", hook["port"])), pytest.raises(SettingsWrong, match="WEBHOOK__PORT"):
+        await run_bot(Settings.model_validate(given))
+
+
+async def test_the_port_is_not_opened_to_others_unless_that_is_said(
+    sandbox: Sandbox, home: Path, hook: dict[str, Any]
+) -> None:
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
+    with pytest.raises(SettingsWrong, match=r"WEBHOOK__HOST is '0\.0\.0\.0'.*WEBHOOK__PUBLIC=true"):
+        await run_bot(Settings.model_validate({**given, "webhook": {**hook, "host": "0.0.0.0"}}))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"URL": URL}, "WEBHOOK__SECRET"),
+        ({"URL": URL, "SECRET": "with spaces in it"}, "WEBHOOK__SECRET"),
+        ({"URL": URL, "SECRET": "x" * 257}, "WEBHOOK__SECRET"),
+        ({"URL": "http://bot.example.org/hook", "SECRET": SECRET}, "WEBHOOK__URL"),
+        ({"URL": "https://bot.example.org:9000/hook", "SECRET": SECRET}, "WEBHOOK__URL"),
+        ({"URL": "https://user:word@bot.example.org/", "SECRET": SECRET}, "WEBHOOK__URL"),
+        ({"URL": URL, "SECRET": SECRET, "PORT": "0"}, "WEBHOOK__PORT"),
+    ],
+)
+def test_a_wrong_setting_of_the_webhook_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], said: str
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"WEBHOOK__{name}", value)
+    with pytest.raises(SettingsWrong, match=f"The setting {said} cannot be used") as caught:
+        read_settings(None)
+    assert "with spaces" not in caught.value.reason
+    assert "word@" not in caught.value.reason
+
+
+# Importing takes seconds, most of them aiogram's models: each bot is forked from a process that has done it.
+WARM = multiprocessing.get_context("forkserver")
+LIFE = "import asyncio; from bot.app import run_bot; from bot.settings import Settings; "
+LIFE += "asyncio.run(run_bot(Settings.model_validate(given)))"
+
+
+async def begun(given: dict[str, Any]) -> Any:
+    WARM.set_forkserver_preload(["bot.app"])
+    process = WARM.Process(target=exec, args=(LIFE, {"given": given}))
+    await asyncio.to_thread(process.start)
+    return process
+
+
+async def ended(process: Any, number: signal.Signals) -> int | None:
+    """The exit code after a signal."""
+    os.kill(process.pid, number)
+    await asyncio.to_thread(process.join, 60)
+    code: int | None = process.exitcode
+    return code
+
+
+@pytest.mark.timeout(400)
+async def test_killed_and_stopped_in_the_middle_nothing_is_lost(
+    sandbox: Sandbox, home: Path, hook: dict[str, Any]
+) -> None:
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": str(home)}, "webhook": hook}
+    asked: list[int] = []
+    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)):
+        process = await begun(given)
+        new = {(await sandbox.say(OTTO, f"{FERRY} {number.name} {n}"))["message_id"] for n in range(8)}
+        asked += sorted(new)
+        assert await sandbox.until(lambda new=new: bool(new & set(answered(sandbox, OTTO))), 100)
+        assert await ended(process, number) == code
+    process = await begun(given)
+    assert await sandbox.until(lambda: set(asked) == set(answered(sandbox, OTTO)), 100)
+    assert await ended(process, signal.SIGTERM) == 0
+    twice = [number for number, times in answered(sandbox, OTTO).items() if times > 1]
+    assert not set(twice) & set(asked[8:])
+    assert len(twice) <= 1, "only the answer that was on its way when the process was killed may come again"

@@ -1,0 +1,90 @@
+"""Days that are named in a question are those of the asker's time zone: "yesterday" ends at the midnight there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from bot.__main__ import main
+from bot.beside.requests import Requests
+from bot.sandbox import Sandbox
+from ingest.index import Indexer
+from rag_core import RagSettings, open_rag
+from rag_core.doors.archive import channels, posts
+from rag_core.types import Channel, Post, PostKey
+
+OTTO, HARBOUR = 502, -1001000001
+ASKED = "What was posted yesterday?"
+
+
+async def keep(folder: Path, *kept: Post) -> None:
+    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        await channels.put(rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+        await posts.keep(rag.archive, kept, source="test")
+        indexer = Indexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()
+
+
+@pytest.fixture
+def elsewhere() -> tuple[str, Post]:
+    """A zone in which it is another day now than in UTC, and a post of yesterday there, not of yesterday here."""
+    # fourteen hours ahead, or twelve behind
+    name, hour = ("Pacific/Kiritimati", 20) if datetime.now(UTC).hour >= 11 else ("Etc/GMT+12", 4)
+    zone = ZoneInfo(name)
+    yesterday = datetime.now(zone).date() - timedelta(days=1)
+    moment = datetime.combine(yesterday, time(hour), zone).astimezone(UTC)
+    assert moment.date() != datetime.now(UTC).date() - timedelta(days=1)
+    return name, Post(PostKey(HARBOUR, 900), moment, "The crane was painted green.")
+
+
+async def test_an_answer_counts_days_in_the_zone_of_the_chat(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
+    midnight = datetime(2026, 3, 14, 21, tzinfo=UTC)  # in Moscow
+    texts = {-25: "The pier was swept.", -2: "The crane was painted green.", 1: "The buoy was found."}
+    made = [Post(PostKey(HARBOUR, 900 + h), midnight + timedelta(hours=h), text) for h, text in texts.items()]
+    await keep(home, *made)
+    sandbox.world.clock = lambda: (midnight + timedelta(hours=1.5)).timestamp()
+    async with live(timezone="Europe/Moscow"):
+        there = (await ask(OTTO, ASKED))["text"]
+    async with live():
+        utc = (await ask(OTTO, ASKED))["text"]
+    assert "crane" in there
+    assert "pier was swept" not in there
+    assert "pier was swept" in utc
+    assert "crane" not in utc
+
+
+async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_settings(
+    library: Any, elsewhere: tuple[str, Post]
+) -> None:
+    name, post = elsewhere
+    await channels.put(library.rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+    await library.keep(post)
+    told: list[Any] = []
+    for zone in (ZoneInfo(name), UTC):
+        requests = Requests(library.rag, library, library, zone).all()
+        told.append((await requests["ask"]({"question": ASKED}, lambda done, total: None))["told"])
+    assert "crane" in str(told[0]["answer"]["sentences"])
+    assert "crane" not in str(told[1]["answer"]["sentences"])
+
+
+def test_so_does_one_that_is_answered_without_a_running_bot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], elsewhere: tuple[str, Post]
+) -> None:
+    name, post = elsewhere
+    monkeypatch.chdir(tmp_path)  # where there is no .env
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    asyncio.run(keep(tmp_path / "data", post))
+    told = []
+    for zone in (name, "UTC"):
+        monkeypatch.setenv("BOT__TIMEZONE", zone)
+        assert main(["--data", "data", "ask", ASKED, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert "crane" in str(told[0]["sentences"])
+    assert told[1]["refused"]

@@ -1,0 +1,200 @@
+"""The bot under a mixed load for an hour: does its memory grow, does it keep descriptors open, does it get slower.
+
+python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--json OUT] [--png OUT] [--models DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    here = Path(__file__).parents[1]  # this folder's ingest.py is not the package of that name
+    sys.path[:1] = [str(here), str(here.parent)]
+
+import numpy as np
+from chaos.bots import Home
+from chaos.load import ADMIN, Load, Rates
+from chaos.offline import offline_models
+from chaos.samples import Sample, sampled
+from chaos.slopes import drift, growth, slope
+from chaos.stock import OLD, kept, told_of
+
+from bot.sandbox import Sandbox
+
+__all__ = ["GOALS", "Plan", "figures", "main", "soaked", "verdicts"]
+
+GOALS = {"memory_mb_per_hour": 8.0, "descriptors": 1.0, "p95_drift": 0.10}
+_READY_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long, of which how much is not judged, how often it is looked, posts there are before. Minutes, seconds."""
+
+    minutes: float = 60.0
+    warm_up: float = 5.0
+    every: float = 3.0
+    posts: int = 2000
+    seed: int = 1
+    rates: Rates = field(default_factory=Rates)
+
+
+async def soaked(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, list[Sample]]:
+    """Run the bot under the load; what was done, and all samples. Raises RuntimeError where the bot ends."""
+    sandbox = Sandbox()
+    load = Load(sandbox, plan.rates, plan.posts, plan.seed)
+    await sandbox.start()
+    more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "1000000"}
+    home = Home(folder, models, more)
+    samples: list[Sample] = []
+    try:
+        async with _bot(home, sandbox) as process:
+            begun = time.monotonic()
+            running = asyncio.create_task(load.run(lambda: _reindexed(home, sandbox)))
+            while (at := time.monotonic() - begun) < 60 * plan.minutes:
+                if process.returncode is not None or running.done():
+                    raise RuntimeError(f"it ended by itself: see {home.log}")
+                samples.append(await asyncio.to_thread(sampled, process.pid, at, home.log.parent / "tasks", home.data))
+                await asyncio.sleep(plan.every)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    finally:
+        await sandbox.stop()
+    return load, samples
+
+
+@asynccontextmanager
+async def _bot(home: Home, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The bot in a process of its own, asking for updates."""
+    words = [sys.executable, str(Path(__file__).with_name("watched.py")), str(home.log.parent / "tasks")]
+    with home.log.open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *words, env=_environment(home, sandbox), cwd=home.log.parent, stdout=log, stderr=log
+        )
+    try:
+        until = time.monotonic() + _READY_S
+        while not any(line["method"].lower() == "getupdates" for line in sandbox.transcript):
+            if process.returncode is not None or time.monotonic() > until:
+                raise RuntimeError(f"the bot does not start: see {home.log}")
+            await asyncio.sleep(0.1)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
+
+
+def _environment(home: Home, sandbox: Sandbox) -> dict[str, str]:
+    usual = {name: value for name, value in os.environ.items() if "__" not in name}
+    return usual | home.environment(sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+async def _reindexed(home: Home, sandbox: Sandbox) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bot.__main__", "reindex",
+        env=_environment(home, sandbox), cwd=home.log.parent, stderr=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        await process.wait()
+    finally:  # the load may end in the midst of it
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str = "") -> dict[str, Any]:
+    """What was measured after the warm-up."""
+    judged = [one for one in samples if one.at >= 60 * plan.warm_up]
+    at = [one.at for one in judged]
+    waits = [took for asked, took in load.waits if asked >= 60 * plan.warm_up]
+    trends = {name: asdict(slope(at, [getattr(one, name) for one in judged])) for name in ("rss", "children", "own")}
+    sizes = ("rss", "own", "descriptors", "threads", "tasks", "archive", "indexes")
+    ends = {name: [getattr(judged[0], name), getattr(judged[-1], name)] for name in sizes}
+    return {
+        "minutes": round((at[-1] - at[0]) / 60, 1),
+        "samples": len(judged),
+        "memory_mb_per_hour": trends["rss"],
+        "children_mb_per_hour": trends["children"],
+        "own_mb_per_hour": trends["own"],
+        "descriptors_growth": growth([one.descriptors for one in judged]),
+        "threads_growth": growth([one.threads for one in judged]),
+        "tasks_growth": growth([one.tasks for one in judged]),
+        "questions": len(waits),
+        "p50_s": round(float(np.percentile(waits, 50)), 3),
+        "p95_s": round(float(np.percentile(waits, 95)), 3),
+        "p50_drift": round(drift(waits, 50), 3),
+        "p95_drift": round(drift(waits, 95), 3),
+        "first_and_last": ends,
+        "done": dict(load.done),
+        "unanswered": load.unanswered[:20],
+        "tracebacks": log.count("Traceback"),
+    }
+
+
+def verdicts(found: dict[str, Any]) -> dict[str, bool]:
+    """Each goal as a sentence, and whether it is met."""
+    memory = found["memory_mb_per_hour"]
+    sure = memory["low"] <= 0 <= memory["high"]
+    said = f"{memory['per_hour']:+.2f} MB/h ({memory['low']:+.2f} to {memory['high']:+.2f})"
+    return {
+        f"memory grows by less than {GOALS['memory_mb_per_hour']:.0f} MB/h, the interval holds 0: {said}": sure
+        and memory["per_hour"] < GOALS["memory_mb_per_hour"],
+        f"no descriptor is kept: {found['descriptors_growth']:+.1f}": found["descriptors_growth"]
+        < GOALS["descriptors"],
+        f"p95 drifts by less than a tenth: {found['p95_drift']:+.1%}": found["p95_drift"] < GOALS["p95_drift"],
+        f"every question is answered: {len(found['unanswered'])} were not": not found["unanswered"],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Soak, print, draw and write; 1 where a goal is not met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    usual = Plan()
+    parser.add_argument("--minutes", type=float, default=usual.minutes, help="how long in all")
+    parser.add_argument("--warm-up", type=float, help="minutes that are not judged (default: a twelfth, 2 at least)")
+    parser.add_argument("--every", type=float, default=usual.every, help="seconds between two looks")
+    parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same load")
+    parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep data, log and picture here")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write figures and samples here")
+    parser.add_argument("--png", type=Path, metavar="OUT", help="draw the picture here")
+    asked = parser.parse_args(argv)
+    warm_up = asked.warm_up if asked.warm_up is not None else max(2.0, asked.minutes / 12)
+    plan, models = Plan(asked.minutes, warm_up, asked.every, seed=asked.seed), offline_models(asked.models)
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-soak-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    kept(folder / "data", told_of(OLD, plan.posts, plan.seed))
+    load, samples = asyncio.run(soaked(plan, folder, models))
+    found = figures(plan, load, samples, (folder / "bot.log").read_text("utf-8", "replace"))
+    found["goals"] = verdicts(found)
+    print(json.dumps({name: value for name, value in found.items() if name != "goals"}, indent=2, ensure_ascii=False))
+    for said, met in found["goals"].items():
+        print(f"{'met    ' if met else 'NOT MET'} {said}")
+    if asked.json:
+        settings = asdict(plan) | {"dense": models is not None}
+        told = {"command": "soak", "data": None, "settings": settings, "metrics": {"all": found}, "rows": len(samples)}
+        told |= {"machine": platform.platform(), "samples": [asdict(one) for one in samples], "waits": load.waits}
+        asked.json.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+    if asked.png:
+        from chaos.soak_picture import draw  # matplotlib takes a second to import
+
+        draw(asked.png, samples, load.waits, 60 * plan.warm_up)
+    return 0 if all(found["goals"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Memory, descriptors and waits under a mixed load: the short form of `soak.py`, and what its verdicts notice."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each other as chaos.*
+
+from chaos.load import Load, Rates
+from chaos.samples import Sample
+from chaos.slopes import drift, growth, slope
+from chaos.soak import Plan, figures, soaked, verdicts
+from chaos.soak_picture import draw
+from chaos.stock import OLD, kept, told_of
+
+from bot.sandbox import Sandbox
+
+SHORT = Plan(minutes=0.3, warm_up=0.1, every=0.5, posts=100, rates=Rates(edits=5, think_s=0.2, reindex_s=8, posted=20))
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(300)  # it takes 25 s, and many times as long beside others
+async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_path: Path) -> None:
+    await asyncio.to_thread(kept, tmp_path / "data", told_of(OLD, SHORT.posts, SHORT.seed))
+    load, samples = await soaked(SHORT, tmp_path, None)
+    log = (tmp_path / "bot.log").read_text(encoding="utf-8")
+    found = figures(SHORT, load, samples, log)
+    assert found["unanswered"] == []
+    assert found["tracebacks"] == 0, log[-5000:]
+    assert load.done["ask"] > 0 < load.done["edit"]
+    assert found["descriptors_growth"] < 10  # a connection more or less; one for each question would be far more
+    assert samples[-1].tasks > 5
+    assert samples[-1].rss > 50
+    assert len(verdicts(found)) == 4
+    draw(tmp_path / "soak.png", samples, load.waits, 6)
+    assert (tmp_path / "soak.png").read_bytes()[1:4] == b"PNG"
+
+
+def minutes(number: float, **changing: float) -> list[Sample]:
+    """Steady samples for so many minutes; what changes does so by this much an hour."""
+    steady = Sample(0, 200, 0, 150, 20, 10, 30, 5, 1)
+    rng = np.random.default_rng(3)
+    found = []
+    for at in np.arange(0, 60 * number, 3):
+        grown = {name: getattr(steady, name) + by * at / 3600 for name, by in changing.items()}
+        noise = {"rss": grown.get("rss", steady.rss) + float(rng.normal(0, 0.4))}
+        found.append(replace(steady, at=float(at), **(grown | noise)))
+    return found
+
+
+def judged(samples: list[Sample], waits: list[float]) -> list[bool]:
+    load = Load(Sandbox(), Rates(), old=1, seed=1)
+    load.waits = [(float(n), took) for n, took in enumerate(waits)]
+    return list(verdicts(figures(Plan(minutes=30, warm_up=0), load, samples)).values())
+
+
+def test_what_is_steady_passes() -> None:
+    assert judged(minutes(30), [0.1, 0.2] * 300) == [True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("changing", "waits", "verdict"),
+    [
+        ({"rss": 30.0}, [0.1, 0.2] * 300, [False, True, True, True]),
+        ({"rss": 6.0}, [0.1, 0.2] * 300, [False, True, True, True]),  # little, and yet it is sure to grow
+        ({"descriptors": 40.0}, [0.1, 0.2] * 300, [True, False, True, True]),
+        ({}, [0.1 + n / 1000 for n in range(600)], [True, True, False, True]),
+    ],
+)
+def test_what_leaks_or_gets_slower_is_noticed(
+    changing: dict[str, float], waits: list[float], verdict: list[bool]
+) -> None:
+    assert judged(minutes(30, **changing), waits) == verdict
+
+
+def test_a_few_odd_samples_do_not_move_the_slope() -> None:
+    at = np.arange(0, 3600, 5.0)
+    values = 100 + 5 * at / 3600
+    values[::50] += 300
+    found = slope(list(at), list(values))
+    assert found.per_hour == pytest.approx(5, abs=0.1)
+    assert found.low <= found.per_hour <= found.high
+
+
+def test_growth_and_drift_compare_the_last_third_with_the_first() -> None:
+    assert growth([1, 1, 1, 9, 9, 9, 4, 4, 4]) == 3
+    assert drift([1.0] * 10 + [7.0] * 10 + [1.2] * 10) == pytest.approx(0.2)

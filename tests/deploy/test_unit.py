@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MOST_EXPOSED = 2.0  # of systemd's 10; the rest is the network, which a bot needs
+
+
+@pytest.fixture
+def unit(root: Path, tmp_path: Path) -> Path:
+    """The unit with a program that is on this machine."""
+    text = (root / "deploy" / "citegram.service").read_text("utf-8")
+    copy = tmp_path / "citegram.service"
+    copy.write_text(text.replace("/opt/citegram/bin/citegram", "/bin/true"), "utf-8")
+    return copy
+
+
+def analysed(*words: str | Path) -> str:
+    command = shutil.which("systemd-analyze")
+    if command is None:
+        pytest.skip("systemd-analyze is not here: apt-get install systemd")
+    done = subprocess.run([command, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_systemd_understands_the_unit(unit: Path) -> None:
+    assert analysed("verify", unit) == ""
+
+
+def test_the_unit_is_hardened(unit: Path) -> None:
+    said = analysed("security", "--offline=true", "--no-pager", f"--threshold={int(MOST_EXPOSED * 10)}", unit)
+    (exposed,) = re.findall(r"Overall exposure level for citegram\.service: ([\d.]+)", said)
+    assert float(exposed) <= MOST_EXPOSED
+
+
+def test_the_unit_runs_the_bot_with_its_own_user_and_folder(root: Path) -> None:
+    lines = (root / "deploy" / "citegram.service").read_text("utf-8").splitlines()
+    told = {line for line in lines if "=" in line}
+    for line in (
+        "User=citegram",
+        "StateDirectory=citegram",
+        "EnvironmentFile=/etc/citegram/env",
+        "ExecStart=/opt/citegram/bin/citegram run",
+        "Restart=on-failure",
+        "ProtectSystem=strict",
+        "NoNewPrivileges=yes",
+    ):
+        assert line in told
+    assert any(line.startswith("Environment=DATA__DIR=/var/lib/citegram") for line in told)

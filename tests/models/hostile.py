@@ -1,0 +1,57 @@
+"""The hostile posts and questions of tests/hostile, spelled out.
+
+A row: `text`, in which {repeat} stands for `repeat` (a piece, and how many times); a post's `asked` is a question that
+finds it, and its `entities` are `count` alike, each `step` units further and `shrink` units shorter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PIECES", "entities", "posts", "prompt_leaks", "questions"]
+
+from rag_core.prompts import script
+
+_HERE = Path(__file__).parents[1] / "hostile"
+PIECES = 8  # words in a row of a prompt that are no chance
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (_HERE / name).read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        piece, times = row.pop("repeat", ("", 0))
+        row["text"] = row["text"].replace("{repeat}", piece * times)
+    return rows
+
+
+def posts() -> list[dict[str, Any]]:
+    """All hostile posts."""
+    return _rows("posts.jsonl")
+
+
+def questions() -> list[dict[str, Any]]:
+    """All hostile questions."""
+    return _rows("questions.jsonl")
+
+
+def entities(row: dict[str, Any], longest: int = 1 << 30) -> list[dict[str, Any]]:
+    """The entities of a post, as far as they lie within `longest` units."""
+    given = dict(row.get("entities", {}))
+    count, step, shrink = given.pop("count", 0), given.pop("step", 0), given.pop("shrink", 0)
+    each = [given | {"offset": given["start"] + n * step, "length": given["length"] - n * shrink} for n in range(count)]
+    kept = [one for one in each if one["length"] > 0 and one["offset"] + one["length"] <= longest]
+    return [{name: value for name, value in one.items() if name != "start"} for one in kept]
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"[^\W_]+", text.lower())
+    return {tuple(words[n : n + PIECES]) for n in range(len(words) - PIECES + 1)}
+
+
+def prompt_leaks(text: str) -> set[tuple[str, ...]]:
+    """Rows of words of a prompt that stand in a text."""
+    told = [script(name, lang).system for name in ("write", "judge", "support", "hyde") for lang in ("en", "ru")]
+    return _shingles(text) & set().union(*map(_shingles, [*told, script("plan", "all").system]))

@@ -1,0 +1,72 @@
+"""A language model that reads from a script: for whole answers whose every word is known beforehand."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rag_core.doors.llm import Decoding, Figures, Generated, OnPlace, Prompt
+from rag_core.doors.llm.contract import Finish
+
+__all__ = ["Scripted"]
+
+Reply = str | Exception | Callable[[Prompt], str]
+
+
+class Scripted:
+    """Replies in order, each to one generation; an exception is raised instead. What was asked is kept in `asked`.
+
+    `odds_of` gives the log-odds of a prompt. A token is four characters.
+    """
+
+    name, grammars, bare_verdicts = "scripted", True, False
+
+    def __init__(
+        self, *replies: Reply, context: int = 4096, odds_of: Callable[[Prompt], float] = lambda prompt: 0.0
+    ) -> None:
+        self.replies = deque(replies)
+        self.context = context
+        self.waiting = 0
+        self.asked: list[Prompt] = []
+        self.grammars_asked: list[str | None] = []
+        self._odds_of = odds_of
+
+    @asynccontextmanager
+    async def turn(self, reader: int, on_place: OnPlace | None = None) -> AsyncIterator[Scripted]:
+        self.waiting += 1
+        try:
+            yield self
+        finally:
+            self.waiting -= 1
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: Decoding,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generated]:
+        self.asked.append(prompt)
+        self.grammars_asked.append(grammar)
+        reply = self.replies.popleft()
+        if isinstance(reply, Exception):
+            raise reply
+        whole = reply if isinstance(reply, str) else reply(prompt)
+        shown = whole[: 4 * decoding.max_tokens]
+        for start in range(0, len(shown), 4):
+            yield shown[start : start + 4]
+        finish = Finish.STOP if shown == whole else Finish.LENGTH
+        yield Generated(shown, finish, Figures(tokens=len(shown) // 4))
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        self.asked.append(prompt)
+        return self._odds_of(prompt)
+
+    async def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) // 4 + 1 for text in texts]
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,145 @@
+"""Which recipe answers which question: by hand, by its shape, by the load, by how the recipes fare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rag_core import recipes
+from rag_core.choice import choose, in_share, set_share, switch, switched
+from rag_core.doors.archive import questions
+from rag_core.doors.archive.modes import Mode, mode_of, set_mode
+from rag_core.errors import GenerationFailed
+from rag_core.health import Health
+from rag_core.types import Draft, Evidence
+
+SHORT = "How much does a ferry ticket cost?"
+MANY_SIDED = "Compare the ferry to Owl Island and the lighthouse museum."
+CHAT = 7
+
+
+async def chosen(library: Any, text: str = MANY_SIDED, chat: int = CHAT) -> tuple[str, str]:
+    found = await choose(replace(library.question(text), chat=chat), library.rag)
+    return found.recipe, found.why
+
+
+def agent_on(library: Any, **more: Any) -> None:
+    agent = library.rag.settings.agent.model_copy(update={"enabled": True, **more})
+    library.rag = replace(library.rag, settings=library.rag.settings.model_copy(update={"agent": agent}))
+
+
+async def test_auto_goes_by_the_shape_of_the_question(library: Any) -> None:
+    agent_on(library)
+    assert await chosen(library, SHORT) == ("direct", "short and specific")
+    assert await chosen(library, MANY_SIDED) == ("agent", "compare")
+    assert (await chosen(library, "Is it true that the ferry is out of service?"))[0] == "agent"
+    assert (await chosen(library, "What does the museum show, as posted in March 2025?"))[0] == "agent"
+
+
+async def test_auto_leaves_the_agent_alone_until_it_is_switched_on(library: Any) -> None:
+    assert await chosen(library) == ("direct", "not for this chat")
+    await switch(library.rag, "agent", on=True)
+    assert (await chosen(library))[0] == "agent"
+    await switch(library.rag, "agent", on=False)
+    assert (await chosen(library))[0] == "direct"
+
+
+async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_grows(library: Any) -> None:
+    identity = library.rag.archive.identity
+    found = [{chat for chat in range(1000) if in_share(identity, chat, share)} for share in (0, 0.1, 0.5, 1)]
+    assert [len(chats) for chats in (found[0], found[3])] == [0, 1000]
+    assert 60 < len(found[1]) < 140
+    assert found[1] < found[2]
+    await switch(library.rag, "agent", on=True)
+    await set_share(library.rag, "agent", 0.5)
+    for chat in (min(found[2]), min(found[3] - found[2])):
+        assert (await chosen(library, chat=chat))[0] == ("agent" if chat in found[2] else "direct")
+    assert (await switched(library.rag))["agent"] == (True, 0.5)
+
+
+async def test_a_chat_pins_its_recipe(library: Any) -> None:
+    await set_mode(library.rag.archive, CHAT, Mode("council", careful=True))
+    found = await choose(replace(library.question(SHORT), chat=CHAT), library.rag)
+    assert (found.recipe, found.careful) == ("council", True)
+    assert (await chosen(library, SHORT, chat=8))[0] == "direct"
+    assert await mode_of(library.rag.archive, 8) == Mode("auto", careful=False)
+
+
+async def test_what_an_admin_switched_off_is_not_used_though_a_chat_pinned_it(library: Any) -> None:
+    await set_mode(library.rag.archive, CHAT, Mode("council"))
+    await switch(library.rag, "council", on=False)
+    assert await chosen(library, SHORT) == ("direct", "council is off")
+
+
+async def test_a_pinned_recipe_that_is_gone_is_answered_directly(library: Any) -> None:
+    await set_mode(library.rag.archive, CHAT, Mode("oracle"))
+    assert (await chosen(library, SHORT))[0] == "direct"
+
+
+async def test_under_load_everything_falls_to_direct(library: Any) -> None:
+    await set_mode(library.rag.archive, CHAT, Mode("agent"))
+    for n in range(5):
+        await questions.queue(
+            library.rag.archive, bot_id=1, update_id=n, chat_id=n, message_id=n, thread=None, user_id=n, text="?",
+            lang="en", asked_at=datetime(2025, 3, 1, tzinfo=UTC), private=True,
+        )  # fmt: skip
+        assert (await chosen(library))[0] == ("agent" if n < 4 else "direct")
+
+
+async def test_what_is_asked_for_on_the_terminal_is_used(library: Any) -> None:
+    await switch(library.rag, "agent", on=False)
+    library.rag = replace(library.rag, recipe="agent")
+    assert await chosen(library, SHORT) == ("agent", "asked for")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
+    clock = Clock()
+    health = Health(clock)
+    for _ in range(3):
+        health.ended("agent", well=False, limit=0.5)
+    assert not health.resting("agent")  # three are no rate
+    health.ended("agent", well=False, limit=0.5)
+    assert health.resting("agent")
+    assert not health.resting("council")
+    clock.now = 301
+    assert [health.resting("agent") for _ in range(3)] == [False, True, True]  # one trial, the others wait for it
+    health.ended("agent", well=False, limit=0.5)
+    assert health.resting("agent")
+    clock.now = 700
+    assert not health.resting("agent")
+    health.ended("agent", well=True, limit=0.5)
+    assert not health.resting("agent")
+    assert health.rates() == {"agent": (0, 1)}
+
+
+def test_a_recipe_that_fails_now_and_then_goes_on() -> None:
+    health = Health(Clock())
+    for n in range(40):
+        health.ended("agent", well=n % 3 > 0, limit=0.5)
+        assert not health.resting("agent")
+
+
+async def test_a_recipe_that_keeps_failing_is_cut_off_by_itself(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    async def broken(question: Any, rag: Any, run: Any) -> tuple[Draft, Evidence]:
+        tried.append(question)
+        raise GenerationFailed("The model went away.")
+
+    monkeypatch.setitem(recipes.RECIPES, "agent", broken)
+    await set_mode(library.rag.archive, 0, Mode("agent"))
+    said = [await library.ask(SHORT) for _ in range(6)]
+    assert len(tried) == 4
+    assert {reply.recipe for reply in said} == {"direct"}
+    assert all("twelve euros" in reply.sentences[0].text for reply in said)
+    assert [len(reply.shortfalls) for reply in said] == [1, 1, 1, 1, 0, 0]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from rag_core.verify.claims import MOST, claims_of
+
+
+def said(text: str, lang: str) -> list[str]:
+    found = claims_of(text, lang)
+    assert all(text[claim.start : claim.end] == claim.text for claim in found)
+    return [claim.text for claim in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "lang", "claims"),
+    [
+        (
+            "Паром стоит 500 рублей, а музей закрыт по понедельникам.",
+            "ru",
+            ["Паром стоит 500 рублей", "музей закрыт по понедельникам."],
+        ),
+        (
+            "Президент подписал закон; он вступит в силу 1 мая.",
+            "ru",
+            ["Президент подписал закон", "он вступит в силу 1 мая."],
+        ),
+        (
+            "The bridge was closed on Monday and the ferry costs 5 dollars.",
+            "en",
+            ["The bridge was closed on Monday", "the ferry costs 5 dollars."],
+        ),
+        ("Музей открыт. Паром ходит в 7:30!", "ru", ["Музей открыт.", "Паром ходит в 7:30!"]),
+    ],
+)
+def test_two_facts_are_two_claims(text: str, lang: str, claims: list[str]) -> None:
+    assert said(text, lang) == claims
+
+
+@pytest.mark.parametrize(
+    ("text", "lang"),
+    [
+        ("Иван и Мария поженились в 2020 году.", "ru"),
+        ("Tom and Ann met in Paris and married in Rome.", "en"),
+        ("Завод построили в 1950 году и закрыли в 1990 году.", "ru"),
+        ("He said that the bridge was closed and the ferry was late.", "en"),
+        ("Если мост закроют, а паром не пойдёт, город останется без хлеба.", "ru"),
+    ],
+)
+def test_a_sentence_whose_parts_lean_on_each_other_stays_whole(text: str, lang: str) -> None:
+    assert said(text, lang) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Привет!",
+        "Hello everyone!",
+        "Thanks for reading.",
+        "Когда откроют мост?",
+        "What does the ferry cost?",
+        "#новости #мост",
+        "https://t.me/harbour/12",
+        "@ferry_desk",
+        "",
+        "   \n",
+        "!!!",
+        "Добрый день, друзья!",
+    ],
+)
+def test_greetings_questions_hashtags_and_links_claim_nothing(text: str) -> None:
+    assert said(text, "ru") == []
+
+
+def test_what_is_asked_to_be_true_is_the_claim() -> None:
+    assert said("Правда ли, что мост закрыли 5 мая?", "ru") == ["мост закрыли 5 мая"]
+    assert said("Is it true that the bridge is closed?", "en") == ["the bridge is closed"]
+
+
+def test_a_sentence_in_another_language_says_so_and_none_is_counted_twice() -> None:
+    claims = claims_of("Мост закрыт на ремонт. The bridge is closed. Мост закрыт на ремонт.", "ru")
+    assert [claim.lang for claim in claims] == ["ru", "en"]
+
+
+def test_a_very_long_message_gives_only_so_many_claims() -> None:
+    assert len(claims_of(" ".join(f"The ferry number {n} was late." for n in range(60)), "en")) == MOST

@@ -1,0 +1,89 @@
+"""Posts that disagree are both given, with their days, and which is newer; posts about other things are left alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rag_core.phrases import says_otherwise
+
+DAY = datetime(2025, 3, 3, tzinfo=UTC)
+PRICE = "How much does a ferry ticket cost?"
+
+
+@pytest.fixture
+async def disagreeing(library: Any, make_post: Any) -> Any:
+    """The harbour says twelve euros in April, and fifteen at the end of May."""
+    await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.harbour, days=90))
+    return library
+
+
+async def test_both_are_given_with_their_days(disagreeing: Any) -> None:
+    found = await disagreeing.ask(PRICE)
+    texts = [sentence.text for sentence in found.sentences]
+    assert sum("twelve euros" in text for text in texts) == 1
+    assert sum("fifteen euros" in text for text in texts) == 1
+    assert "April 10, 2025" in texts[1]
+    assert "May 30, 2025" in texts[1]
+    assert "newer" in texts[1]
+    assert {citation.post.message_id for s in found.sentences for citation in s.citations} == {5, 7}
+
+
+async def test_the_further_post_is_quoted_word_for_word(disagreeing: Any) -> None:
+    _, other = (await disagreeing.ask(PRICE)).sentences[:2]
+    (citation,) = other.citations
+    assert other.text.endswith(f": {citation.quote}")
+
+
+async def test_where_nothing_disagrees_nothing_is_added(library: Any) -> None:
+    for question in (PRICE, "When does the ferry to Owl Island leave?", "Сколько стоит абонемент в мастерскую?"):
+        found = await library.ask(question)
+        assert found.sentences
+        assert all(sentence.text == sentence.citations[0].quote for sentence in found.sentences)
+
+
+async def test_numbers_of_other_things_do_not_disagree(library: Any, make_post: Any) -> None:
+    await library.keep(
+        make_post(7, "A museum ticket costs four euros.", chat=library.harbour, days=90),
+        make_post(8, "A ferry ticket can be bought from 7:00 at pier nine.", chat=library.harbour, days=91),
+    )
+    found = await library.ask(PRICE)
+    assert "twelve euros" in found.sentences[0].text
+    assert not any("otherwise" in sentence.text for sentence in found.sentences)
+
+
+async def test_prices_of_different_years_do_not_disagree(library: Any, make_post: Any) -> None:
+    await library.keep(
+        make_post(17, "Sailing lessons in 2025 cost 120 euros.", chat=library.harbour, days=10),
+        make_post(18, "Sailing lessons in 2026 cost 150 euros.", chat=library.harbour, days=300),
+    )
+    found = await library.ask("How much do sailing lessons cost?")
+    assert {"2025", "2026"} <= set(" ".join(s.text for s in found.sentences).replace(".", " ").split())
+    assert not any("otherwise" in sentence.text for sentence in found.sentences)
+
+
+async def test_what_the_asker_may_not_read_disagrees_with_nothing(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.safe, days=90))
+    found = await library.ask(PRICE)
+    assert not any("fifteen" in sentence.text for sentence in found.sentences)
+
+
+async def test_the_stage_is_in_the_trace(disagreeing: Any) -> None:
+    await disagreeing.ask(PRICE)
+    assert "conflicts" in [span.stage for span in disagreeing.runs[-1].spans]
+
+
+def test_which_is_newer_is_said_in_both_languages() -> None:
+    later, hours = DAY + timedelta(days=9), DAY + timedelta(hours=3)
+    assert says_otherwise(DAY, later, "en") == (
+        "A newer post, of March 12, 2025, says otherwise (the one above is of March 3, 2025):"
+    )
+    assert says_otherwise(later, DAY, "en") == (
+        "An earlier post, of March 3, 2025, says otherwise (the one above is newer, of March 12, 2025):"
+    )
+    assert says_otherwise(DAY, hours, "en") == "Another post of that day, March 3, 2025, says otherwise:"
+    assert "12 марта 2025" in says_otherwise(DAY, later, "ru")
+    assert "новее" in says_otherwise(later, DAY, "ru")
+    assert says_otherwise(DAY, hours, "ru").startswith("Другой пост того же дня")

@@ -1,0 +1,296 @@
+"""Something fails or takes too long: the answer does without it and says so; never is "nothing found" said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rag_core.analysis import terms
+from rag_core.dense import Dense
+from rag_core.doors.archive import Archive
+from rag_core.doors.lexical import Filter, Lexical, Place
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailable, StageTimeout, VectorsUnavailable
+from rag_core.models import rows_of
+from rag_core.types import Answer, Channel, Plan, PostKey, Question
+
+ASKED = "When does the morning ferry to Owl Island leave from pier four?"
+RIGHT = "7:30"
+SHORT_S, LONG_S = 0.3, 0.6  # a budget, and what passes it
+
+
+def within(library: Any, **budgets: float) -> None:
+    settings = library.rag.settings
+    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update=budgets)})
+    library.rag = replace(library.rag, settings=quick)
+
+
+def missing(answer: Answer) -> list[str]:
+    return [shortfall.stage for shortfall in answer.shortfalls]
+
+
+class Odd(Lexical):
+    """The index of a library, in which some searches fail or take their time."""
+
+    trouble: Exception | None = None  # None: too slow
+
+    @classmethod
+    def over(cls, library: Any, trouble: Exception | None) -> None:
+        odd = cls()
+        odd._now, odd.watermark, odd.trouble = library.rag.lexical._now, library.rag.lexical.watermark, trouble
+        library.rag = replace(library.rag, lexical=odd)
+
+    def touches(self, terms: Sequence[str], n: int) -> bool:
+        raise NotImplementedError
+
+    def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+        if self.touches(terms, n):
+            if self.trouble:
+                raise self.trouble
+            time.sleep(LONG_S)
+        return super().search(terms, only, n)
+
+
+class Down(Odd):
+    def touches(self, terms: Sequence[str], n: int) -> bool:
+        return True
+
+
+class NoFurther(Odd):
+    def touches(self, terms: Sequence[str], n: int) -> bool:
+        return n == 20
+
+
+class NoFollowing(Odd):
+    def touches(self, found: Sequence[str], n: int) -> bool:
+        return len(found) > len(terms(ASKED))
+
+
+class Meaning:
+    """An embedding model and a store in one, which find a post, break, or keep somebody waiting."""
+
+    identity, revision = "meaning", 0
+
+    def __init__(self, *found: Place, fails: str = "", pause: float = 0.0) -> None:
+        self.found, self.fails, self.pause = found, fails, pause
+
+    async def query(self, text: str) -> Any:
+        await asyncio.sleep(self.pause)
+        return np.ones(2, np.float32)
+
+    async def search(self, vector: object, only: Filter, n: int) -> list[tuple[Place, float]]:
+        if self.fails == "search":
+            raise VectorsUnavailable("The vectors cannot be read.")
+        return [(place, 0.9) for place in self.found]
+
+    async def vectors_of(self, places: Sequence[Place]) -> dict[Place, Any]:
+        if self.fails == "vectors":
+            raise VectorsUnavailable("The vectors cannot be read.")
+        return {place: np.ones(2, np.float32) for place in places}
+
+
+def with_meaning(library: Any, meaning: Any) -> None:
+    library.rag = replace(library.rag, dense=Dense(rows_of("offline")[0], meaning, meaning))
+
+
+def the_post(library: Any) -> Place:
+    text = "The ferry to Owl Island leaves at 7:30 every morning from pier four. Dogs travel free of charge."
+    return Place(PostKey(library.harbour, 1), 0, 0, len(text))
+
+
+def broken_planner(question: Question, known: Mapping[int, Channel]) -> Plan:
+    raise ModelUnavailable("The planner cannot be reached.")
+
+
+def slow_planner(question: Question, known: Mapping[int, Channel]) -> Plan:
+    time.sleep(LONG_S)
+    return Plan(())
+
+
+@pytest.mark.parametrize("planner", [broken_planner, slow_planner])
+async def test_without_a_plan_the_question_is_searched_as_it_stands(library: Any, planner: Any) -> None:
+    within(library, plan=SHORT_S)
+    library.rag = replace(library.rag, plan=planner)
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == ["plan"]
+    written = next(span for span in library.runs[-1].spans if span.stage == "extract")
+    assert written.counts["queries"] == 1
+
+
+async def test_a_bug_of_a_planner_is_not_hidden(library: Any) -> None:
+    def wrong(question: Question, known: Mapping[int, Channel]) -> Plan:
+        raise ZeroDivisionError
+
+    library.rag = replace(library.rag, plan=wrong)
+    with pytest.raises(ZeroDivisionError):
+        await library.ask(ASKED)
+
+
+@pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
+@pytest.mark.parametrize(("index", "stage"), [(NoFurther, "queries"), (NoFollowing, "follow")])
+async def test_without_further_queries_the_question_s_own_answer_stands(
+    library: Any, index: type[Odd], stage: str, trouble: Exception | None
+) -> None:
+    within(library, search=SHORT_S)
+    index.over(library, trouble)
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == [stage]
+
+
+@pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
+async def test_the_dense_leg_stands_in_for_the_lexical_one(library: Any, trouble: Exception | None) -> None:
+    within(library, search=SHORT_S)
+    Down.over(library, trouble)
+    with_meaning(library, Meaning(the_post(library)))
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == ["lexical"]
+
+
+@pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
+async def test_also_where_only_words_were_to_be_looked_for(library: Any, trouble: Exception | None) -> None:
+    within(library, search=SHORT_S)
+    Down.over(library, trouble)
+    with_meaning(library, Meaning(the_post(library)))
+    answer = await library.ask("Owl Island ferry?")
+    assert answer.found[0].leg == "dense"
+    assert missing(answer) == ["lexical"]
+
+
+@pytest.mark.parametrize("meaning", [Meaning(fails="search"), Meaning(pause=LONG_S)])
+async def test_the_lexical_leg_stands_in_for_the_dense_one_and_that_is_said_once(library: Any, meaning: Any) -> None:
+    within(library, search=SHORT_S)
+    with_meaning(library, meaning)
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == ["dense"]
+    assert sum(span.stage == "dense" for span in library.runs[-1].spans) == 1  # it is not waited for again
+
+
+@pytest.mark.parametrize(
+    ("trouble", "meaning", "error"),
+    [
+        (IndexUnavailable("The index cannot be read."), None, IndexUnavailable),
+        (IndexUnavailable("The index cannot be read."), Meaning(fails="search"), IndexUnavailable),
+        (IndexUnavailable("The index cannot be read."), Meaning(pause=LONG_S), IndexUnavailable),
+        (IndexUnavailable("The index cannot be read."), Meaning(), IndexUnavailable),  # it finds nothing alone
+        (None, Meaning(fails="search"), StageTimeout),
+        (None, Meaning(pause=LONG_S), StageTimeout),
+    ],
+)
+@pytest.mark.parametrize("question", [ASKED, "Owl Island ferry?", "What does a zeppelin ride over the old town cost?"])
+async def test_with_both_legs_down_there_is_an_error_and_no_refusal(
+    library: Any, trouble: Exception | None, meaning: Any, error: type[Exception], question: str
+) -> None:
+    within(library, search=SHORT_S)
+    Down.over(library, trouble)
+    if meaning:
+        with_meaning(library, meaning)
+    with pytest.raises(error):
+        await library.ask(question)
+
+
+async def test_without_the_stored_vectors_nothing_is_left_out_for_likeness(library: Any) -> None:
+    with_meaning(library, Meaning(the_post(library), fails="vectors"))
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == ["diverse"]
+
+
+class Slow:
+    """The wire of a reranker that takes its time."""
+
+    name, languages, pair_s = "slow", frozenset({"en"}), 0.001
+
+    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        await asyncio.sleep(LONG_S)
+        return [0.0 for _ in texts]
+
+
+async def test_a_reranker_that_takes_too_long_leaves_the_order_as_it_was(library: Any) -> None:
+    within(library, rerank=SHORT_S)
+    library.rag = replace(library.rag, reranker=Slow())
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == ["rerank"]
+
+
+def unreadable(archive: Archive, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk gives an error wherever SQLite reads this table."""
+    read = archive._reader.execute_fetchall
+
+    async def reading(sql: str, values: Sequence[object] = ()) -> Any:
+        if f" {table} " in f"{sql} ":
+            broken = sqlite3.OperationalError("disk I/O error")
+            broken.sqlite_errorcode = sqlite3.SQLITE_IOERR
+            raise broken
+        return await read(sql, values)
+
+    monkeypatch.setattr(archive._reader, "execute_fetchall", reading)
+
+
+async def test_without_what_is_known_of_copies_the_posts_themselves_are_cited(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreadable(library.rag.archive, "copies", monkeypatch)
+    answer = await library.ask(ASKED)
+    assert RIGHT in answer.sentences[0].text
+    assert missing(answer) == ["copies"]
+
+
+@pytest.mark.parametrize("table", ["posts", "channels"])
+@pytest.mark.parametrize("question", [ASKED, "How many posts mention the ferry?", "What was posted in March 2025?"])
+async def test_an_archive_that_cannot_be_read_is_an_error_and_no_refusal(
+    library: Any, question: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreadable(library.rag.archive, table, monkeypatch)
+    with pytest.raises(ArchiveUnavailable):
+        await library.ask(question)
+
+
+async def test_an_archive_that_takes_too_long_is_an_error_and_no_refusal(library: Any) -> None:
+    within(library, fetch=1e-5)
+    with pytest.raises(StageTimeout):
+        await library.ask(ASKED)
+
+
+class Uncountable(Lexical):
+    def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
+        raise IndexUnavailable("The index cannot be counted.")
+
+
+async def test_what_cannot_be_counted_is_searched_and_that_is_said(library: Any) -> None:
+    counting = Uncountable()
+    counting.adopt(library.rag.lexical)
+    library.rag = replace(library.rag, lexical=counting)
+    answer = await library.ask("How many posts mention the ferry ticket for children?")
+    assert "ferry ticket" in answer.sentences[0].text
+    assert missing(answer) == ["chronicle"]
+
+
+async def test_a_second_round_says_once_what_both_did_without(tmp_path: Any, open_library: Any, make_post: Any) -> None:
+    async with open_library(tmp_path / "data", retrieval={"rounds": 2}) as library:
+        await library.keep(make_post(1, "The ferry to Owl Island leaves at 7:30.", chat=library.harbour))
+        with_meaning(library, Meaning(fails="search"))
+        answer = await library.ask("Which ferry sails from Bear Mountain to the moon on Christmas Eve?")
+    assert answer.refused
+    assert sum(span.stage == "extract" for span in library.runs[-1].spans) == 2
+    assert missing(answer) == ["dense"]
+
+
+async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
+    meaning = Meaning(the_post(library), fails="search")
+    with_meaning(library, meaning)
+    assert missing(await library.ask(ASKED)) == ["dense"]
+    meaning.fails = ""
+    answer = await library.ask(ASKED)
+    assert missing(answer) == []
+    assert answer.found[0].leg == "both"

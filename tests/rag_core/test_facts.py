@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rag_core.verify.facts import links_in, stated, stated_by_sentence
+from rag_core.verify.moments import moments_of
+from rag_core.verify.naming import same_word, skeleton
+from rag_core.verify.numerals import numbers_of
+from rag_core.verify.opposites import alike, opposed
+from rag_core.verify.words import folded, words_of
+
+
+def number(text: str, lang: str) -> tuple[float, str]:
+    (found,) = numbers_of(folded(text), lang)
+    return found.values[-1], found.unit
+
+
+@pytest.mark.parametrize(
+    ("texts", "lang", "value"),
+    [
+        (("5 млн рублей", "5 000 000 руб.", "пять миллионов рублей", "5,0 миллиона ₽"), "ru", (5e6, "rub")),
+        (("$2.5 billion", "2,500,000,000 dollars", "two and a half billion dollars"), "en", (2.5e9, "usd")),
+        (("50 %", "50 процентов", "половина"), "ru", (50.0, "%")),
+        (("half", "50 percent", "50%"), "en", (50.0, "%")),
+        (("двадцать пять человек", "25 человек"), "ru", (25.0, "")),
+        (("полтора миллиона", "1,5 млн", "1 500 000"), "ru", (1.5e6, "")),
+        (("полмиллиона", "500 тысяч", "500 тыс."), "ru", (5e5, "")),
+        (("two hundred and fifty", "250"), "en", (250.0, "")),
+        (("a dozen eggs", "12 eggs", "twelve eggs"), "en", (12.0, "")),
+        (("3 км", "3000 метров", "три километра"), "ru", (3000.0, "m")),
+        (("полсотни", "пятьдесят", "50"), "ru", (50.0, "")),
+    ],
+)
+def test_a_number_is_one_number_however_it_is_written(
+    texts: tuple[str, ...], lang: str, value: tuple[float, str]
+) -> None:
+    assert [number(text, lang) for text in texts] == [value] * len(texts)
+
+
+def test_a_comma_before_three_figures_may_be_either_and_a_hedge_is_kept() -> None:
+    (found,) = numbers_of("около 2,750 рублей", "ru")
+    assert (found.values, found.hedge) == ((2.75, 2750.0), "about")
+    assert not numbers_of("covid19 and thousands of them", "en")
+
+
+def moment(text: str) -> dict[str, int]:
+    (found,) = moments_of(folded(text), text)
+    return found.fields()
+
+
+@pytest.mark.parametrize(
+    ("texts", "fields"),
+    [
+        (("12.08", "12 августа", "двенадцатого августа", "August 12", "12th of August"), {"month": 8, "day": 12}),
+        (
+            ("12.08.2024", "2024-08-12", "12 августа 2024 г.", "August 12, 2024"),
+            {"year": 2024, "decade": 202, "month": 8, "day": 12},
+        ),
+        (("7:30 pm", "19:30", "7:30 вечера", "в 19.30"), {"minute": 1170}),
+        (("7 вечера", "7 pm", "19:00"), {"minute": 1140}),
+        (("noon", "полдень", "12:00", "к полудню"), {"minute": 720}),
+        (("в половине седьмого вечера", "18:30", "полседьмого вечера"), {"minute": 1110}),
+        (("без четверти восемь утра", "quarter to eight in the morning", "7:45"), {"minute": 465}),
+        (("twenty past nine in the evening", "21:20", "двадцать минут десятого вечера"), {"minute": 1280}),
+        (("в семь вечера", "seven in the evening", "seven p.m."), {"minute": 1140}),
+        (("1970s", "1970-х", "1970's"), {"decade": 197}),
+        (("в понедельник", "on Monday", "по понедельникам", "Mondays"), {"weekday": 0}),
+        (("по средам", "в среду", "on Wednesdays"), {"weekday": 2}),
+        (("в мае", "in May"), {"month": 5}),
+    ],
+)
+def test_a_date_or_time_is_one_however_it_is_written(texts: tuple[str, ...], fields: dict[str, int]) -> None:
+    assert [moment(text) for text in texts] == [fields] * len(texts)
+
+
+def test_may_and_march_in_small_letters_and_amounts_are_no_dates() -> None:
+    for text in ("they may march", "12.5 %", "2000 рублей", "в версии 1.10.3"):
+        assert not moments_of(folded(text), text), text
+    assert [m.fields()["day"] for m in moments_of("с 3 по 9 июня", "с 3 по 9 июня")] == [3, 9]
+
+
+@pytest.mark.parametrize(
+    ("texts", "days"),
+    [
+        (
+            ("с понедельника по пятницу", "пн-пт", "по будням", "Mon–Fri", "weekdays", "Monday to Friday"),
+            [0, 1, 2, 3, 4],
+        ),
+        (("по выходным", "сб, вс", "weekends", "at the weekend", "Sat and Sun"), [5, 6]),
+        (("с пятницы по понедельник", "Fri-Mon"), [0, 4, 5, 6]),
+    ],
+)
+def test_a_run_of_weekdays_is_each_of_them(texts: tuple[str, ...], days: list[int]) -> None:
+    for text in texts:
+        assert sorted(m.fields()["weekday"] for m in moments_of(folded(text), text)) == days, text
+
+
+def test_a_day_off_a_sum_and_a_small_word_are_no_weekdays_and_no_hours() -> None:
+    for text in ("выходной", "he sat in the sun", "половина зала", "from 5 to 10 people", "a quarter of the hall"):
+        assert not moments_of(folded(text), text), text
+    assert [m.fields() for m in moments_of("с 13 до 17.", "с 13 до 17.")] == [{"minute": 780}, {"minute": 1020}]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("москве", "москва"),
+        ("путина", "putin"),
+        ("щукин", "shchukin"),
+        ("хрущев", "khrushchev"),
+        ("петрова", "петров"),
+        ("london", "лондоне"),
+        ("muawiyah", "муавия"),
+        ("россии", "российский"),
+    ],
+)
+def test_a_name_is_the_same_inflected_and_in_another_script(one: str, other: str) -> None:
+    assert same_word(one, other)
+    assert same_word(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("иран", "ирак"), ("австрия", "австралия"), ("петр", "петров"), ("putin", "пушкин"), ("london", "лиссабоне")],
+)
+def test_another_name_is_another(one: str, other: str) -> None:
+    assert not same_word(one, other)
+    assert skeleton(one) != skeleton(other)
+
+
+def test_opposites_are_told_from_words_alike() -> None:
+    for pair in (
+        ("вырос", "снизился"),
+        ("legal", "illegal"),
+        ("приехал", "уехал"),
+        ("законный", "незаконный"),
+        ("вчера", "завтра"),
+    ):
+        assert opposed(*pair), pair
+        assert opposed(*pair[::-1]), pair
+        assert not alike(*pair), pair
+    assert alike("вырос", "увеличился")
+    assert not opposed("вырос", "увеличился")
+    assert not opposed("мост", "паром")
+
+
+def test_a_denial_reaches_to_the_end_of_its_clause_and_not_only_is_none() -> None:
+    (scope,) = stated("Мост не закрыли на ремонт, паром ходит.", "ru").denied
+    assert scope.first is not None
+    assert scope.first.low == "закрыли"
+    assert "пар" not in {stem[:3] for stem in scope.wide}
+    assert not stated("Не только мост, но и паром закрыли.", "ru").denied
+    assert len(stated("Никто ничего не видел.", "ru").denied) == 1
+    assert len(stated("The bridge isn't open.", "en").denied) == 1
+    assert [scope.kind for scope in stated("The bridge may be closed.", "en").modal] == ["may"]
+    assert not stated("The bridge opens in May.", "en").modal
+
+
+def test_names_are_capitals_inside_a_sentence_and_those_at_its_beginning_are_weak() -> None:
+    found = {name.word.low: name.weak for name in stated("Мост открыл Иван Петров из Казани.", "ru").names}
+    assert found == {"мост": True, "иван": False, "петров": False, "казани": False}
+    assert all(name.weak for name in stated("THE BRIDGE IS CLOSED TODAY", "en").names)
+
+
+def test_places_stay_true_in_dressed_letters_and_across_sentences() -> None:
+    text = "𝗠𝗼𝘀𝘁 открыт. İstanbul ждёт 5 человек."
+    for word in words_of(text):
+        assert (
+            folded(text)[word.start : word.end] == text[word.start : word.end].lower() or not text[word.start].isascii()
+        )
+    for one in stated_by_sentence(text, "ru"):
+        assert text[one.start :].startswith(one.text)
+
+
+@pytest.mark.parametrize(
+    "link", ["https://a.example/b", "tg://resolve?domain=evil", "ftp://x", "@evil", "#evil", "t.me/a"]
+)
+def test_a_link_of_any_scheme_is_one_and_whole(link: str) -> None:
+    assert links_in(f"See {link.upper()}!") == {link}
+    assert stated(f"See {link}.", "en").links == {link}
+
+
+@pytest.mark.parametrize("text", ["a.b-" * 10_000, "a" * 40_000, "a." * 20_000, "https://" * 5_000, "@" * 40_000])
+def test_a_text_made_to_be_searched_for_ever_is_searched_at_once(text: str) -> None:
+    began = time.process_time()
+    links_in(text)
+    assert time.process_time() - began < 3  # without bounds the first takes a minute

@@ -1,0 +1,115 @@
+"""Follow-ups by rules: thirty dialogues that were written before the rules, and questions that are none."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_core.doors.archive.talks import Turn
+from rag_core.followup import stand_alone
+from rag_core.plan import plan_by_rules
+from rag_core.types import Question, Viewer
+
+DIALOGUES = json.loads(Path(__file__).with_name("dialogues.json").read_text("utf-8"))["dialogues"]
+NOW = datetime.fromisoformat("2025-06-20T10:00:00+03:00")
+MOST_WRONG = 3
+
+
+def resolved(dialogue: dict[str, Any]) -> str:
+    """The follow-up as it stands alone; each turn before it is resolved in its order."""
+    now, turns = datetime.fromisoformat(dialogue["asked_at"]), list[Turn]()
+    for turn in dialogue["turns"]:
+        turns.append(Turn(stand_alone(turn["question"], turns, now), tuple(turn["entities"])))
+    return stand_alone(dialogue["follow_up"], turns, now)
+
+
+def holds(text: str, begins: str, *, whole: bool) -> bool:
+    low, words = text.lower().replace("ё", "е"), begins.lower()
+    ends = r"(?!\w)" if whole and len(words) < 5 else ""
+    return bool(re.search(rf"(?<!\w){re.escape(words)}{ends}", low))
+
+
+def wrong(dialogue: dict[str, Any]) -> list[str]:
+    """What is wrong with the question that the rules make; nothing where it is right."""
+    text, now = resolved(dialogue), datetime.fromisoformat(dialogue["asked_at"])
+    said = [must for must in dialogue["must"] if not any(holds(text, m, whole=False) for m in must.split("|"))]
+    said += [f"not {bad}" for bad in dialogue["must_not"] if holds(text, bad, whole=True)]
+    plan = plan_by_rules(Question(text, dialogue["lang"], now, Viewer(1, frozenset({-1}))))
+    if "kind" in dialogue and plan.kind != dialogue["kind"]:
+        said.append(f"kind {plan.kind}")
+    for bound in ("since", "until"):
+        found = getattr(plan, bound)
+        if bound in dialogue and (found is None or found.date().isoformat() != dialogue[bound]):
+            said.append(f"{bound} {found}")
+    return said
+
+
+def test_at_least_27_of_30_dialogues_resolve_by_rules() -> None:
+    faults = {d["id"]: (resolved(d), found) for d in DIALOGUES if (found := wrong(d))}
+    assert len(DIALOGUES) == 30
+    assert len(faults) <= MOST_WRONG, faults
+
+
+@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda d: d["id"])
+def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue: dict[str, Any]) -> None:
+    assert stand_alone(dialogue["follow_up"], [], NOW) == dialogue["follow_up"]
+
+
+SPOKEN_OF = (
+    Turn("Who founded SpaceX?", ("Elon Musk",)),
+    Turn("Сколько постов про паром было в феврале?", ()),
+)
+STAND_ALONE = [row["q"] for row in json.loads(Path(__file__).with_name("about_posts.json").read_text("utf-8"))]
+
+
+def test_sixty_ordinary_questions_stay_as_they_are_in_a_talk() -> None:
+    assert len(STAND_ALONE) == 60
+    assert [q for q in STAND_ALONE if stand_alone(q, SPOKEN_OF, NOW) != q] == []
+
+
+def test_hardly_any_question_of_an_encyclopedia_is_taken_for_a_follow_up(shared_data: Path) -> None:
+    lines = (shared_data / "xquad" / "queries.jsonl").read_text("utf-8").splitlines()
+    questions = [json.loads(line)["text"] for line in lines]
+    taken = [q for q in questions if stand_alone(q, SPOKEN_OF, NOW) != q]
+    assert len(taken) <= len(questions) * 0.01, taken
+
+
+ALONE = (
+    "Is it true that the bridge is closed?", "Правда ли, что мост закрыли?",
+    "How long does it take to sail to Owl Island?",
+    "Is there a ferry on Sunday?", "А кто построил Исаакиевский собор?", "And who built the Golden Gate Bridge?",
+    "Когда Пушкин написал свой роман и где он жил?", "Сочи", "ferry", "Что они писали про Tesla?", "", "?", "   ", "а",
+    "What's new?", "Что нового?", "Что случилось?", "Когда следующий паром на остров?", "and " * 300,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ALONE)
+def test_what_stands_alone_is_left_alone(text: str) -> None:
+    assert stand_alone(text, SPOKEN_OF, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "names", "text", "alone"),
+    [
+        ("Where is the regatta?", (), "and yesterday?", "Where is the regatta yesterday?"),
+        ("Сколько стоит билет для взрослых?", (), "а для детей?", "Сколько стоит билет для детей?"),
+        ("What is known about the comet?", (), "tell me more", "tell me more: comet?"),
+        ("Кто такой Илья Репин?", ("Илья Репин",), "где он родился?", "где Илья Репин родился?"),
+    ],
+)
+def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:
+    said = stand_alone(text, [Turn(before, names)], NOW)
+    assert said == alone
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.lists(st.text(max_size=20), max_size=3))
+def test_whatever_is_said_a_question_comes_out(text: str, before: str, names: list[str]) -> None:
+    said = stand_alone(text, [Turn(before, tuple(names))], NOW)
+    assert said == text or (said.endswith("?") and len(said) <= 601)

@@ -1,0 +1,297 @@
+"""The model's process dies, hangs, is unloaded or replaced: who asks is told, who waits is served."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tiny_gguf import build
+
+from rag_core.doors.llm import Decoding, Prompt, Seat, finished
+from rag_core.doors.llm.local import LocalModel, open_local
+from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.settings import LlmSettings
+
+pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
+
+SETTINGS = LlmSettings(context=2048, threads=1)
+ENDLESS = 'root ::= "a"{1900}'
+SHORT, LONG = Prompt("You answer.", "Who?"), Prompt("You answer.", "Who? " * 300)
+WORD = Decoding(4)
+
+
+@pytest.fixture(scope="session")
+def slow_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that reads some thousand tokens in seconds."""
+    return build(tmp_path_factory.mktemp("slow") / "slow.gguf", layers=8, dim=512)
+
+
+@pytest.fixture
+async def model(tiny_gguf: Path) -> AsyncIterator[LocalModel]:
+    one = await open_local(tiny_gguf, SETTINGS)
+    yield one
+    await one.close()
+
+
+def send(model: LocalModel, number: int) -> None:
+    assert model.pid is not None
+    os.kill(model.pid, number)
+
+
+async def says(model: LocalModel, reader: int = 1) -> str:
+    async with model.turn(reader) as seat:
+        return (await finished(seat.stream(SHORT, WORD, grammar='root ::= "fine"'))).text
+
+
+async def writing(seat: Seat, then: Callable[[], None]) -> None:
+    async for _ in seat.stream(SHORT, Decoding(1900), grammar=ENDLESS):
+        then()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+async def test_an_end_in_a_generation_fails_that_one_and_the_next_is_served(model: LocalModel, number: int) -> None:
+    async with model.turn(1) as seat:
+        waiting = asyncio.create_task(says(model, 2))
+        with pytest.raises(GenerationFailed, match=rf"^The model went away \(-{number:d}: .*\): ask again"):
+            await writing(seat, lambda: send(model, number))
+    assert await waiting == "fine"
+
+
+async def test_the_one_whose_generation_failed_can_ask_again_in_the_same_turn(model: LocalModel) -> None:
+    async with model.turn(1) as seat:
+        with pytest.raises(GenerationFailed):
+            await writing(seat, lambda: send(model, signal.SIGKILL))
+        assert await seat.count(["aa"]) == [3]
+
+
+async def test_an_end_while_a_prompt_is_read_fails_that_one_and_the_next_is_served(slow_gguf: Path) -> None:
+    model = await open_local(slow_gguf, SETTINGS)
+    async with model.turn(1) as seat:
+        asking = asyncio.create_task(finished(seat.stream(LONG, WORD)))
+        await asyncio.sleep(0.3)
+        assert not asking.done()
+        send(model, signal.SIGSEGV)
+        with pytest.raises(GenerationFailed, match=r"^The model went away \(-11"):
+            await asking
+    assert await says(model) == "fine"
+    await model.close()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+async def test_an_end_while_nobody_asks_is_noticed_by_nobody(model: LocalModel, pause: float) -> None:
+    send(model, signal.SIGKILL)
+    await asyncio.sleep(pause)
+    assert await says(model) == "fine"
+
+
+async def test_an_end_while_somebody_has_the_seat_and_asks_nothing_yet(model: LocalModel) -> None:
+    async with model.turn(1) as seat:
+        send(model, signal.SIGKILL)
+        assert await seat.count(["aa"]) == [3]
+
+
+def children() -> set[int]:
+    """Process ids of this process's children."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for some in lists for pid in some.read_text().split()}
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, "There is not enough memory for tiny"),
+        (signal.SIGSEGV, "tiny.gguf cannot be loaded, it may be"),
+    ],
+)
+async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
+    model: LocalModel, number: int, said: str
+) -> None:
+    await model.unload()
+    before = children()
+    asking = asyncio.create_task(says(model))
+    await _until(lambda: bool(children() - before))
+    for pid in children() - before:
+        os.kill(pid, number)
+    with pytest.raises(GenerationFailed, match=said):
+        await asking
+    assert await says(model) == "fine"
+
+
+async def test_a_fresh_child_serves_within_two_seconds_of_its_load_time(tiny_gguf: Path) -> None:
+    began = time.monotonic()
+    model = await open_local(tiny_gguf, SETTINGS)
+    load = time.monotonic() - began
+    send(model, signal.SIGKILL)
+    began = time.monotonic()
+    assert await says(model) == "fine"
+    assert time.monotonic() - began < 2 * load + 2
+    await model.close()
+
+
+async def test_ends_in_a_row_make_the_next_start_wait_and_then_refuse_until_it_recovers(model: LocalModel) -> None:
+    refused = ""
+    for _ in range(12):
+        try:
+            async with model.turn(1) as seat:
+                await writing(seat, lambda: send(model, signal.SIGKILL))
+        except GenerationFailed as exc:
+            refused = exc.reason
+        if refused.startswith("The model ended "):
+            break
+    assert "times in a row: it is started again in" in refused
+    model._rest_until = 0.0  # instead of waiting for it
+    assert await says(model) == "fine"
+    assert model._ends == 0
+
+
+async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:
+    model = await open_local(tiny_gguf, SETTINGS, patience=1.0)
+    async with model.turn(1) as seat:
+        with pytest.raises(GenerationFailed, match="went away"):
+            await writing(seat, lambda: send(model, signal.SIGSTOP))
+    assert await says(model) == "fine"
+    await model.close()
+
+
+async def test_the_file_may_vanish_and_come_back(model: LocalModel, tiny_gguf: Path, tmp_path: Path) -> None:
+    away = tmp_path / "away.gguf"
+    away.write_bytes(tiny_gguf.read_bytes())
+    await model.swap(away)
+    away.rename(tmp_path / "elsewhere.gguf")
+    await model.unload()
+    with pytest.raises(GenerationFailed, match=r"There is no model at .*away\.gguf"):
+        await says(model)
+    (tmp_path / "elsewhere.gguf").rename(away)
+    assert await says(model) == "fine"
+
+
+async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf: Path) -> None:
+    model = await open_local(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.3 / 60}))
+    first = model.pid
+    await asyncio.sleep(0.15)
+    assert await says(model) == "fine"
+    assert model.pid == first
+    await _until(lambda: model.pid is None)
+    assert await says(model) == "fine"
+    assert model.pid not in (None, first)
+    await model.close()
+
+
+async def test_a_model_in_use_is_not_idle(tiny_gguf: Path) -> None:
+    model = await open_local(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.1 / 60}))
+    async with model.turn(1) as seat:
+        pid = model.pid
+        await asyncio.sleep(0.3)
+        assert await seat.count(["a"]) == [2]
+        assert model.pid == pid
+    await model.close()
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - nobody tells when a process has ended
+            await asyncio.sleep(0.02)
+
+
+async def test_a_swap_lets_the_running_generation_finish_and_keeps_who_waits(model: LocalModel, tmp_path: Path) -> None:
+    other = build(tmp_path / "other.gguf", seed=1, context=512)
+    tasks: list[asyncio.Task[object]] = []
+
+    async def whole(seat: Seat) -> str:
+        return (await finished(seat.stream(SHORT, Decoding(200), grammar='root ::= "a"{200}'))).text
+
+    def start(work: Awaitable[object]) -> None:
+        tasks.append(asyncio.ensure_future(work))
+
+    async with model.turn(1) as seat:
+        start(says(model, 2))
+        await asyncio.sleep(0)
+        start(model.swap(other, "another"))
+        await asyncio.sleep(0)
+        assert await whole(seat) == "a" * 200
+        assert model.name == "tiny-random"
+    assert (await asyncio.gather(*tasks))[0] == "fine"
+    assert (model.name, model.path, model.context) == ("another", other, 512)
+
+
+async def test_a_swap_that_cannot_be_brings_the_old_model_back(model: LocalModel, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(model.path.read_bytes()[:100_000])
+    old = model.path
+    async with model.turn(1):
+        swapping = asyncio.create_task(model.swap(broken))
+        waiting = asyncio.create_task(says(model, 2))
+        await asyncio.sleep(0)
+    with pytest.raises(ModelUnavailable, match=r"^broken\.gguf cannot be loaded"):
+        await swapping
+    assert await waiting == "fine"
+    assert model.path == old
+    with pytest.raises(ModelUnavailable, match="There is no model"):
+        await model.swap(tmp_path / "none.gguf")
+
+
+async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model: LocalModel) -> None:
+    await model.unload()
+    leaving = asyncio.create_task(says(model))
+    await asyncio.sleep(0.05)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert leaving.cancelled()
+    assert await says(model, 2) == "fine"
+
+
+async def test_closing_tells_who_waits_and_fails_who_is_served(tiny_gguf: Path) -> None:
+    model = await open_local(tiny_gguf, SETTINGS)
+    async with model.turn(1) as seat:
+        waiting = asyncio.create_task(says(model, 2))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(model.close())
+        with pytest.raises(GenerationFailed):
+            await writing(seat, lambda: None)
+    await closing
+    with pytest.raises(GenerationFailed, match="being closed"):
+        await waiting
+    with pytest.raises(GenerationFailed, match="being closed"):
+        await says(model)
+    assert model.pid is None
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from rag_core.doors.llm import Decoding, Prompt
+from rag_core.doors.llm.local import open_local
+from rag_core.settings import LlmSettings
+
+async def main():
+    model = await open_local(Path(sys.argv[1]), LlmSettings(context=4096, threads=1))
+    async with model.turn(1) as seat:
+        print(model.pid, flush=True)
+        async for piece in seat.stream(Prompt("", "a " * 1500), Decoding(2000), grammar='root ::= "a"{2000}'):
+            pass
+asyncio.run(main())
+"""
+
+
+async def test_the_child_ends_with_its_parent_even_in_the_middle_of_its_work(slow_gguf: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", PARENT, slow_gguf, stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    await asyncio.sleep(0.2)
+    parent.kill()
+    await parent.wait()
+    await _until(lambda: not alive(child))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,550 @@
+"""A model behind LLM__URL: a real llama_cpp.server with the tiny model, and a server that does everything wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from pydantic import SecretStr
+
+from rag_core.doors.llm import Decoding, Generated, Prompt, finished
+from rag_core.doors.llm import server as wire
+from rag_core.doors.llm.contract import Finish
+from rag_core.doors.llm.dialects import Dialect, body, constraint, odds_in
+from rag_core.doors.llm.remote import RemoteModel, open_remote
+from rag_core.doors.llm.sse import data_of
+from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.settings import LlmSettings
+
+KEY = "sk-hidden-7"
+SECRET_POST = "the padlock opens with 4417"
+ASK = Prompt("Answer.", f"Post: {SECRET_POST}. Does it say when?")
+GREEDY = Decoding(8, temperature=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(wire, "_LONGEST_WAIT_S", 0.02)
+
+
+def model_at(url: str, *, patience: float = 5.0, rest: float = 60.0, **settings: Any) -> RemoteModel:
+    return open_remote(LlmSettings(url=url, key=SecretStr(KEY), **settings), patience, rest)
+
+
+@asynccontextmanager
+async def opened(url: str, **settings: Any) -> AsyncIterator[RemoteModel]:
+    model = model_at(url, **settings)
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+async def said(model: RemoteModel, prompt: Prompt = ASK, decoding: Decoding = GREEDY, **held: Any) -> Generated:
+    async with model.turn(1) as seat:
+        return await finished(seat.stream(prompt, decoding, **held))
+
+
+# a real server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def real(tiny_gguf: Path) -> Iterator[str]:
+    """llama_cpp.server with the tiny model, with probabilities."""
+    import subprocess
+    import time
+    import urllib.request
+
+    port = free_port()
+    words = [sys.executable, "-m", "llama_cpp.server", "--model", str(tiny_gguf), "--host", "127.0.0.1",
+             "--port", str(port), "--n_ctx", "2048", "--logits_all", "true", "--api_key", KEY]  # fmt: skip
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                asked = urllib.request.Request(f"{url}/v1/models", headers={"Authorization": f"Bearer {KEY}"})
+                urllib.request.urlopen(asked, timeout=1).close()
+                break
+            except OSError:
+                assert child.poll() is None, "llama_cpp.server did not start"
+                time.sleep(0.1)
+        yield url
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is(real: str) -> None:
+    async with opened(real) as model:
+        assert not model.grammars  # nothing is trusted before it is seen
+        async with model.turn(1) as seat:
+            pieces = [p async for p in seat.stream(ASK, Decoding(64), grammar='root ::= "a" [0-9]{12} "z"')]
+        end = pieces.pop()
+        assert isinstance(end, Generated)
+        assert (model.grammars, model.dialect, model.name) == (True, Dialect.LLAMA_PYTHON, "tiny")
+        assert end.text == "".join(map(str, pieces))
+        assert end.text[0] + end.text[-1] == "az"
+        assert end.text[1:-1].isdigit()
+        assert end.finish is Finish.STOP
+        assert len(pieces) > 3
+        assert 0 < end.figures.first_ms < end.figures.took_ms
+
+
+async def test_out_of_tokens_is_said(real: str) -> None:
+    async with opened(real + "/v1") as model:
+        end = await said(model, decoding=Decoding(5), grammar="root ::= [a-z]{20}")
+        assert (end.finish, len(end.text)) == (Finish.LENGTH, 5)
+
+
+async def test_log_odds_come_from_the_first_token(real: str) -> None:
+    async with opened(real) as model, model.turn(1) as seat:
+        first = await seat.odds(ASK, "yes", "no")
+        assert first == pytest.approx(-(await seat.odds(ASK, "no", "yes")), abs=0.01)
+        assert not model.bare_verdicts
+
+
+async def test_tokens_are_counted_by_the_server(real: str) -> None:
+    async with opened(real) as model, model.turn(1) as seat:
+        short, long, none = await seat.count(["a" * 10, "a" * 100, ""])
+        assert long - short == 90
+        assert none < short
+        assert len(await seat.count(["half \ud83d"])) == 1
+
+
+async def test_a_generation_that_nobody_wants_is_stopped_and_the_next_is_served(real: str) -> None:
+    async with opened(real) as model:
+        loop = asyncio.get_running_loop()
+        for _ in range(3):
+            long = ASK, Decoding(1500)
+            async with model.turn(1) as seat, aclosing(seat.stream(*long, grammar="root ::= [a-z]{1400}")) as pieces:
+                assert await anext(pieces)
+            started = loop.time()
+            assert (await said(model, grammar='root ::= "ok"')).text == "ok"
+            assert loop.time() - started < 2
+        assert model.waiting == 0
+
+
+async def test_what_is_cancelled_leaves_the_seat(real: str) -> None:
+    async with opened(real) as model:
+        task = asyncio.create_task(said(model, decoding=Decoding(1500), grammar="root ::= [a-z]{1400}"))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (await said(model, grammar='root ::= "ok"')).text == "ok"
+
+
+async def test_a_wrong_key_is_one_sentence_without_the_key(real: str) -> None:
+    model = open_remote(LlmSettings(url=real, key=SecretStr("sk-wrong-1")))
+    with pytest.raises(GenerationFailed, match="check LLM__KEY") as caught:
+        await said(model)
+    await model.close()
+    assert "sk-wrong" not in caught.value.reason
+
+
+async def test_a_prompt_that_is_too_long_is_one_sentence(real: str) -> None:
+    async with opened(real) as model:
+        with pytest.raises(GenerationFailed):
+            await said(model, Prompt("", "word " * 3000))
+        for _ in range(3):  # llama_cpp.server sometimes cuts the request after one it stumbled over
+            with suppress(GenerationFailed):
+                assert (await said(model, grammar='root ::= "ok"')).text == "ok"
+                break
+        else:
+            raise AssertionError("the server is not served any more")
+
+
+async def test_speed_is_measured(real: str) -> None:
+    async with opened(real) as model:
+        rates = await model.speed()
+        assert rates.prefill > 1
+        assert rates.decode > 1
+
+
+# a server that does everything wrong
+
+
+def piece(text: str, finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+Answer = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
+MODELS = {"data": [{"id": "m", "owned_by": "somebody"}]}
+
+
+class Wrong:
+    """What it does next is `does`; what it was asked is in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.models: Any = MODELS
+        self.does: Answer = self.well
+        self.url, self.gone = "", asyncio.Event()
+
+    async def listed(self, request: web.Request) -> web.Response:
+        return web.json_response(self.models)
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(await request.json())
+        return await self.does(request, self.asked[-1])
+
+    async def stream(self, request: web.Request, *lines: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for line in lines:
+            await response.write(line)
+        return response
+
+    async def well(self, request: web.Request, asked: Any) -> web.StreamResponse:
+        said = [piece("Hel"), piece("lo"), piece("", "stop")]
+        return await self.stream(
+            request, *(f"data: {json.dumps(one)}\n\n".encode() for one in said), b"data: [DONE]\n\n"
+        )
+
+
+@pytest.fixture
+async def wrong() -> AsyncIterator[Wrong]:
+    one = Wrong()
+    app = web.Application()
+    app.router.add_get("/v1/models", one.listed)
+    app.router.add_post("/v1/chat/completions", one.chat)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    one.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield one
+    await runner.cleanup()
+
+
+def status(code: int, text: str = "") -> Answer:
+    async def does(request: web.Request, asked: Any) -> web.Response:
+        return web.Response(status=code, text=text or json.dumps(asked))  # as careless servers do: with the prompt
+
+    return does
+
+
+def sends(*lines: bytes, cut: bool = False, kind: str = "text/event-stream") -> Answer:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": kind})
+        await response.prepare(request)
+        for line in lines:
+            await response.write(line)
+        if cut:
+            assert request.transport is not None
+            request.transport.abort()
+        return response
+
+    return does
+
+
+async def hangs(request: web.Request, asked: Any) -> web.StreamResponse:
+    await asyncio.sleep(30)
+    raise AssertionError
+
+
+def one_sentence(caught: pytest.ExceptionInfo[GenerationFailed]) -> bool:
+    reason = caught.value.reason
+    return "\n" not in reason and reason.endswith((".", "?")) and KEY not in reason and "4417" not in reason
+
+
+FIRST = f"data: {json.dumps(piece('Hel'))}\n\n".encode()
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        status(500),
+        status(429),
+        status(503),
+        status(400),
+        status(404),
+        status(302),
+        status(200),
+        sends(b"<html>"),
+        sends(b"\xff\xfe\x00" * 50),
+        sends(b"data: {nonsense\n\n"),
+        sends(b"data: " + b"[" * 20_000 + b"\n\n"),
+        sends(b"data: 7\n\n"),
+        sends(b'data: {"error": {"message": "' + SECRET_POST.encode() + b'"}}\n\n'),
+        sends(b"data: " + b"x" * (2 << 20)),
+        sends(FIRST),
+        sends(FIRST, b"data: [DONE]\n\n"),
+        sends(FIRST, cut=True),
+        sends(FIRST + b'data: {"choices": [{"del', cut=True),
+        sends(cut=True),
+        sends(b"{}", kind="application/json"),
+        hangs,
+    ],
+)
+async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong: Wrong, does: Answer) -> None:
+    wrong.does = does
+    async with opened(wrong.url, patience=0.5) as model, asyncio.timeout(5):
+        with pytest.raises(GenerationFailed) as caught:
+            await said(model)
+        assert one_sentence(caught)
+        assert model.waiting == 0
+
+
+async def test_a_server_that_falls_silent_in_the_middle_is_not_waited_for(wrong: Wrong) -> None:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        await wrong.stream(request, FIRST)
+        return await hangs(request, asked)
+
+    wrong.does = does
+    async with opened(wrong.url, patience=0.3) as model:
+        with pytest.raises(GenerationFailed, match="said nothing for too long"):
+            await said(model)
+
+
+async def test_signs_of_life_keep_a_slow_answer(wrong: Wrong) -> None:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        response = await wrong.stream(request, b": ping\r\n\r\n")
+        for _ in range(4):
+            await asyncio.sleep(0.2)
+            await response.write(b": ping\r\n\r\n")
+        whole = f"data: {json.dumps(piece('ok', 'stop'))}\r\n\r\ndata: [DONE]\r\n\r\n".encode()
+        for byte in range(0, len(whole), 7):
+            await response.write(whole[byte : byte + 7])
+        return response
+
+    wrong.does = does
+    async with opened(wrong.url, patience=0.5) as model:
+        assert (await said(model)).text == "ok"
+
+
+async def test_a_busy_server_is_asked_again(wrong: Wrong) -> None:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        return await (wrong.well if len(wrong.asked) == 3 else status(429))(request, asked)
+
+    wrong.does = does
+    async with opened(wrong.url) as model:
+        assert (await said(model)).text == "Hello"
+        assert len(wrong.asked) == 3
+
+
+async def test_what_has_begun_is_not_asked_twice(wrong: Wrong) -> None:
+    wrong.does = sends(FIRST, cut=True)
+    async with opened(wrong.url) as model:
+        with pytest.raises(GenerationFailed):
+            await said(model)
+        assert len(wrong.asked) == 1
+
+
+async def test_the_breaker_opens_and_closes_again(wrong: Wrong) -> None:
+    wrong.does = status(500)
+    async with opened(wrong.url, rest=0.4) as model:
+        for _ in range(3):
+            with pytest.raises(GenerationFailed, match=r"failed \(500\)"):
+                await said(model)
+        asked = len(wrong.asked)
+        wrong.does = wrong.well
+        with pytest.raises(GenerationFailed, match="3 times in a row") as caught:
+            await said(model)
+        assert one_sentence(caught)
+        assert len(wrong.asked) == asked  # the server was left alone
+        await asyncio.sleep(0.5)
+        assert (await said(model)).text == "Hello"
+
+
+async def test_a_refused_request_does_not_open_the_breaker(wrong: Wrong) -> None:
+    wrong.does = status(400, "no")
+    async with opened(wrong.url) as model:
+        for _ in range(5):
+            with pytest.raises(GenerationFailed, match=r"refused the request \(400\)"):
+                await said(model)
+        wrong.does = wrong.well
+        assert (await said(model)).text == "Hello"
+
+
+async def test_a_server_that_is_down_is_found_again() -> None:
+    port = free_port()
+    async with opened(f"http://127.0.0.1:{port}", rest=0.1) as model:
+        with pytest.raises(GenerationFailed, match="cannot be reached"):
+            await said(model)
+        app = web.Application()
+        one = Wrong()
+        app.router.add_get("/v1/models", one.listed)
+        app.router.add_post("/v1/chat/completions", one.chat)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        assert (await said(model)).text == "Hello"
+        await runner.cleanup()
+
+
+async def test_closing_the_stream_closes_the_connection(wrong: Wrong) -> None:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        response = await wrong.stream(request, FIRST)
+        try:
+            while True:
+                await asyncio.sleep(0.01)
+                await response.write(b": ping\n\n")
+        finally:
+            wrong.gone.set()
+
+    wrong.does = does
+    async with opened(wrong.url) as model:
+        async with model.turn(1) as seat:
+            async for _ in seat.stream(ASK, GREEDY):
+                break  # and not even closed: the turn's end does it
+        async with asyncio.timeout(0.5):
+            await wrong.gone.wait()
+
+
+async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_place(wrong: Wrong) -> None:
+    inside, most, go = 0, 0, asyncio.Event()
+
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await go.wait()
+        inside -= 1
+        return await wrong.well(request, asked)
+
+    wrong.does = does
+    places: list[int] = []
+
+    async def third(model: RemoteModel) -> None:
+        async with model.turn(3, places.append) as seat:
+            await finished(seat.stream(ASK, GREEDY))
+
+    async with opened(wrong.url, parallel=2) as model:
+        tasks = [asyncio.create_task(said(model)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        tasks.append(asyncio.create_task(third(model)))  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        assert (inside, model.waiting, places) == (2, 3, [1])
+        go.set()
+        await asyncio.gather(*tasks)
+        assert (most, model.waiting, places) == (2, 0, [1, 0])
+
+
+async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: Wrong) -> None:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        if "logprobs" in asked:
+            return web.json_response({"error": {"message": "logprobs needs logits_all"}}, status=500)
+        return web.json_response({"choices": [{"message": {"content": "No, it does not"}}]})
+
+    wrong.does = does
+    async with opened(wrong.url) as model, model.turn(1) as seat:
+        assert await seat.odds(ASK, "yes", "no") == -2.0
+        assert model.bare_verdicts
+        asked = len(wrong.asked)
+        assert await seat.odds(ASK, "no", "yes") == 2.0
+        assert len(wrong.asked) == asked + 1  # it is not asked for probabilities again
+        with pytest.raises(GenerationFailed, match="neither yes nor no"):
+            await seat.odds(ASK, "да", "нет")
+
+
+async def test_without_a_count_of_the_server_tokens_are_estimated(wrong: Wrong) -> None:
+    async with opened(wrong.url) as model, model.turn(1) as seat:
+        assert await seat.count(["", "abc", "abcd"]) == [0, 1, 2]
+
+
+async def test_a_server_without_models_is_one_sentence_and_a_name_helps(wrong: Wrong) -> None:
+    wrong.models = {"data": []}
+    async with opened(wrong.url) as model:
+        with pytest.raises(GenerationFailed, match="has no model"):
+            await said(model)
+    async with opened(wrong.url, name="mine") as model:
+        assert (await said(model)).text == "Hello"
+        assert wrong.asked[-1]["model"] == model.name == "mine"
+
+
+async def test_a_server_that_was_started_with_another_model_is_looked_at_again(wrong: Wrong) -> None:
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        known = wrong.models["data"][0]["id"]
+        return await (wrong.well if asked["model"] == known else status(404))(request, asked)
+
+    wrong.does = does
+    async with opened(wrong.url) as model:
+        assert (await said(model)).text == "Hello"
+        wrong.models = {"data": [{"id": "another", "owned_by": "llamacpp", "meta": None}]}
+        with pytest.raises(GenerationFailed, match="no such model"):
+            await said(model)
+        assert (await said(model)).text == "Hello"
+        assert (model.name, model.dialect, model.grammars) == ("another", Dialect.LLAMA_SERVER, True)
+
+
+async def test_the_key_is_sent_and_not_logged(wrong: Wrong, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    keys = []
+
+    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+        keys.append(request.headers["Authorization"])
+        return await status(503)(request, asked)
+
+    wrong.does = does
+    async with opened(wrong.url) as model:
+        with pytest.raises(GenerationFailed):
+            await said(model)
+    assert set(keys) == {f"Bearer {KEY}"}
+    assert KEY not in caplog.text
+    assert "4417" not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["server:8080", "ftp://host", "http://", "http://host:port", "//"])
+def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ModelUnavailable, match="LLM__URL"):
+        model_at(url)
+
+
+# what is sent and read
+
+
+def test_each_server_gets_what_it_understands() -> None:
+    schema, grammar = {"type": "object"}, "root ::= [a-z]"
+    assert constraint(Dialect.LLAMA_SERVER, grammar, schema) == {"grammar": grammar}
+    for other in (Dialect.VLLM, Dialect.OTHER):
+        assert constraint(other, grammar, schema)["response_format"]["json_schema"]["schema"] == schema
+    assert constraint(Dialect.VLLM, grammar, None) == {"structured_outputs": {"grammar": grammar}}
+    assert constraint(Dialect.OTHER, grammar, None) == {}
+    strict = body(Dialect.OTHER, "m", Prompt("", "a"), GREEDY)
+    assert not {"top_k", "repeat_penalty", "chat_template_kwargs"} & set(strict)
+
+
+def test_control_tokens_in_texts_are_only_text() -> None:
+    prompt = Prompt("s", "</s> <|im_end|> [/INST] <<SYS>> <start_of_turn> <post 3> a < b", (("<s>", "x"),))
+    sent = body(Dialect.LLAMA_SERVER, "m", prompt, GREEDY)["messages"]
+    assert sent[-1]["content"] == "< /s> < |im_end|> [ /INST] < <SYS>> < start_of_turn> <post 3> a < b"
+    assert sent[1]["content"] == "< s>"
+
+
+def test_odds_are_those_of_the_likeliest_beginnings() -> None:
+    def reply(*top: tuple[str, float]) -> Any:
+        rows = [{"token": token, "logprob": logprob} for token, logprob in top]
+        return {"choices": [{"logprobs": {"content": [{"top_logprobs": rows}]}}]}
+
+    assert odds_in(reply((" Yes", -0.1), ("no", -3.0), ("maybe", -4.0)), "yes", "no") == pytest.approx(2.9)
+    assert odds_in(reply(("Ye", -0.5), ("maybe", -4.0)), "yes", "no") == pytest.approx(3.5)
+    assert odds_in(reply(("maybe", -1.0), ("so", -2.0)), "yes", "no") == 0
+    assert odds_in({"choices": [{"logprobs": None}]}, "yes", "no") is None
+
+
+async def test_events_are_read_however_they_are_cut() -> None:
+    raw = 'event: x\r\ndata: {"a":\r\ndata:  "ж"}\r\n\r\n: ping\n\nid: 7\ndata:two\n\ndata: three'.encode()
+    for size in (1, 2, 3, 50):
+
+        async def chunks(size: int = size) -> AsyncIterator[bytes]:
+            for start in range(0, len(raw), size):
+                yield raw[start : start + size]
+
+        assert [data async for data in data_of(chunks())] == ['{"a":\n "ж"}', "two", "three"]

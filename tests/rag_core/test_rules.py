@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from rag_core.verify.rules import by_rules
+from rag_core.verify.verdict import Label
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang"),
+    [
+        ("Паром стоит 5 млн рублей", "Паром стоит 5 000 000 руб.", "ru"),
+        ("Встреча пройдёт 12 августа", "Встреча пройдёт 12.08 в парке.", "ru"),
+        ("The ferry leaves at 7:30 pm", "The ferry leaves at 19:30.", "en"),
+        ("Putin visited Kazan", "Путин посетил Казань", "ru"),
+        ("Цены снизились", "Цены не выросли", "ru"),
+        ("Lopez sang in May", "In May Jennifer Lopez sang.", "en"),
+        ("Jennifer Lopez sang in May", "In May, Lopez sang twice.", "en"),
+        ("ООН приняла резолюцию", "Организация Объединённых Наций приняла резолюцию.", "ru"),
+        ("More than 100 people came", "120 people came to the museum.", "en"),
+        ("Она родилась в 1970-х", "Она родилась 4 октября 1971 года.", "ru"),
+    ],
+)
+def test_what_is_said_in_another_way_is_not_objected_to(claim: str, passage: str, lang: str) -> None:
+    assert by_rules(claim, passage, lang).label is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang", "sort"),
+    [
+        ("Паром стоит 6 млн рублей", "Паром стоит 5 000 000 руб.", "ru", "number"),
+        ("Паром стоит 500 долларов", "Паром стоит 500 рублей.", "ru", "number"),
+        ("Встреча пройдёт 13 августа", "Встреча пройдёт 12.08 в парке.", "ru", "moment"),
+        ("The ferry leaves at 7:30 pm", "The ferry leaves at 7:30.", "en", "moment"),
+        ("Выставку откроют в Казани", "Выставку откроют в Москве.", "ru", "name"),
+        ("Паром не отменили", "Паром отменили из-за шторма.", "ru", "denial"),
+        ("The museum is open on Monday", "The museum is not open on Monday.", "en", "denial"),
+        ("Prices rose sharply", "Prices fell sharply.", "en", "opposite"),
+        ("Паром отменили завтра", "Паром отменили вчера.", "ru", "opposite"),
+    ],
+)
+def test_what_differs_in_the_same_place_contradicts(claim: str, passage: str, lang: str, sort: str) -> None:
+    checked = by_rules(claim, passage, lang)
+    assert checked.label is Label.CONTRADICTED
+    assert sort in {objection.sort for objection in checked.objections}
+    assert "≠" in checked.why
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang"),
+    [
+        ("Паром стоит 500 рублей", "Паром ходит каждый день.", "ru"),
+        ("The museum opens on 5 May", "The museum opens soon.", "en"),
+        ("Паром водит капитан Морган", "Паром ходит каждый день.", "ru"),
+        ("The bridge is closed", "The bridge may be closed.", "en"),
+        ("See ferry.example for the ferry", "The ferry leaves at seven.", "en"),
+        ("anything", "", "en"),
+    ],
+)
+def test_what_is_not_there_is_not_found(claim: str, passage: str, lang: str) -> None:
+    assert by_rules(claim, passage, lang).label is Label.NOT_FOUND
+
+
+def test_the_header_and_the_day_of_a_post_are_part_of_what_it_says() -> None:
+    date = datetime(2025, 3, 4, tzinfo=UTC)
+    claim = "On 4 March 2025 Harbour News wrote that the ferry leaves"
+    told = by_rules(claim, "We wrote that the ferry leaves.", "en", header="Harbour News", date=date)
+    assert told.label is None
+    assert by_rules(claim, "We wrote that the ferry leaves.", "en").label is Label.NOT_FOUND
+
+
+def test_a_number_of_something_else_in_the_post_does_not_bear_a_claim_out() -> None:
+    post = "Билет в музей стоит 300 рублей. Билет на паром стоит 500 рублей."
+    assert by_rules("Билет на паром стоит 300 рублей", post, "ru").label is Label.CONTRADICTED
+    assert by_rules("Билет на паром стоит 500 рублей", post, "ru").label is None
+
+
+def test_a_name_that_a_pronoun_may_stand_for_is_no_contradiction_but_is_told() -> None:
+    checked = by_rules("Morgan steered the ferry home", "He steered the ferry home in the storm.", "en")
+    assert checked.label is not Label.CONTRADICTED
+    two = by_rules("The ferry was steered by Morgan", "The ferry was steered home, and they say by him.", "en")
+    assert "pronoun" in {objection.sort for objection in two.objections}
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang"),
+    [
+        ("Музей открыт по воскресеньям с 10 до 18", "Музей открыт по субботам с 10 до 18.", "ru"),
+        ("Приём по выходным с 9 до 12", "Приём по будням с 9 до 12.", "ru"),
+        ("Каток работает в субботу", "Каток работает с понедельника по пятницу.", "ru"),
+        ("The café is open on Sundays", "The café is open Mon-Fri, 9 to 17.", "en"),
+        ("The pool is open at weekends", "The pool is open on weekdays.", "en"),
+        (
+            "Кружок в подвале школы идёт по вторникам с 15 до 16",
+            "Кружок идёт в подвале школы. Среда, с 15 до 16.",
+            "ru",
+        ),
+        ("Репетиция хора в половине восьмого", "Репетиция хора в 18:30.", "ru"),
+        ("The gate closes at half past six", "The gate closes at 19:30.", "en"),
+        ("Пекарня работает по выходным", "Пекарня работает с понедельника по пятницу, в выходные закрыто.", "ru"),
+        ("Музей открыт по понедельникам", "Музей открыт ежедневно, кроме понедельника.", "ru"),
+        ("The museum is open every day", "The museum is open on weekdays.", "en"),
+        ("Мост разводят в полночь", "Мост разводят в полдень.", "ru"),
+    ],
+)
+def test_another_weekday_or_hour_for_the_same_thing_contradicts(claim: str, passage: str, lang: str) -> None:
+    checked = by_rules(claim, passage, lang)
+    assert checked.label is Label.CONTRADICTED
+    assert "moment" in {objection.sort for objection in checked.objections}
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang"),
+    [
+        ("Музей открыт по средам", "Музей открыт с понедельника по пятницу.", "ru"),
+        ("Музей открыт с понедельника по пятницу", "Музей открыт по будням.", "ru"),
+        ("The café is open on weekdays", "The café is open Mon–Fri.", "en"),
+        ("The café is open on Saturdays", "The café is open at weekends.", "en"),
+        ("Хор поёт в половине седьмого вечера", "Хор поёт в 18:30.", "ru"),
+        ("Хор поёт без четверти восемь", "Хор поёт в 19:45.", "ru"),
+        ("The gate closes at half past six", "The gate closes at 18:30.", "en"),
+        ("The gate opens at a quarter to eight", "The gate opens at 7:45.", "en"),
+        ("Музей открыт по вторникам", "Музей открыт ежедневно, кроме понедельника.", "ru"),
+        ("The museum is open on Sundays", "The museum is open daily.", "en"),
+        ("Каток закрывается в десять вечера", "Каток открыт с 10:00 до 22:00.", "ru"),
+        ("On Mondays the museum is closed", "The museum is closed on Mondays.", "en"),
+        ("Паром ходит каждый день", "Паром ходит, как и всегда, утром и вечером.", "ru"),
+        ("Лавка открыта с 13:00 до 17:00", "Лавка открыта с 13 до 17.", "ru"),
+    ],
+)
+def test_weekdays_and_hours_may_be_said_in_other_words(claim: str, passage: str, lang: str) -> None:
+    assert by_rules(claim, passage, lang).label is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang"),
+    [
+        ("Багет стоит 160 рублей", "Ржаной 160 ₽, багет 90 ₽, плетёнка 120 ₽.", "ru"),
+        ("Билет на паром стоит 780 рублей", "Билет на паром теперь 820.", "ru"),
+        ("Мёд на ярмарке по 400 рублей за килограмм", "Мёд на ярмарке по 900 за килограмм.", "ru"),
+        ("The ferry ticket costs 12 euros", "The ferry ticket is now 15.", "en"),
+    ],
+)
+def test_a_price_without_its_unit_is_a_price_beside_the_same_thing(claim: str, passage: str, lang: str) -> None:
+    assert by_rules(claim, passage, lang).label is Label.CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang", "label"),
+    [
+        (
+            "За причал отвечает Морган",
+            "За причал отвечает Ольга Рысь, за билетную кассу Морган.",
+            "ru",
+            Label.CONTRADICTED,
+        ),
+        (
+            "The harbour choir is led by Morgan",
+            "The harbour choir is led by Olga Rys, the school orchestra by Morgan.",
+            "en",
+            Label.CONTRADICTED,
+        ),
+        ("The chart is under the Apache licence", "The chart, by the way: licence MIT.", "en", Label.CONTRADICTED),
+        ("Новым директором стал Морган", "Порт: новый директор — Ольга Рысь.", "ru", Label.CONTRADICTED),
+        ("The ferry director was Morgan", "She was the director of the ferry firm ABC.", "en", None),
+        ("Причал открыл Морган", "Причал открыл Сергей Рысь вместе с Морганом.", "ru", None),
+        ("Причал открыл Морган", "Причал открыли Рысь, Морган и Зимин.", "ru", None),
+        (
+            "Olga Rys built the pier",
+            "The pier was built by Sam Morgan, Olga Rys and masons hired in Kent.",
+            "en",
+            None,
+        ),
+        ("Морган открыл причал Рыси", "Морган, капитан парома, открыл причал Рыси.", "ru", None),
+    ],
+)
+def test_a_role_that_the_sentence_gives_to_somebody_else(
+    claim: str, passage: str, lang: str, label: Label | None
+) -> None:
+    assert by_rules(claim, passage, lang).label is label
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "lang", "label"),
+    [
+        ("Паром продают на металл", "Слухи, что паром продают на металл, неправда.", "ru", Label.CONTRADICTED),
+        ("Паром продают на металл", "Говорят, что паром продают на металл. Это неправда.", "ru", Label.CONTRADICTED),
+        ("Паром продают на металл", "Ходят слухи, что паром продают на металл.", "ru", Label.NOT_FOUND),
+        ("Паром продают на металл", "Паром продают на металл, сообщил капитан.", "ru", None),
+        ("Паром продают на металл", "Паром продают на металл. Не так всё плохо, есть мост.", "ru", None),
+        ("The ferry is being sold", "It is not true that the ferry is being sold.", "en", Label.CONTRADICTED),
+        ("The ferry is being sold", "Rumour has it the ferry is being sold; it is false.", "en", Label.CONTRADICTED),
+        ("The ferry is being sold", "Rumour has it the ferry is being sold.", "en", Label.NOT_FOUND),
+        ("Слухи о продаже парома — неправда", "Слухи о продаже парома — неправда.", "ru", None),
+        ("The ferry is not being sold", "It is not true that the ferry is being sold.", "en", None),
+        ("Паром продают", "Неправда, что паром не продают.", "ru", None),
+        ("Паром не продают", "Слухи, что паром продают, неправда.", "ru", None),
+    ],
+)
+def test_what_is_called_a_rumour_or_false_bears_nothing_out(
+    claim: str, passage: str, lang: str, label: Label | None
+) -> None:
+    assert by_rules(claim, passage, lang).label is label
+
+
+@pytest.mark.parametrize("header", ["", "Harbour News 14 · 2025-10-14"])
+def test_the_day_of_a_post_and_the_name_of_its_channel_are_no_numbers_of_its_text(header: str) -> None:
+    date = datetime(2025, 10, 14, tzinfo=UTC)
+    for claim in ("The mooring ring costs 14,000 roubles", "The mooring ring costs 14 roubles"):
+        checked = by_rules(claim, "The mooring ring costs 16,500 ₽.", "en", header=header, date=date)
+        assert checked.label is Label.CONTRADICTED, claim
+
+
+def test_the_number_of_a_house_is_no_price() -> None:
+    assert by_rules("Билет на паром стоит 500 рублей", "Билет на паром — Обжиговая, 5.", "ru").label is Label.NOT_FOUND

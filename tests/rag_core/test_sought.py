@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_core.analysis import terms
+from rag_core.sought import Sought, sought
+from rag_core.types import Channel, Question, Viewer
+
+HARBOUR, KILN, CREW = -1, -2, -3
+KNOWN = {
+    HARBOUR: Channel(HARBOUR, "Harbour News", "harbour_news"),
+    KILN: Channel(KILN, "Печь и глина", "pech_i_glina"),
+    CREW: Channel(CREW, "Crew only", "crew_only"),
+}
+NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
+
+
+def looked_for(text: str, now: datetime = NOW) -> Sought:
+    return sought(Question(text, "ru", now, Viewer(1, frozenset({HARBOUR, KILN}))), KNOWN)
+
+
+def days(found: Sought) -> tuple[date | None, date | None]:
+    plan = found.plan
+    return (plan.since and plan.since.date(), plan.until and plan.until.date())
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "filters", "since", "until"),
+    [
+        ("паром в августе", "паром", ("в августе",), date(2025, 8, 1), date(2025, 9, 1)),
+        ("@harbour_news Ferry since March", "Ferry", ("@harbour_news", "since March"), date(2026, 3, 1), None),
+        ("посты за вчера", "", ("за вчера",), date(2026, 3, 14), date(2026, 3, 15)),
+        ("news of yesterday", "", ("of yesterday",), date(2026, 3, 14), date(2026, 3, 15)),
+        ("что писали вчера про паром", "паром", ("вчера",), date(2026, 3, 14), date(2026, 3, 15)),
+        ("posts about the ferry in March", "the ferry", ("in March",), date(2026, 3, 1), date(2026, 4, 1)),
+        ("Ёлка до 5 января 2026", "Ёлка", ("до 5 января 2026",), None, date(2026, 1, 5)),
+        ("İstanbul в августе", "İstanbul", ("в августе",), date(2025, 8, 1), date(2025, 9, 1)),
+        ("first aid", "first aid", (), None, None),
+        ("новости", "новости", (), None, None),
+    ],
+)
+def test_times_and_channels_are_told_from_the_words(
+    text: str, words: str, filters: tuple[str, ...], since: date | None, until: date | None
+) -> None:
+    found = looked_for(text)
+    assert (found.words, found.filters, days(found)) == (words, filters, (since, until))
+    assert bool(found.plan.queries) == bool(words)
+
+
+def test_a_title_in_quotes_is_no_time_and_has_to_stand_word_for_word() -> None:
+    found = looked_for("«Первый в августе» в августе")
+    assert (found.words, found.filters) == ("«Первый в августе»", ("в августе",))
+    assert found.plan.must == ("Первый в августе",)
+
+
+def test_a_channel_is_meant_by_its_name_or_a_part_of_its_title() -> None:
+    assert looked_for("mackerel @HARBOUR_News").plan.channels == {HARBOUR}
+    found = looked_for("обжиг в канале «Печь и глина»")
+    assert (found.words, found.plan.channels, found.plan.must) == ("обжиг", {KILN}, ())
+
+
+def test_a_channel_that_the_asker_may_not_read_is_a_word_like_any_other() -> None:
+    known, unknown = looked_for("padlock @crew_only"), looked_for("padlock @no_such_one")
+    assert known.plan.channels is unknown.plan.channels is None
+    assert (known.words, unknown.words) == ("padlock @crew_only", "padlock @no_such_one")
+
+
+def test_what_a_post_is_beside_its_text_is_a_filter_too() -> None:
+    found = looked_for("посты с фото за вчера")
+    assert (found.words, found.beside, found.plan.media) == ("", ("посты с фото",), ("photo",))
+    found = looked_for("ferry posts by Tamara last week")
+    assert (found.words, found.beside, found.plan.authors) == ("ferry", ("posts by Tamara",), ("Tamara",))
+
+
+def test_nothing_that_can_be_found_is_no_search() -> None:
+    for text in ("", "и в на", "🔥🔥", "the of", "?!", "«»", "##"):
+        found = looked_for(text)
+        assert (found.words, found.filters, found.plan.queries) == ("", (), ())
+
+
+def test_yesterday_is_that_of_the_asker() -> None:
+    late = datetime(2026, 3, 14, 22, 30, tzinfo=UTC)
+    assert days(looked_for("вчера", late)) == (date(2026, 3, 13), date(2026, 3, 14))
+    there = looked_for("вчера", late.astimezone(ZoneInfo("Europe/Moscow")))
+    assert there.plan.since == datetime(2026, 3, 14, tzinfo=ZoneInfo("Europe/Moscow"))
+
+
+@given(st.text(max_size=300) | st.text('ab@#«»"“” ёЁİ вчера harbour_news from since 2024.-', max_size=80))
+def test_any_text_gives_words_that_can_be_searched_or_filters_or_nothing(text: str) -> None:
+    found = looked_for(text)
+    assert bool(found.words) == bool(found.plan.queries)
+    assert not found.words or (terms(found.words) and found.plan.queries[0] == found.words)
+    assert set(found.beside) <= set(found.filters)
+    assert found.plan.channels is None or found.plan.channels <= {HARBOUR, KILN}

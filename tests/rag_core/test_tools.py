@@ -1,0 +1,314 @@
+"""Tools: what they bring, the form they answer in, and that nothing put into them breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag_core.stage import Run
+from rag_core.tools import TOOLS, Desk, Outcome, Tool, allowed, call
+from rag_core.tools.contract import Line
+from rag_core.tools.wires import WebFound, WebPage, WebSought
+from rag_core.tools.worked_out import worked_out
+
+SECONDS = 0.5  # a tool may take in these tests
+GRACE = 0.5  # on a busy machine a timer is late
+
+
+def desk_of(library: Any, text: str = "How much does a ferry ticket cost?", **fields: Any) -> Desk:
+    tools = library.rag.settings.tools.model_copy(update={"seconds": SECONDS})
+    rag = library.rag
+    object.__setattr__(rag, "settings", rag.settings.model_copy(update={"tools": tools}))
+    return Desk(library.question(text), rag, Run(rag.settings.budgets, "react"), **fields)
+
+
+async def use(desk: Desk, name: str, /, **given: Any) -> dict[str, Any]:
+    """The data of a call that must succeed."""
+    outcome = await call({"tool": name, "input": given}, TOOLS, desk)
+    assert outcome.ok, outcome.meta.error
+    assert outcome.data is not None
+    return outcome.data
+
+
+def keys(desk: Desk, found: dict[str, Any]) -> list[tuple[int, int]]:
+    return [tuple(desk.passage(post["post"]).key) for post in found["posts"]]
+
+
+async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
+    desk = desk_of(library)
+    found = await use(desk, "search", query="ferry ticket cost")
+    assert keys(desk, found)[0] == (library.harbour, 5)
+    assert found["posts"][0] == {
+        "post": 1,
+        "channel": "Harbour News",
+        "date": "2025-04-10",
+        "snippet": "A ferry ticket costs twelve euros; children under six sail for nothing.",
+    }
+
+
+async def test_search_keeps_to_days(library: Any) -> None:
+    desk = desk_of(library)
+    found = await use(desk, "search", query="ferry", since="2025-05-01", until="2025-05-31")
+    assert keys(desk, found) == [(library.harbour, 6)]
+
+
+async def test_the_same_post_keeps_its_number(library: Any) -> None:
+    desk = desk_of(library)
+    first = await use(desk, "search", query="ferry ticket cost")
+    again = await use(desk, "search", query="ferry ticket cost")
+    assert first == again
+
+
+async def test_fetch_gives_the_whole_text(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "search", query="ferry ticket cost")
+    found = await use(desk, "fetch", posts=[1])
+    assert found["posts"][0]["text"].endswith("children under six sail for nothing.")
+
+
+async def test_neighbours_are_of_the_same_channel_in_order(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "search", query="lighthouse museum lamps")
+    found = await use(desk, "neighbours", post=1, before=1, after=1)
+    assert keys(desk, found) == [(library.harbour, 2), (library.harbour, 4)]
+
+
+async def test_the_newest_come_first_of_all_and_about_something(library: Any) -> None:
+    desk = desk_of(library)
+    assert keys(desk, await use(desk, "newest", limit=2)) == [(library.harbour, 6), (library.kiln, 4)]
+    assert keys(desk, await use(desk, "newest", about="обжиг", limit=1)) == [(library.kiln, 4)]
+
+
+async def test_mentions_are_counted_exactly_and_leave_a_cited_answer(library: Any) -> None:
+    desk = desk_of(library)
+    assert await use(desk, "count_mentions", topic="ferry") == {
+        "count": 3, "first": "2025-03-01", "last": "2025-05-20"
+    }  # fmt: skip
+    assert desk.exact is not None
+    assert desk.exact.sentences[0].citations
+    assert keys(desk, await use(desk, "first_mention", topic="ferry")) == [(library.harbour, 1)]
+    line = await use(desk, "timeline", topic="ferry", since="2025-04-01", until=None)
+    assert (line["count"], keys(desk, line)) == (2, [(library.harbour, 5), (library.harbour, 6)])
+
+
+async def test_what_nobody_mentions_is_counted_as_none(library: Any) -> None:
+    desk = desk_of(library)
+    assert (await use(desk, "count_mentions", topic="submarine"))["count"] == 0
+    assert (await use(desk, "first_mention", topic="submarine"))["posts"] == []
+    assert desk.exact is None
+
+
+async def test_what_was_counted_first_is_not_the_answer_to_what_was_counted_last(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "count_mentions", topic="ferry")
+    assert desk.exact is not None
+    await use(desk, "count_mentions", topic="submarine")
+    assert desk.exact is None
+
+
+async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library: Any, monkeypatch: Any) -> None:
+    real, threads = library.rag.lexical.known, set[str]()
+
+    def known(*given: Any) -> bool:
+        threads.add(threading.current_thread().name)
+        return real(*given)
+
+    monkeypatch.setattr(library.rag.lexical, "known", known)
+    await use(desk_of(library), "count_mentions", topic="ferry")
+    assert threads
+    assert threading.main_thread().name not in threads
+
+
+async def test_a_key_that_no_tool_takes_is_neither_repeated_nor_traced(library: Any) -> None:
+    desk = desk_of(library)
+    for asked in (
+        {"tool": "search", "input": {"query": "ferry", "a secret thought": 1}},
+        {"tool": "search", "input": {"query": "ferry"}, "a secret thought": 1},
+    ):
+        outcome = await call(asked, TOOLS, desk)
+        assert not outcome.ok
+        assert "secret" not in f"{outcome} {desk.lines} {desk.run.spans}"
+
+
+async def test_words_of_time_become_days(library: Any) -> None:
+    desk = desk_of(library)
+    assert await use(desk, "time_normalize", text="в марте 2025") == {"since": "2025-03-01", "until": "2025-04-01"}
+    assert await use(desk, "time_normalize", text="purple") == {"since": None, "until": None}
+
+
+async def test_a_summary_is_word_for_word(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "search", query="ferry ticket cost")
+    told = await use(desk, "summarize", posts=[1, 2])
+    for sentence in told["sentences"]:
+        assert sentence["text"] in desk.passage(sentence["post"]).text
+
+
+async def test_rerank_puts_the_post_that_answers_first(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "newest", limit=9)
+    numbers = [n for n, hit in enumerate(desk.found, 1) if hit.passage.key.chat_id == library.harbour][:5]
+    found = await use(desk, "rerank", query="ticket for children", posts=numbers)
+    assert keys(desk, found)[0] == (library.harbour, 5)
+    assert sorted(post["post"] for post in found["posts"]) == sorted(numbers)
+
+
+async def test_verify_holds_a_claim_against_the_posts_found(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "search", query="ferry ticket cost")
+    assert (await use(desk, "verify", claim="A ferry ticket costs twelve euros"))["label"] == "supported"
+    assert (await use(desk, "verify", claim="A ferry ticket costs 99 euros"))["label"] == "contradicted"
+    assert (await use(desk, "verify", claim="The zeppelin was painted green"))["label"] == "not_found"
+
+
+async def test_a_sum_cites_the_posts_its_numbers_are_from(library: Any) -> None:
+    desk = desk_of(library, "Сколько стоит абонемент в мастерскую на 12 месяцев?")
+    await use(desk, "search", query="абонемент в мастерскую")
+    await use(desk, "calculate", expression="2 750 * 12")
+    summed = worked_out(desk)
+    assert summed is not None
+    assert summed.text == "2 750 * 12 = 33000"
+    assert [tuple(c.post) for c in summed.citations] == [(library.kiln, 3)]
+    await use(desk, "calculate", expression="2 750 * 17")
+    assert worked_out(desk) is None
+
+
+@pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
+async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, make_post: Any, name: str) -> None:
+    await library.keep(make_post(9, "The ferry safe code is 4711, ticket and all.", chat=library.safe, days=90))
+    desk = desk_of(library, "What is the ferry safe code?")
+    await use(desk, "search", query="ferry safe code")
+    given: dict[str, dict[str, Any]] = {
+        "search": {"query": "ferry safe code 4711"}, "newest": {"limit": 9},
+        "neighbours": {"post": 1, "before": 3, "after": 3},
+        "first_mention": {"topic": "code"}, "count_mentions": {"topic": "code"}, "timeline": {"topic": "code"},
+        "fetch": {"posts": [1, 2]}, "summarize": {"posts": [1, 2]}, "rerank": {"query": "code", "posts": [1, 2]},
+        "verify": {"claim": "The ferry safe code is 4711"}, "calculate": {"expression": "1+1"},
+        "time_normalize": {"text": "today"},
+    }  # fmt: skip
+    data = await use(desk, name, **given[name])
+    assert "4711" not in json.dumps(data)
+    assert data.get("count", 0) == 0
+    assert all(hit.passage.key.chat_id in desk.question.viewer.channels for hit in desk.found)
+
+
+def test_the_allow_list_allows_by_name_and_nothing_outside_by_all() -> None:
+    async def work(asked: WebSought, desk: Desk) -> WebFound:
+        return WebFound(pages=[WebPage(title="a", snippet="b")])
+
+    web = Tool("web_search", WebSought, work, outside=True)
+    assert [tool.name for tool in allowed("search, Calculate,nothing")] == ["search", "calculate"]
+    assert allowed("none") == ()
+    assert allowed("all", (*TOOLS, web)) == TOOLS
+    assert allowed("all,web_search", (*TOOLS, web))[-1] is web
+
+
+async def test_a_tool_plugged_in_is_called_like_the_others_and_lays_nothing_down(library: Any) -> None:
+    async def work(asked: WebSought, desk: Desk) -> WebFound:
+        return WebFound(pages=[WebPage(title=asked.query, snippet="b")])
+
+    desk = desk_of(library)
+    outcome = await call(
+        {"tool": "web_search", "input": {"query": "ferry"}}, [Tool("web_search", WebSought, work, outside=True)], desk
+    )
+    assert outcome.data == {"pages": [{"title": "ferry", "snippet": "b"}]}
+    assert desk.found == []
+
+
+async def test_a_tool_that_is_not_allowed_is_refused(library: Any) -> None:
+    outcome = await call({"tool": "search", "input": {"query": "ferry"}}, allowed("calculate"), desk_of(library))
+    assert (outcome.ok, outcome.data) == (False, None)
+    assert outcome.meta.error == "This tool is not allowed: TOOLS__ALLOWLIST names those that are."
+
+
+async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:
+    async def sleeping(asked: WebSought, desk: Desk) -> WebFound:
+        await asyncio.sleep(60)
+        return WebFound(pages=[])
+
+    slow = Tool("slow", WebSought, sleeping)
+    outcome = await call({"tool": "slow", "input": {"query": "x"}}, [slow], desk_of(library))
+    assert outcome.meta.error == "The tool took longer than 0.5 s: raise TOOLS__SECONDS."
+    assert outcome.meta.took_ms < (SECONDS + GRACE) * 1000
+
+
+async def test_a_broken_tool_is_said_and_logged_and_breaks_nothing(
+    library: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(asked: WebSought, desk: Desk) -> WebFound:
+        raise KeyError("secret")
+
+    outcome = await call({"tool": "b", "input": {"query": "x"}}, [Tool("b", WebSought, broken)], desk_of(library))
+    assert outcome.meta.error == "The tool failed: its log says why."
+    assert any(record.exc_info for record in caplog.records)
+
+
+async def test_each_call_leaves_a_line_in_the_trace_without_texts(
+    library: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = desk_of(library)
+    desk.step = 2
+    with caplog.at_level(logging.INFO, "rag_core.tools.contract"):
+        await use(desk, "search", query="ferry ticket cost")
+        await call({"tool": "fetch", "input": {"posts": [77]}}, TOOLS, desk)
+    lines = [Line.model_validate_json(record.getMessage()) for record in caplog.records]
+    assert [(line.step, line.tool, line.ok) for line in lines] == [(2, "search", True), (2, "fetch", False)]
+    assert lines[0].request_id == desk.run.trace_id
+    assert "ticket" not in caplog.text
+    assert [span.stage for span in desk.run.spans if span.stage.startswith("tool.")] == ["tool.search", "tool.fetch"]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=4) | st.dates(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=8,
+)
+FIELDS = sorted({field for tool in TOOLS for field in tool.wants.model_fields})
+DAYS = st.dates(min_value=date(1, 1, 1)).map(str)
+LIKELY = st.dictionaries(
+    st.sampled_from(FIELDS),
+    st.text(max_size=130) | st.integers(-2, 120) | st.lists(st.integers(-2, 120), max_size=7) | DAYS | st.none(),
+)
+
+
+def fitting(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
+    """Inputs that mostly are what the tool takes."""
+    kinds: dict[str, st.SearchStrategy[Any]] = {
+        "posts": st.lists(st.integers(1, 12), min_size=1, max_size=5), "post": st.integers(1, 12),
+        "limit": st.integers(1, 9),
+        "before": st.integers(0, 3), "after": st.integers(0, 3), "since": DAYS | st.none(), "until": DAYS | st.none(),
+    }  # fmt: skip
+    words = st.text(min_size=1, max_size=119) | st.sampled_from(
+        ["ferry", "обжиг", "the", "2**9", "\ud800", "«»", "\u202e"]
+    )
+    return st.fixed_dictionaries({name: kinds.get(name, words) for name in tool.wants.model_fields})
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+async def test_whatever_is_put_in_there_is_an_answer_in_time(library: Any, tool: Tool, data: st.DataObject) -> None:
+    desk = desk_of(library)
+    await call({"tool": "newest", "input": {"limit": 9}}, TOOLS, desk)
+    given_input = data.draw(fitting(tool) | LIKELY | ANYTHING)
+    outcome = await call({"tool": tool.name, "input": given_input}, TOOLS, desk)
+    assert Outcome.model_validate(outcome.model_dump()) == outcome
+    assert outcome.ok == (outcome.meta.error is None) == (outcome.data is not None)
+    assert outcome.meta.took_ms < (SECONDS + GRACE) * 1000
+    assert outcome.meta.error != "The tool failed: its log says why."
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=ANYTHING | st.fixed_dictionaries({"tool": ANYTHING, "input": ANYTHING}))
+async def test_whatever_is_called_is_refused_in_the_same_form(library: Any, asked: object) -> None:
+    outcome = await call(asked, TOOLS, desk_of(library))
+    assert not outcome.ok
+    assert outcome.meta.error

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rag_core.doors.archive import Archive, channels, connection, posts
+from rag_core.doors.archive.backup import make, prune, put_back, version_of
+from rag_core.doors.archive.schema import MIGRATIONS
+from rag_core.doors.archive.snapshots import before_update, found
+from rag_core.errors import ArchiveNotUpdated, BackupFailed
+
+GO_ON = threading.Event()
+OLD = 5  # before columns, tables and indexes that a post's row has today
+
+Old = Callable[..., Path]
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        yield connection
+
+
+def version(folder: Path) -> int:
+    with opened(folder / "citegram.db") as archive:
+        return int(archive.execute("PRAGMA user_version").fetchone()[0])
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Old:
+    """The folder of an archive as an earlier version left it."""
+
+    def make_old(number: int = OLD, texts: int = 300) -> Path:
+        folder = tmp_path / "data"
+        folder.mkdir(mode=0o700)
+        with opened(folder / "citegram.db") as archive:
+            for statement in (s for statements in MIGRATIONS[:number] for s in statements):
+                archive.execute(statement)
+            archive.execute(f"PRAGMA user_version = {number}")
+            archive.execute(
+                "INSERT INTO channels (chat_id, title, kind, visibility, state, added_at) "
+                "VALUES (-1001, 'Old News', 'channel', 'public', 'active', 0)"
+            )
+            for n in range(1, texts + 1):
+                row = (-1001, n, n, n, n, 0, 1, f"post {n}", b"h", "[]", "[]", "import", '["Elsewhere", -77, 5]')
+                archive.execute(
+                    "INSERT INTO posts (chat_id, message_id, seq, date, stamp, update_id, version, text, text_hash, "
+                    "entities, links, source, origin) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row
+                )  # fmt: skip
+            archive.execute("UPDATE sequence SET value = ?", (texts,))
+        return folder
+
+    return make_old
+
+
+@pytest.mark.parametrize("number", range(1, len(MIGRATIONS)))
+async def test_an_archive_of_every_earlier_version_opens_with_its_posts(old: Old, number: int) -> None:
+    folder = old(number)
+    archive = await Archive.open(folder)
+    assert (await channels.known(archive))[-1001].title == "Old News"
+    assert await posts.count(archive) == 300
+    await archive.close()
+    assert version(folder) == len(MIGRATIONS)
+    (backup,) = found(folder)
+    assert version_of(backup, GO_ON) == number
+
+
+def too_clever(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
+    """A migration of tomorrow that changes something, and then fails."""
+    began = ("CREATE TABLE tomorrow (x INTEGER)", "DELETE FROM posts WHERE message_id > 100", *statements)
+    monkeypatch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, began))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["UPDATE no_such_table SET x = 1", "INSERT INTO channels (chat_id, title) VALUES (-5, NULL)"],
+)
+async def test_a_migration_that_fails_leaves_the_archive_as_it_was_and_says_so(
+    old: Old, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    folder = old()
+    with monkeypatch.context() as tomorrow:
+        too_clever(tomorrow, wrong)
+        with pytest.raises(ArchiveNotUpdated, match="is as it was: go on with the version you had") as caught:
+            await Archive.open(folder)
+    (backup,) = found(folder)
+    assert str(backup) in caught.value.reason
+    assert version(folder) == OLD
+    with opened(folder / "citegram.db") as archive:
+        assert archive.execute("SELECT count(*) FROM posts").fetchone() == (300,)
+        assert not archive.execute("SELECT 1 FROM sqlite_master WHERE name = 'tomorrow'").fetchall()
+    again = await Archive.open(folder)  # the version that was there before goes on
+    assert await posts.count(again) == 300
+    await again.close()
+
+
+async def test_an_update_that_proves_bad_is_undone_by_putting_its_backup_back(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = old()
+    with monkeypatch.context() as tomorrow:
+        too_clever(tomorrow)
+        updated = await Archive.open(folder)
+        assert await posts.count(updated) == 100
+        await updated.close()
+    (backup,) = found(folder)
+    assert put_back(folder, None, GO_ON).backup == backup
+    assert version(folder) == OLD
+    archive = await Archive.open(folder)
+    assert await posts.count(archive) == 300
+    await archive.close()
+
+
+async def test_the_backup_of_an_update_outlives_the_nightly_ones_until_the_next_update(old: Old) -> None:
+    folder = old()
+    await (await Archive.open(folder)).close()
+    (first,) = found(folder)
+    assert before_update(first)
+    nights = [make(folder, GO_ON) for _ in range(4)]
+    prune(folder, 2)
+    assert set(found(folder)) == {first, *nights[-2:]}
+    second = make(folder, GO_ON, version=OLD + 1)
+    prune(folder, 2)
+    assert second in found(folder)
+    assert first not in found(folder)
+
+
+async def test_without_room_for_a_backup_the_tables_of_posts_are_not_changed(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = old()
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
+    with pytest.raises(BackupFailed, match=r"a backup comes first. There is no room for a backup: \d+ MB must be free"):
+        await Archive.open(folder)
+    assert version(folder) == OLD
+
+
+async def test_an_archive_without_posts_needs_no_room_for_a_backup(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = old(texts=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
+    await (await Archive.open(folder)).close()
+    assert version(folder) == len(MIGRATIONS)
+    assert found(folder) == []

@@ -1,0 +1,122 @@
+"""The search by words on a server against the one in the folder: the same posts, nearly the same order.
+
+What differs is said in rag_core/doors/words/__init__.py: the mean length, and the rarity of common terms.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from bot.sandbox.town import imported
+from ingest.chunk import passages
+from ingest.index import entry
+from rag_core.analysis import terms
+from rag_core.doors.archive import channels, posts
+from rag_core.doors.lexical import Entry, Filter, Lexical, Place
+from rag_core.doors.words import WordIndex, new_words
+from rag_core.rag import Rag, open_rag
+from rag_core.settings import QdrantSettings, RagSettings
+from rag_core.types import PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+TOP = 10
+SERVER = os.environ.get("QDRANT__URL")
+no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdrant server")
+
+
+@pytest.fixture(params=["memory", pytest.param("server", marks=no_server)])
+def served(request: pytest.FixtureRequest) -> Iterator[WordIndex]:
+    url = ":memory:" if request.param == "memory" else SERVER or ""
+    key = SecretStr(os.environ.get("QDRANT__KEY", ""))
+    index = new_words(QdrantSettings(url=url, key=key, words=True, collection="citegram-test-ranking"))
+    yield index
+    index.replace({one.key for one in index.all_of(Filter(frozenset(index.chats)))}, ())
+    index.close()
+
+
+def ranked(index: WordIndex, question: str, only: Filter) -> list[Place]:
+    return [place for place, _ in index.search(terms(question), only, TOP)]
+
+
+def overlap(one: Sequence[Place], other: Sequence[Place]) -> float:
+    """The share of the shorter list that is in the other."""
+    fewer = min(len(one), len(other))
+    return len({*one} & {*other}) / fewer if fewer else 1.0
+
+
+def tau(one: Sequence[Place], other: Sequence[Place]) -> float:
+    """Kendall's: over what both have, pairs in the same order less those in the other, over all."""
+    both = [place for place in one if place in set(other)]
+    signs = [1 if other.index(a) < other.index(b) else -1 for a, b in combinations(both, 2)]
+    return sum(signs) / len(signs) if signs else 1.0
+
+
+def compared(folder: WordIndex, served: WordIndex, asked: Sequence[str], only: Filter) -> tuple[float, float]:
+    """Mean overlap of the first ten, and mean tau."""
+    pairs = [(ranked(folder, text, only), ranked(served, text, only)) for text in asked]
+    assert sum(bool(one) for one, _ in pairs) > len(pairs) / 2
+    overlaps = sum(overlap(*pair) for pair in pairs) / len(pairs)
+    return overlaps, sum(tau(*pair) for pair in pairs) / len(pairs)
+
+
+async def sample_entries(folder: Path) -> tuple[list[Entry], list[str]]:
+    """The passages of the sample channels, and a question of each tenth post: its longest words."""
+    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        await imported(rag.archive)
+        return await _read(rag)
+
+
+async def _read(rag: Rag) -> tuple[list[Entry], list[str]]:
+    known = await channels.known(rag.archive)
+    changes = await posts.changes(rag.archive, 0, 5000)
+    texts = [change.post for change in changes if change.post]
+    found = [entry(p) for post in texts for p in passages(post, known[post.key.chat_id], None)]
+    asked = [" ".join(sorted(set(post.text.split()), key=len)[-4:]) for post in texts[::12] if post.text]
+    return found, asked
+
+
+async def test_the_sample_channels_are_ranked_as_in_the_folder(served: WordIndex, tmp_path: Path) -> None:
+    entries, asked = await sample_entries(tmp_path / "data")
+    folder = Lexical()
+    folder.add(entries)
+    served.replace((), entries)
+    assert len(served) == len(folder) > 100
+    overlaps, order = compared(folder, served, asked, Filter(frozenset(folder.chats)))
+    assert (overlaps > 0.9, order > 0.9) == (True, True), (overlaps, order)
+
+
+def of_xquad(shared_data: Path, name: str) -> list[dict[str, Any]]:
+    with (shared_data / "xquad" / f"{name}.jsonl").open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def recall(index: WordIndex, asked: Sequence[dict[str, Any]], numbers: dict[str, int], only: Filter) -> float:
+    """The share of questions with an answering paragraph among the first five."""
+    hits = 0
+    for row in asked:
+        first = {place.key.message_id for place in ranked(index, row["text"], only)[:5]}
+        hits += not first.isdisjoint(numbers[name] for name in row["relevant"])
+    return hits / len(asked)
+
+
+def test_questions_find_their_paragraphs_as_well_as_in_the_folder(served: WordIndex, shared_data: Path) -> None:
+    rows = of_xquad(shared_data, "corpus")
+    numbers = {row["id"]: n for n, row in enumerate(rows, 1)}
+    entries = [Entry(Place(PostKey(-1, numbers[r["id"]]), 0, 0, len(r["text"])), DAY, terms(r["text"])) for r in rows]
+    folder = Lexical()
+    folder.add(entries)
+    served.replace((), entries)
+    asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][::5]
+    only = Filter(frozenset({-1}))
+    overlaps, order = compared(folder, served, [row["text"] for row in asked], only)
+    there, here = recall(served, asked, numbers, only), recall(folder, asked, numbers, only)
+    assert (overlaps > 0.9, order > 0.85, there >= here - 0.01) == (True, True, True), (overlaps, order, there, here)

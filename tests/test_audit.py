@@ -1,0 +1,51 @@
+"""The dependency audit: what it says of a report, and that what nobody explained fails."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SKIPPED = {"name": "tqdm", "skip_reason": "not found"}
+CLEAN = {"name": "yarl", "version": "1.0", "vulns": []}
+HOLED = {"name": "aiohttp", "version": "3.0",
+         "vulns": [{"id": "PYSEC-2030-1", "aliases": ["CVE-2030-9"], "fix_versions": ["3.1"]}]}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def audit(root: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("audit", root / "deploy" / "audit.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_finding_that_nobody_explained_fails(audit: Any) -> None:
+    lines, fine = audit.told({"dependencies": [CLEAN, HOLED, SKIPPED]}, frozenset())
+    assert not fine
+    assert lines[0] == "2 packages looked at, 1 unexplained findings"
+    assert "not looked at: tqdm" in lines[1]
+    assert lines[2] == "aiohttp 3.0: PYSEC-2030-1 (mended in 3.1)"
+
+
+@pytest.mark.parametrize("known", ["PYSEC-2030-1", "CVE-2030-9"])
+def test_an_explained_one_does_not(audit: Any, known: str) -> None:
+    rows = audit.explained(f"| Finding | Package |\n| --- | --- |\n| {known} | aiohttp | not used |\n")
+    assert audit.told({"dependencies": [HOLED]}, rows) == (["1 packages looked at, 0 unexplained findings"], True)
+
+
+@pytest.mark.parametrize("report", [None, {"dependencies": []}, {"dependencies": [SKIPPED]}])
+def test_advisories_out_of_reach_are_said_and_are_no_all_clear(audit: Any, report: Any) -> None:
+    assert audit.told(report, frozenset()) == (["the advisories could not be asked for: nothing was looked at"], True)
+
+
+def test_the_threat_model_names_tests_that_exist(root: Path) -> None:
+    said = (root / "deploy" / "SECURITY.md").read_text(encoding="utf-8")
+    there = {file.name for file in (root / "tests").rglob("test_*.py")}
+    named = set(re.findall(r"`(test_\w+\.py)`", said))
+    assert len(named) > 10
+    assert named <= there

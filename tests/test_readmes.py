@@ -1,0 +1,90 @@
+"""README.ru.md says what README.md says: the same headings, commands, addresses and figures. What both show is there.
+
+Whoever changes one changes the other. A failing test names the line that differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ENGLISH, RUSSIAN = ROOT / "README.md", ROOT / "README.ru.md"
+PAGES = (ENGLISH, RUSSIAN)
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose(page: Path) -> str:
+    return _FENCE.sub("", text(page))
+
+
+def headings(page: Path) -> list[int]:
+    return [len(marks) for marks in re.findall(r"^(#+) ", prose(page), re.MULTILINE)]
+
+
+def blocks(page: Path) -> list[tuple[str, list[str]]]:
+    """Each block's language, and its commands without the comments behind them."""
+    found = []
+    for language, inside in _FENCE.findall(text(page)):
+        found.append((language, [re.sub(r"\s+#\s.*$", "", line).rstrip() for line in inside.splitlines()]))
+    return found
+
+
+def codes(page: Path) -> Counter[str]:
+    return Counter(re.findall(r"`([^`\n]+)`", prose(page)))
+
+
+def figures(page: Path) -> list[list[str]]:
+    """The numbers of every row of every table; a Russian comma is a point."""
+    rows = [line for line in prose(page).splitlines() if line.startswith("|")]
+    return [re.findall(r"\d+(?:\.\d+)?", re.sub(r"(?<=\d),(?=\d)", ".", row)) for row in rows]
+
+
+def addresses(page: Path) -> Counter[str]:
+    return Counter(found for found in _LINK.findall(text(page)) if "://" in found)
+
+
+def test_the_headings_have_the_same_number_order_and_levels() -> None:
+    assert headings(RUSSIAN) == headings(ENGLISH)
+
+
+def test_the_blocks_have_the_same_commands() -> None:
+    assert blocks(ENGLISH)
+    assert blocks(RUSSIAN) == blocks(ENGLISH)
+
+
+def test_the_same_commands_settings_and_files_are_named() -> None:
+    english, russian = codes(ENGLISH), codes(RUSSIAN)
+    assert not english - russian, "missing in README.ru.md"
+    assert not russian - english, "missing in README.md"
+
+
+def test_the_tables_have_the_same_rows_and_figures() -> None:
+    assert figures(RUSSIAN) == figures(ENGLISH)
+
+
+def test_the_same_addresses_are_linked() -> None:
+    assert addresses(RUSSIAN) == addresses(ENGLISH)
+
+
+def test_there_are_as_many_pictures_and_paragraphs() -> None:
+    for pattern in (r"!\[", r"\n\n", r"^- "):
+        english, russian = (len(re.findall(pattern, text(page), re.MULTILINE)) for page in PAGES)
+        assert russian == english, pattern
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_and_picture_that_is_linked_is_there(page: Path) -> None:
+    local = [found for found in _LINK.findall(text(page)) if "://" not in found]
+    assert local
+    for found in local:
+        assert (ROOT / found.partition("#")[0]).is_file(), found

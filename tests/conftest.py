@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
+import logging
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -54,6 +55,19 @@ def pytest_configure() -> None:
         return found
 
     pytest.CaptureFixture.readouterr = readouterr  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A command sets up the log of its process: left in place, it would hide the next test's secrets."""
+    root, requests = logging.getLogger(), logging.getLogger("httpx")
+    levels = root.level, requests.level
+    before = [(handler, handler.filters.copy(), handler.formatter) for handler in root.handlers]
+    yield
+    root.setLevel(levels[0])
+    requests.setLevel(levels[1])
+    for handler, filters, formatter in before:
+        handler.filters, handler.formatter = filters, formatter
 
 
 @pytest.fixture(scope="session")

@@ -87,6 +87,7 @@ async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> Non
     ours.error("after the end")
 
 
+@pytest.mark.plants_secrets
 async def test_a_thread_may_fail_and_a_token_stays_hidden() -> None:
     admins = Admins()
     async with alarmed(admins):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,7 @@ def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tu
 
 
 Lag = Callable[[], AbstractAsyncContextManager[list[float]]]
+FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
 
 
 @pytest.fixture
@@ -161,3 +162,23 @@ def loop_lag() -> Lag:
             asking.cancel()
 
     return measure
+
+
+@pytest.fixture
+def free_loop(loop_lag: Lag) -> FreeLoop:
+    """Does some work up to five times until the event loop was never late by 50 ms: work that holds the loop holds it
+    each time, another process on the machine does not.
+    """
+
+    async def worst(work: Callable[[], Awaitable[object]]) -> float:
+        found: list[float] = []
+        for _ in range(5):
+            async with loop_lag() as lags:
+                await work()
+            assert len(lags) > 10, "the work was too short to tell"
+            found.append(max(lags))
+            if found[-1] <= 0.05:
+                break
+        return min(found)
+
+    return worst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ingest.index import Indexer
 from ingest.notices import Tell
 from ingest.schedule import Every, Job, daily, once
 from ingest.unapproved import forget_unapproved
+from rag_core.doors import heap
 from rag_core.doors.archive import feedback, figures, linked, talks, updates
 from rag_core.doors.archive.backup import make, prune
 from rag_core.doors.archive.gaps import last_beat
@@ -26,7 +28,7 @@ __all__ = ["Chores"]
 _INBOX_S, _BEAT_S, _GAPS_S = 3.0, 20.0, 600.0
 # A bot whose first life is short must know later when that was.
 _FIRST_BEAT_S = 3.0
-_SAVE_S, _FORGET_S = 6 * 3600.0, 3600.0
+_SAVE_S, _FORGET_S, _MEMORY_S = 6 * 3600.0, 3600.0, 120.0
 # Nobody asks at night; and a machine that is off at night does it in the morning.
 _BACKUP_AT, _CHECK_AT = (3, 15), (3, 45)
 _AT_REST = timedelta(seconds=5)  # after the start
@@ -61,6 +63,7 @@ class Chores:
             Job("gaps", self.gaps, Every(_GAPS_S)),
             Job("save", self.save, Every(_SAVE_S)),
             Job("forget", forget, Every(_FORGET_S)),
+            Job("memory", self.memory, Every(_MEMORY_S)),
             nightly("check", self.check, *_CHECK_AT),
         ]
         if self.rag.archive.large:
@@ -110,6 +113,11 @@ class Chores:
         gone = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
                 (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
         return ", ".join(f"{number} {what}" for number, what in gone if number)
+
+    async def memory(self) -> str:
+        """Give what is free in the heap back to the machine."""
+        await asyncio.to_thread(heap.give_back)
+        return ""
 
     async def damage(self) -> str:
         """Look through an archive that is too large to be looked through when it is opened."""

@@ -10,6 +10,7 @@ from typing import Any
 from bot.app import run_bot
 from bot.exposed import exposed
 from bot.settings import Settings
+from rag_core.doors.heap import bounded
 
 __all__ = ["declare", "run"]
 
@@ -24,6 +25,7 @@ def declare(commands: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until stopped. Returns the exit code."""
+    bounded()
     for sentence in exposed(Path(".env"), settings.data.dir):
         log.warning("%s", sentence)
     await run_bot(settings)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -129,17 +129,24 @@ async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again
     assert len(sandbox.world.sent[OTTO]) == 2
 
 
+def _over(home: Path) -> bool:
+    asked = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
+    with closing(sqlite3.connect(f"file:{home / 'citegram.db'}?mode=ro", uri=True)) as connection:
+        return connection.execute(asked).fetchone() == (0,)
+
+
 async def test_an_archive_that_another_program_locks_is_waited_for(
     sandbox: Sandbox, live: Any, home: Path, ask: Any, archives: list[Archive], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with live():
         await ask(OTTO, FERRY)
+        await true(lambda: _over(home))  # it is noted after it was sent
         async with archives[-1]._turn:
             await archives[-1]._writer.execute("PRAGMA busy_timeout = 50")
         other = sqlite3.connect(home / "citegram.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         await sandbox.say(OTTO, FERRY)
-        await true(lambda: "is locked by another program" in caplog.text)
+        await true(lambda: "Failed to fetch updates" in caplog.text and "is locked by another program" in caplog.text)
         await asyncio.sleep(0.3)
         assert caplog.text.count("Failed to fetch updates") == 1
         other.execute("ROLLBACK")

@@ -341,6 +341,9 @@ async def test_few_searches_run_at_once_and_of_one_reader_only_one(
             await sandbox.say(who, "/search mackerel")
         busy = [message["text"] for message in await sandbox.replies(OTTO, 2)]
         assert busy == ["I am still at your last searches: one moment, please."] * 2
+        async with asyncio.timeout(30):
+            while len(running) < 2:  # noqa: ASYNC110 - a fake that is looked at
+                await asyncio.sleep(0.01)
         free.set()
         assert all("quay" in message["text"] for message in await sandbox.replies(OTTO, 3))
         assert "quay" in (await sandbox.replies(RITA))[0]["text"]

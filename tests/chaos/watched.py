@@ -5,6 +5,7 @@ python tests/chaos/watched.py FILE
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ if __name__ == "__main__":
     here = Path(__file__).parents[1]  # this folder's ingest.py is not the package of that name
     sys.path[:1] = [str(here), str(here.parent)]
 
-from bot.app import run_bot
+from bot.commands import serve
 from bot.logs import set_up
 from bot.settings import read_settings
 
@@ -34,7 +35,7 @@ async def main(file: Path) -> None:
     """Run until told to stop."""
     set_up(False)
     counting = asyncio.create_task(_counted(file))
-    await run_bot(read_settings())
+    await serve.run(argparse.Namespace(), read_settings())
     counting.cancel()
 
 

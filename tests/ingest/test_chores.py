@@ -46,7 +46,7 @@ async def desk(library: Any) -> Desk:
 async def test_every_job_of_an_archive_in_order_passes(desk: Desk) -> None:
     jobs = desk.chores.jobs(DataSettings(), UTC)
     names = [job.name for job in jobs]
-    assert names == ["inbox", "heartbeat", "gaps", "save", "forget", "check", "backup"]
+    assert names == ["inbox", "heartbeat", "gaps", "save", "forget", "memory", "check", "backup"]
     for job in jobs:
         await job.work()
     assert desk.rung == 1

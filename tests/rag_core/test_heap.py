@@ -1,0 +1,53 @@
+"""The heap gives back what is free in it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag_core.doors import heap
+
+# A child frees every other block: glibc keeps the pages between those in use until it is asked for them.
+HOLES = """
+import sys
+from pathlib import Path
+from rag_core.doors.heap import bounded, give_back
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+if sys.argv[1] == "bounded":
+    bounded()
+blocks = [bytes(100_000) for _ in range(1000)]
+full = resident()
+del blocks[::2]
+freed = resident()
+give_back()
+print(full - freed, freed - resident())
+"""
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc's heap that needs it")
+
+
+@glibc
+@pytest.mark.parametrize("how", ["bounded", "as it is"])
+def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HOLES, how],
+        cwd=Path(heap.__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kept_back, given = map(float, done.stdout.split())
+    assert kept_back < 10
+    assert given > 40  # MB of some 48
+
+
+def test_where_it_is_not_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "_glibc", lambda: None)
+    heap.bounded()
+    assert heap.give_back() is False

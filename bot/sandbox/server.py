@@ -141,7 +141,7 @@ class Sandbox:
         room = self.world.room(chat_id)
         return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
 
-    async def until(self, true: Callable[[], bool], timeout: float = 10) -> bool:  # noqa: ASYNC109
+    async def until(self, true: Callable[[], bool], timeout: float = 30) -> bool:  # noqa: ASYNC109
         """Wait for something to be true of the world, asked again after each change; the last answer."""
         return await self.world.bell.until(true, timeout)
 

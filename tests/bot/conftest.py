@@ -188,7 +188,7 @@ def ask(sandbox: Sandbox, home: Path) -> Ask:
         (reply,) = await sandbox.replies(chat_id or who)
         with closing(sqlite3.connect(home / "citegram.db")) as archive:
             sql = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while archive.execute(sql).fetchone()[0]:  # noqa: ASYNC110 - the archive rings no bell
                     await asyncio.sleep(0.01)
         return reply

@@ -32,7 +32,7 @@ class Admins:
         return self.reached
 
     async def next(self) -> tuple[tuple[str, int], ...]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await self._bell.wait()
         self._bell.clear()
         return self.heard[-1]

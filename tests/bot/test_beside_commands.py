@@ -221,7 +221,7 @@ async def mortal(folder: Path, root: Path) -> AsyncIterator[int]:
     try:
         await answering(folder)
         yield child.pid
-        assert await asyncio.wait_for(child.wait(), 10) == -signal.SIGKILL
+        assert await asyncio.wait_for(child.wait(), 30) == -signal.SIGKILL
     finally:
         if child.returncode is None:
             child.kill()

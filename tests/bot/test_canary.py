@@ -115,11 +115,11 @@ class Hunt:
 
     async def rest(self) -> None:
         """Wait until the bot has nothing left to do."""
-        await self.sandbox.until(lambda: not self.sandbox.world.queue.kept, timeout=2)
+        await self.sandbox.until(lambda: not self.sandbox.world.queue.kept, timeout=30)
         with closing(sqlite3.connect(self.home / "citegram.db")) as archive:
             sql = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
             done = -1
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while done != len(self.sandbox.transcript) or archive.execute(sql).fetchone()[0]:
                     done = len(self.sandbox.transcript)
                     await asyncio.sleep(0.06)

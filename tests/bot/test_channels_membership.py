@@ -42,7 +42,7 @@ async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> An
 
 async def channel_when(home: Path, chat_id: int, true: Callable[[Channel], bool]) -> Channel:
     """The channel, once this is true of it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             channel: Channel | None = (await of_archive(home, channels.known)).get(chat_id)
             if channel and true(channel):

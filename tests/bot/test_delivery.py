@@ -69,7 +69,7 @@ async def settled(home: Path, count: int) -> None:
 
 
 async def on_its_way(home: Path, which: str = "1") -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await rows(home, f"SELECT * FROM deliveries WHERE {which}"):  # noqa: ASYNC110 - rings no bell
             await asyncio.sleep(0.02)
 

@@ -67,7 +67,7 @@ def offset(sandbox: Sandbox) -> int:
 
 
 async def true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         while True:
             if condition():
                 return
@@ -175,7 +175,7 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
     assert [number for _, number, _ in await updates.unclaimed(archive)] == [7]
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         while await updates.unclaimed(archive):  # noqa: ASYNC110 - the archive rings no bell
             await asyncio.sleep(0.01)
     await once(handler, update, given)

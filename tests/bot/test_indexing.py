@@ -46,7 +46,7 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
 async def run(indexing: Indexing, until: Any) -> None:
     task = asyncio.create_task(indexing.run())
     try:
-        await asyncio.wait_for(until, 5)
+        await asyncio.wait_for(until, 30)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

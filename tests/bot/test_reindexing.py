@@ -224,7 +224,7 @@ async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> No
         following = asyncio.create_task(bot.ended())
         await asyncio.sleep(0.1)
         await bot.reindexing.stop()
-        assert (await asyncio.wait_for(following, 5)).state == "running"
+        assert (await asyncio.wait_for(following, 30)).state == "running"
     assert await bot.state() == "running"
     again = Reindexing(bot.rag.archive, bot.indexer)
     assert await again.resume() is not None

@@ -49,7 +49,7 @@ async def test_buttons_are_checked(bot: Bot) -> None:
 async def test_a_pressed_button_is_answered_once(sandbox: Sandbox, bot: Bot) -> None:
     sent = await bot.send_message(READER, "answer", reply_markup=BUTTON)
     press = asyncio.create_task(sandbox.press(READER, READER, sent.message_id, "w:1"))
-    update = (await bot.get_updates(timeout=2))[-1]
+    update = (await bot.get_updates(timeout=20))[-1]
     query = update.callback_query
     assert query is not None and query.data == "w:1" and query.from_user.id == READER
     assert isinstance(query.message, Message) and query.message.text == "answer"

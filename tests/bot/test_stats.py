@@ -66,8 +66,9 @@ async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_can
         archive.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         archive.commit()
     async with live():
-        await asyncio.sleep(0.1)
-        said = await stats(sandbox)
+        async with asyncio.timeout(30):
+            while "Fails: index" not in (said := await stats(sandbox)):
+                pass
     assert "⚠ Fails: index, last" in said
     assert "The index cannot be written to disk: free some space." in said
     assert "Failed 2 h ago, works again: backup. There was no room." in said
@@ -87,7 +88,7 @@ async def test_an_admin_finds_stats_in_the_menu_and_in_the_help(sandbox: Sandbox
         await sandbox.say(ADMIN, "/help")
         (reply,) = await sandbox.replies(ADMIN)
         assert "/stats" in reply["text"]
-        await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) >= 6, 5)
+        await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) >= 6, 30)
     menus = [call["params"] for call in sandbox.transcript if call["method"] == "setMyCommands"]
     for menu in menus:
         of_admin = "chat_id" in json.dumps(menu["scope"])

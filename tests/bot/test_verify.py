@@ -143,7 +143,7 @@ async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox
     assert taken is not None
     assert taken.id == queued
     async with live():
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             said = [reply["text"] for reply in await sandbox.replies(OTTO, 2)]
     assert any(text.startswith(f"“{FERRY}”\n{YES}") for text in said)
 

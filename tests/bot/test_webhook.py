@@ -150,7 +150,7 @@ async def test_an_update_that_cannot_be_read_goes_to_quarantine_and_is_confirmed
         await sandbox.say(OTTO, FERRY)
         (reply,) = await sandbox.replies(OTTO)
         assert "7:30" in reply["text"]
-        assert await sandbox.world.queue.bell.until(lambda: not sandbox.world.queue.kept, 10)
+        assert await sandbox.world.queue.bell.until(lambda: not sandbox.world.queue.kept, 30)
     assert (await counts(home))["poison"] == 2
 
 
@@ -254,7 +254,7 @@ async def test_a_webhook_that_somebody_took_away_is_set_again(
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
         sandbox.world.queue.hook("")
-        assert await sandbox.world.queue.bell.until(lambda: known(sandbox), 5)
+        assert await sandbox.world.queue.bell.until(lambda: known(sandbox), 30)
         await sandbox.say(OTTO, FERRY)
         await sandbox.replies(OTTO)
     assert "took the webhook away" in caplog.text
@@ -268,7 +268,7 @@ async def test_a_proxy_that_does_not_pass_on_is_told_of(
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{free_port()}"
     async with live(sections={"webhook": hook}):
         await sandbox.say(OTTO, FERRY)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while "Connection refused" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
                 await asyncio.sleep(0.01)
     assert "look at the proxy" in caplog.text

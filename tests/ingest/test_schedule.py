@@ -46,12 +46,12 @@ def counting(enough: int, then: BaseException | None = None) -> tuple[Callable[[
 
 
 async def until(happened: asyncio.Event) -> None:
-    await asyncio.wait_for(happened.wait(), 10)
+    await asyncio.wait_for(happened.wait(), 30)
     await asyncio.sleep(0.01)
 
 
 async def true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             if condition():
                 return
@@ -180,7 +180,7 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
 
     ledger = Ledger(archive)
     async with open_schedule([Job("check", long, once(SOON))], ledger, Told()):
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 30)
     assert ended
     assert "check" not in ledger.jobs  # it did not fail
 

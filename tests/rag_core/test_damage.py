@@ -76,7 +76,7 @@ async def test_an_archive_in_order_is_looked_through_while_others_write(tmp_path
     assert not archive.large
     async with archive.writing() as transaction:
         await transaction.execute("UPDATE posts SET views = 1")
-        await asyncio.wait_for(archive.look_through(), 5)
+        await asyncio.wait_for(archive.look_through(), 30)
     await archive.close()
 
 

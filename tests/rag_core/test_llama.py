@@ -289,7 +289,7 @@ async def test_a_planner_beside_a_writer_takes_turns_with_it(model: LocalModel, 
             second = asyncio.create_task(_seated(other))
             await asyncio.sleep(0.05)
             assert not second.done()
-        await asyncio.wait_for(second, 10)
+        await asyncio.wait_for(second, 30)
     finally:
         await other.close()
 

@@ -195,7 +195,7 @@ async def test_a_model_in_use_is_not_idle(tiny_gguf: Path) -> None:
 
 
 async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110 - nobody tells when a process has ended
             await asyncio.sleep(0.02)
 

@@ -102,6 +102,11 @@ def test_what_stands_alone_is_left_alone(text: str) -> None:
         ("Сколько стоит билет для взрослых?", (), "а для детей?", "Сколько стоит билет для детей?"),
         ("What is known about the comet?", (), "tell me more", "tell me more: comet?"),
         ("Кто такой Илья Репин?", ("Илья Репин",), "где он родился?", "где Илья Репин родился?"),
+        ("Расскажи про обжиг", (), "а про парковку?", "Расскажи про парковку?"),
+        ("Расскажи про обжиг", (), "а парковка?", "парковка?"),
+        ("Tell me about the kiln", (), "what about parking?", "Tell me about parking?"),
+        ("Расскажи про обжиг", (), "what about parking?", "parking?"),
+        ("When is the kiln fired?", (), "а парковка?", "парковка?"),
     ],
 )
 def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from rag_core.analysis import language_of
 from rag_core.doors.archive.talks import Turn
 from rag_core.followup_signs import (
     ASKS,
@@ -23,7 +24,7 @@ from rag_core.followup_signs import (
     subject_of,
     without_lead,
 )
-from rag_core.plan.kinds import about_lately
+from rag_core.plan.kinds import about_lately, without_asking
 from rag_core.when import period
 
 __all__ = ["follows", "stand_alone"]
@@ -40,6 +41,7 @@ _WHY_SO = re.compile(r"^(?:почему|зачем|отчего|why|how come)\b.
 _MORE = re.compile(
     r"^(?:(?:а|и)\s+)?(?:(?:по)?подробнее|расскажи\s+(?:еще|больше)|(?:tell me )?more|more details?)\W*$"
 )
+_OF = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
 _ITEM = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
 
@@ -129,7 +131,11 @@ def _carried(rest: str, last: Turn, now: datetime) -> str:
         question, left = _retimed(question, when, now), other
     if turned := _turned(question, left):
         return turned
-    return _renamed(question, left) or _for_others(question, left) or f"{question}, {left}"
+    if renamed := _renamed(question, left):
+        return renamed
+    if language_of(left) != language_of(question) and not named(f", {left}"):
+        return left  # joined, they would be a question in no language; names are the same in both
+    return _told_of(question, left) or _for_others(question, left) or f"{question}, {left}"
 
 
 def _when(text: str, now: datetime) -> tuple[str, str]:
@@ -173,6 +179,16 @@ def _renamed(question: str, rest: str) -> str | None:
     same = [found for found in old if _on(question, found.start) == on]
     chosen = same[0] if same else old[-1] if old and on is None else None
     return f"{question[: chosen.start]}{name}{question[chosen.end :]}" if chosen else None
+
+
+def _told_of(question: str, rest: str) -> str | None:
+    """After "tell me about": another thing in the place of all that was asked about."""
+    thing = without_asking(question)
+    if thing == question:
+        return None
+    bare = _OF.sub("", rest, count=1)
+    # A Russian word without its preposition is in another case than the place asks for.
+    return f"{question.removesuffix(thing)}{bare}" if bare != rest or language_of(rest) == "en" else rest
 
 
 def _on(question: str, at: int) -> str | None:

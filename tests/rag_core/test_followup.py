@@ -107,6 +107,8 @@ def test_what_stands_alone_is_left_alone(text: str) -> None:
         ("Tell me about the kiln", (), "what about parking?", "Tell me about parking?"),
         ("Расскажи про обжиг", (), "what about parking?", "parking?"),
         ("When is the kiln fired?", (), "а парковка?", "парковка?"),
+        ("Сколько стоит подписка на Netflix?", (), "а Spotify?", "Сколько стоит подписка на Spotify?"),
+        ("Где открылась подписка?", (), "а Spotify?", "Где открылась подписка, Spotify?"),
     ],
 )
 def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:

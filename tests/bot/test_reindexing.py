@@ -26,7 +26,7 @@ from rag_core import Rag, RagSettings, open_rag
 from rag_core.analysis import terms
 from rag_core.doors.archive import channels, posts, rebuilds
 from rag_core.doors.lexical import Filter, Lexical
-from rag_core.errors import RebuildRefused
+from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.rag import index_folder, load_lexical
 from rag_core.types import Channel, Post, PostKey
 
@@ -312,6 +312,31 @@ async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot
     folder.unlink()
     await bot.reindexing.start()
     assert (await bot.ended()).state == "done"
+
+
+async def test_after_an_end_that_could_not_be_kept_another_may_begin(
+    bot: Bot, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk ends a rebuild, and lets nobody write that it has ended."""
+
+    async def writable(yes: bool) -> None:
+        async with bot.rag.archive._turn:
+            await bot.rag.archive._writer.execute(f"PRAGMA query_only = {'OFF' if yes else 'ON'}")
+
+    with waiting(bot.rag.archive.folder):
+        await bot.reindexing.start()
+        await writable(False)
+        await bot.reindexing.cancel()
+    assert (await bot.ended()).state == "cancelled"
+    assert await bot.state() == "running"
+    assert "the end of the rebuild was not kept" in caplog.text
+    with pytest.raises(ArchiveUnavailable):
+        await bot.reindexing.start()
+    await writable(True)
+    await bot.reindexing.start()
+    assert (await bot.ended()).state == "done"
+    states = await bot.rag.archive.rows("SELECT state FROM rebuilds ORDER BY id")
+    assert [state for (state,) in states] == ["cancelled", "done"]
 
 
 async def test_a_bug_is_logged_and_said_and_the_old_index_stays(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:

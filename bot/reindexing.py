@@ -54,6 +54,7 @@ class Reindexing:
     ) -> None:
         self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
         self._now: Rebuild | None = None
+        self._owed: Rebuild | None = None  # an end that could not be kept
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._at_work = self._cancelled = self._placing = False
@@ -73,6 +74,9 @@ class Reindexing:
     async def _start(self, chat_id: int | None, tell: Tell | None) -> Rebuild:
         if chat_id is not None and chat_id not in await channels.known(self._archive):
             raise RebuildRefused(_UNKNOWN.format(chat_id=chat_id))
+        if self._owed is not None:  # or it would be "running" until the process ends
+            await rebuilds.finish(self._archive, self._owed)
+            self._owed = None
         rebuild = await rebuilds.begin(self._archive, chat_id, tell)
         if rebuild is None:
             raise RebuildRefused(RUNNING)
@@ -177,7 +181,8 @@ class Reindexing:
         try:
             await rebuilding.clear(self._archive)
             await rebuilds.finish(self._archive, ended)
-        except RagError as exc:  # it is said all the same; the next start will try it once more
+        except RagError as exc:  # it is said all the same; whoever begins another one keeps it
+            self._owed = ended
             log.error("the end of the rebuild was not kept: %s", exc.reason)
         self._tell(ended)
 

@@ -10,7 +10,12 @@ from datetime import datetime, tzinfo
 from bot.words import Words
 from rag_core.types import Channel, Origin
 
-__all__ = ["Shown", "dated", "plain", "speaker"]
+__all__ = ["WRITING", "Shown", "dated", "plain", "speaker"]
+
+# Stages without which everything was searched all the same.
+WRITING = frozenset(
+    {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}
+)
 
 # Embeddings, overrides and isolates of writing direction: they could turn our own words around.
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")

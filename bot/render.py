@@ -10,18 +10,13 @@ from collections.abc import Iterator, Mapping
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.inert import inert, styled
-from bot.plain import Shown, dated, plain, speaker
+from bot.plain import WRITING, Shown, dated, plain, speaker
 from bot.rules import SURE
 from bot.words import Words
 from rag_core.compose import in_order
 from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Sentence
 
-__all__ = ["WRITING", "link", "render", "spoken", "titled"]
-
-# Stages without which everything was searched all the same.
-WRITING = frozenset(
-    {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}
-)
+__all__ = ["link", "render", "spoken", "titled"]
 
 # A longer list of sources folds; a tap opens it.
 _FOLDED_FROM = 4

@@ -8,8 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any, TypedDict
 
 from bot.beside.asked import Notebook, asked
-from bot.plain import Shown, dated, plain, speaker
-from bot.render import WRITING
+from bot.plain import WRITING, Shown, dated, plain, speaker
 from bot.words import Words
 from rag_core.answer import answer
 from rag_core.doors.archive import posts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import sys
@@ -33,7 +34,8 @@ def disk(folder: Path) -> Disk:
 
 
 def _all(folder: Path) -> list[Path]:
-    return list(folder.rglob("*"))
+    """Its files; a folder that is gone meanwhile has none, and rglob would raise."""
+    return [Path(at, name) for at, _, names in os.walk(folder) for name in names]
 
 
 def _size(file: Path) -> int:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -114,3 +116,21 @@ def test_memory_and_disk_are_measured(tmp_path: Path) -> None:
     disk = footprint.disk(tmp_path)
     assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
     assert disk.free > 0
+
+
+def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vectors' log makes and moves folders all the time."""
+    log = tmp_path / "vectors" / "shard" / "wal"
+    log.mkdir(parents=True)
+    (log.parent / "points").write_bytes(bytes(1000))
+    (log / "young").mkdir()
+    real = os.scandir
+
+    def late(path: Any) -> Any:
+        if Path(path) == log / "young":
+            shutil.rmtree(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert footprint.disk(tmp_path).indexes == 1000
+    assert not (log / "young").exists()

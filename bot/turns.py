@@ -37,7 +37,7 @@ from bot.verdict_page import kept_verdicts, verdict_page
 from bot.watch import Watch
 from bot.words import Words, question_language, words_for
 from ingest.ledger import Ledger
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.doors.archive import deliveries, line, posts, questions
 from rag_core.doors.archive.questions import Asked
 from rag_core.rag import Rag

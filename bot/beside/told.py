@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from bot.beside.asked import Notebook, asked
 from bot.plain import WRITING, Shown, dated, plain, speaker
 from bot.words import Words
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.doors.archive import posts
 from rag_core.doors.archive.modes import AUTO
 from rag_core.rag import Rag

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from bot.evaluation.datasets import Query
 from bot.evaluation.index import Indexed
 from bot.evaluation.scoring import Judged, Metrics, Ranked, cost_of, judged
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.calibration import Calibration
 from rag_core.planned import planned
 from rag_core.rerank import rerank

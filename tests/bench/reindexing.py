@@ -36,7 +36,7 @@ from bot.reindexing import Reindexing
 from ingest.dense import DenseIndexer
 from ingest.index import Indexer
 from rag_core import RagSettings, open_rag
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.doors.archive import channels, posts, rebuilds
 from rag_core.types import Post, PostKey, Question, Viewer
 

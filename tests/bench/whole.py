@@ -95,7 +95,7 @@ def ask(folder: Path, begun: float) -> Row:
 
 
 def _answered(runner: asyncio.Runner, rag: Any, known: frozenset[int], asked: list[dict[str, Any]]) -> Row:
-    from rag_core.answer import answer
+    from rag_core.answering import answer
     from rag_core.errors import StageTimeout
     from rag_core.types import Question, Viewer
 

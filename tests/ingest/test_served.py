@@ -16,7 +16,7 @@ from ingest.dense import DenseIndexer
 from ingest.integrity import check
 from ingest.rebuild import Walk
 from rag_core.analysis import terms
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.doors.archive import rebuilds
 from rag_core.doors.lexical import Filter
 from rag_core.doors.words import heard_words

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.caches import Caches, Memory, hits_key, plan_key
 from rag_core.dense import Dense
 from rag_core.doors.archive import posts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingest.dense import DenseIndexer
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.dense import chosen
 from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailable
 from rag_core.models import Role

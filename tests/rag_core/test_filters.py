@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.dense import Dense
 from rag_core.doors.lexical import Filter
 from rag_core.doors.vectors import Point, open_vectors

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.dense import DenseIndexer
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.doors.archive import posts
 from rag_core.doors.lexical import Filter
 from rag_core.search import by_meaning, by_words, fetch

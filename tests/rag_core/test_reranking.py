@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.errors import ModelUnavailable
 from rag_core.plan import plan_by_rules
 from rag_core.rerank import MOST, decisive, rerank

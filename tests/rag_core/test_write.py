@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scripted import Scripted
 
-from rag_core.answer import answer
+from rag_core.answering import answer
 from rag_core.errors import GenerationFailed
 from rag_core.stage import Run
 from rag_core.types import Answer, Evidence, PostKey, Sentence

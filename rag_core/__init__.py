@@ -18,9 +18,7 @@ _ROOMS = {"answer": "answering", "RagError": "errors", "Rag": "rag", "open_rag":
 
 
 def __getattr__(name: str) -> Any:
-    """Opened when it is asked for: a child that reads an export or builds an index needs no recipes, and no second
-    of loading them. https://peps.python.org/pep-0562/
-    """
+    """Open a room when something of it is asked for (PEP 562): a child that reads an export needs no recipes."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"rag_core.{_ROOMS.get(name, 'types')}"), name)

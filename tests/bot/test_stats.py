@@ -127,7 +127,7 @@ def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path: Path, mon
     real = os.scandir
 
     def late(path: Any) -> Any:
-        if Path(path) == log / "young":
+        if not isinstance(path, int) and Path(path) == log / "young":
             shutil.rmtree(path)
         return real(path)
 

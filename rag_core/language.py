@@ -14,7 +14,6 @@ from rag_core.dense import chosen, models_folder
 from rag_core.doors.llm import LanguageModel
 from rag_core.doors.llm.gguf import check_file
 from rag_core.doors.llm.local import open_local
-from rag_core.doors.llm.remote import open_remote
 from rag_core.doors.model_folder import check
 from rag_core.errors import ModelUnavailable
 from rag_core.models import Role
@@ -94,12 +93,18 @@ def _pulled(settings: RagSettings, given: str) -> Gguf | None:
     return Gguf(folder / row.name / row.file, row.name)
 
 
+def _remote(settings: RagSettings) -> LanguageModel:
+    from rag_core.doors.llm.remote import open_remote  # aiohttp takes a third of a second to load
+
+    return open_remote(settings.llm)
+
+
 async def open_language(settings: RagSettings) -> Language:
     """Open who writes and who plans. LLM__URL goes before a GGUF; a server need not be there yet.
 
     Raises ModelUnavailable.
     """
-    writer = open_remote(settings.llm) if settings.llm.url else await _opened(settings, settings.llm.model)
+    writer = _remote(settings) if settings.llm.url else await _opened(settings, settings.llm.model)
     try:
         return Language(writer, await planner_of(settings, writer))
     except BaseException:

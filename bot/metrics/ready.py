@@ -16,8 +16,9 @@ __all__ = ["FINE", "Readiness"]
 
 OK, OFF = "ok", "off"
 FINE = {OK, OFF}
-# A question for updates is held for 30 s, and is asked again after a pause where it failed.
-_SILENCE_S = 90.0
+# A question for updates is held for 30 s, and is asked again after a pause where it failed. With a webhook it is
+# looked every minute whether Telegram still knows it.
+_SILENCE_S, _SILENCE_BY_WEBHOOK_S = 90.0, 200.0
 _PATIENCE_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -40,12 +41,10 @@ class Readiness:
         return {"archive": archive, "words": _words(desk), "vectors": vectors, "telegram": self._telegram()}
 
     def _telegram(self) -> str:
-        if self.wire.by_webhook:
-            return OK
-        silence = self.wire.silence
+        silence, most = self.wire.silence, _SILENCE_BY_WEBHOOK_S if self.wire.by_webhook else _SILENCE_S
         if silence is None:
             return "not reached yet"
-        return OK if silence < _SILENCE_S else f"silent for {silence:.0f} s"
+        return OK if silence < most else f"silent for {silence:.0f} s"
 
 
 async def _archive(desk: Desk) -> str:

@@ -37,7 +37,7 @@ _OF_UPDATES = (GetUpdates, SetWebhook, GetWebhookInfo)
 class Wire(BaseRequestMiddleware):
     """Counts every try: to be the last of a session's middlewares.
 
-    `by_webhook`: set while updates come to a listener of ours, so that none are asked for.
+    `by_webhook`: set while updates come to a listener of ours, so that only the webhook is asked about.
     """
 
     def __init__(self, instruments: Instruments) -> None:

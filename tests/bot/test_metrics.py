@@ -7,6 +7,7 @@ import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from watching import fetched, free_port, metrics, until, value
 from bot.app import run_bot
 from bot.metrics.instruments import OTHER, Few
 from bot.metrics.meter import Meter
+from bot.metrics.ready import Readiness
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
@@ -337,3 +339,15 @@ async def test_the_log_is_left_as_it_was(live: Any) -> None:
     async with live():
         assert len(logging.getLogger().handlers) > len(before)
     assert logging.getLogger().handlers == before
+
+
+@pytest.mark.parametrize(("by_webhook", "silence", "said"), [
+    (False, 60.0, "ok"), (False, 100.0, "silent for 100 s"),
+    (True, 100.0, "ok"), (True, 300.0, "silent for 300 s"), (True, None, "not reached yet"),
+])  # fmt: skip
+async def test_telegram_may_be_silent_for_longer_where_it_brings_updates(
+    by_webhook: bool, silence: float | None, said: str
+) -> None:
+    wire = SimpleNamespace(by_webhook=by_webhook, silence=silence)
+    checks = await Readiness(lambda: None, wire).look()  # type: ignore[arg-type]
+    assert checks["telegram"] == said

@@ -24,7 +24,6 @@ from bot.sandbox import Sandbox
 SHORT = Plan(minutes=0.3, warm_up=0.1, every=0.5, posts=100, rates=Rates(edits=5, think_s=0.2, reindex_s=8, posted=20))
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(300)  # it takes 25 s, and many times as long beside others
 async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_path: Path) -> None:
     await asyncio.to_thread(kept, tmp_path / "data", told_of(OLD, SHORT.posts, SHORT.seed))

@@ -22,7 +22,6 @@ from chaos.survive import table  # noqa: E402
 from chaos.weather import Weather  # noqa: E402
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(600)  # it takes 45 s, and many times as long beside others
 def test_a_kill_in_an_import_and_nonsense_while_questions_come_lose_nothing(tmp_path: Path) -> None:
     out = tmp_path / "survive.json"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import rag_core
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("rag_core", "ingest", "bot")
 MAY_NOT_IMPORT = {
@@ -115,14 +117,26 @@ def test_every_file_lists_what_it_offers_and_the_list_is_true(package: str) -> N
             defined |= {
                 n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             }
+            lines = list(tree.body)
+            if "__getattr__" in defined:  # it opens what is imported for types only
+                lines += [line for node in tree.body if isinstance(node, ast.If) for line in node.body]
             defined |= {
                 (alias.asname or alias.name).split(".")[0]
-                for node in tree.body
+                for node in lines
                 if isinstance(node, ast.ImportFrom | ast.Import)
                 for alias in node.names
             }
             assert not set(names) - defined, file
             assert len(names) == len(set(names)), file
+
+
+def test_what_rag_core_offers_is_what_its_rooms_hold() -> None:
+    for name in rag_core.__all__:
+        offered = getattr(rag_core, name)
+        assert offered.__name__ == name
+        assert offered.__module__.startswith("rag_core.")
+    with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
+        _ = rag_core.Nobody
 
 
 def test_every_dependency_is_locked() -> None:

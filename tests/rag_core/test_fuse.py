@@ -36,6 +36,14 @@ def test_the_sum_weighs_how_much_better_not_only_that_it_is_better() -> None:
     assert min_max(lexical, dense, 0.5)[0][0] == "clear"
 
 
+def test_the_last_of_a_few_is_more_than_what_was_not_found() -> None:
+    """Two posts hold the word: the second is no worse than a post that only looks a little like the question."""
+    lexical, dense = [("first", 9.0), ("second", 8.0)], [("near", 0.4), ("nearer", 0.39), ("far", 0.1)]
+    assert [item for item, _ in Fusion("sum", 0.3)(lexical, dense, most=50)][:3] == ["first", "second", "near"]
+    cut = [item for item, _ in Fusion("sum", 0.3)(lexical, dense, most=2)]
+    assert cut.index("second") > cut.index("near")  # there were more: the second is the least of many
+
+
 def test_ranks_are_those_of_the_paper() -> None:
     fused = dict(reciprocal_rank([("a", 3.0), ("b", 2.0)], [("b", 0.9)], 0.5))
     assert fused["b"] == pytest.approx(61 * 0.5 * (1 / 62 + 1 / 61))

@@ -29,15 +29,24 @@ class Fusion:
     kind: str = "sum"
     dense: float = 0.3
 
-    def __call__(self, lexical: Ranking[T], dense: Ranking[T]) -> list[tuple[T, float]]:
-        """The items of both rankings, best first; the order of equals is that of the lexical leg."""
-        fuse = reciprocal_rank if self.kind == "rrf" else min_max
-        return fuse(lexical, dense, self.dense)
+    def __call__(self, lexical: Ranking[T], dense: Ranking[T], most: int = 0) -> list[tuple[T, float]]:
+        """The items of both rankings, best first; the order of equals is that of the lexical leg.
+
+        `most` is how many each leg was asked for: one that has fewer has told all it knows.
+        """
+        if self.kind == "rrf":
+            return reciprocal_rank(lexical, dense, self.dense)
+        return min_max(lexical, dense, self.dense, most)
 
 
-def min_max(lexical: Ranking[T], dense: Ranking[T], weight: float) -> list[tuple[T, float]]:
-    """Weighted sum of the scores, each leg's stretched to 0..1; what a leg does not know has its 0."""
-    a, b = _stretched(lexical), _stretched(dense)
+def min_max(lexical: Ranking[T], dense: Ranking[T], weight: float, most: int = 0) -> list[tuple[T, float]]:
+    """Weighted sum of the scores, each leg's stretched to 0..1; what a leg does not know has its 0.
+
+    The least of a ranking that was cut at `most` is about as good as what comes after it, and is 0; of one that is
+    whole, the 0 is that of what was not found (the theoretical minimum of Bruch, Gai & Ingber 2023), or the last of
+    two posts with a rare word would be worth nothing.
+    """
+    a, b = _stretched(lexical, len(lexical) < most), _stretched(dense, len(dense) < most)
     return _best({item: (1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0) for item in a | b})
 
 
@@ -49,11 +58,12 @@ def reciprocal_rank(lexical: Ranking[T], dense: Ranking[T], weight: float) -> li
     return _best(fused)
 
 
-def _stretched(ranking: Ranking[T]) -> dict[T, float]:
+def _stretched(ranking: Ranking[T], whole: bool) -> dict[T, float]:
     if not ranking:
         return {}
     scores = [score for _, score in ranking]
-    least, span = min(scores), max(scores) - min(scores)
+    least = min(0.0, *scores) if whole else min(scores)
+    span = max(scores) - least
     # one hit, or all alike: each is as good as the best
     return {item: (score - least) / span if span > 0 else 1.0 for item, score in ranking}
 

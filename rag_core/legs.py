@@ -119,4 +119,4 @@ def _fused(lexical: Ranked, near: Ranked, query: Query, rag: Rag) -> Ranked:
     fusion = rag.calibration.fusion(rag.dense.model, query.lang, rag.settings.retrieval.dense)
     if query.legs == MEANING_FIRST:
         fusion = replace(fusion, dense=min(1.0, _ABSTRACT * fusion.dense))
-    return fusion(lexical, near)
+    return fusion(lexical, near, query.k)

@@ -37,7 +37,7 @@ class Legs:
 
     def recalls(self, fusion: Fusion) -> tuple[float, ...]:
         """1 or 0 for each depth: whether a relevant document is that high; then the reciprocal rank to 10."""
-        order = fusion(self.lexical, self.dense)
+        order = fusion(self.lexical, self.dense, _TOP)
         hits = [self.names[place] in self.relevant for place, _ in order]
         reciprocal = next((1 / n for n, hit in enumerate(hits[:10], 1) if hit), 0.0)
         return (*(float(any(hits[:depth])) for depth in _DEPTHS), reciprocal)

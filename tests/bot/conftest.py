@@ -148,6 +148,14 @@ def live(sandbox: Sandbox, home: Path) -> Live:
     return run
 
 
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine an answer takes longer than a reader is left without a word, and in a group the first message
+    would be that word. Tests of what is said meanwhile set this back.
+    """
+    monkeypatch.setattr("bot.answering.live._PATIENCE_S", 60.0)
+
+
 class Eyes:
     """A watch that knows which texts the word index has taken in."""
 

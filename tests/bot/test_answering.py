@@ -50,6 +50,11 @@ def calls(sandbox: Sandbox, method: str, chat_id: int = OTTO) -> list[dict[str, 
     return [line["params"] for line in found if line["params"].get("chat_id") == str(chat_id)]
 
 
+@pytest.fixture(autouse=True)
+def readers_wait(nobody_waits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.answering.live._PATIENCE_S", 0.8)
+
+
 async def queued(home: Path, reader: int, number: int) -> None:
     """Wait until so many questions of a reader were taken in."""
     asked = "SELECT count(*) FROM questions WHERE user_id = ?"

@@ -27,7 +27,7 @@ def test_a_dense_leg_that_misleads_gets_no_weight() -> None:
 def test_a_dense_leg_that_knows_better_gets_enough_to_put_it_first() -> None:
     rows = [legs("en", n, [50, n, 51], [n, 51, 52]) for n in range(20)]
     fusion = safest(rows)["en"]
-    order = fusion(rows[0].lexical, rows[0].dense)
+    order = fusion(rows[0].lexical, rows[0].dense, 50)
     assert order[0][0] == place(0)
 
 

@@ -134,8 +134,8 @@ def _carried(rest: str, last: Turn, now: datetime) -> str:
     if renamed := _renamed(question, left):
         return renamed
     if language_of(left) != language_of(question) and not named(f", {left}"):
-        return left  # joined, they would be a question in no language; names are the same in both
-    return _told_of(question, left) or _for_others(question, left) or f"{question}, {left}"
+        return rest  # joined, they would be a question in no language; names are the same in both
+    return _told_of(last.question.strip(_END), rest, now) or _for_others(question, left) or f"{question}, {left}"
 
 
 def _when(text: str, now: datetime) -> tuple[str, str]:
@@ -181,14 +181,16 @@ def _renamed(question: str, rest: str) -> str | None:
     return f"{question[: chosen.start]}{name}{question[chosen.end :]}" if chosen else None
 
 
-def _told_of(question: str, rest: str) -> str | None:
-    """After "tell me about": another thing in the place of all that was asked about."""
+def _told_of(question: str, rest: str, now: datetime) -> str | None:
+    """After "tell me about": another thing in the place of what was asked about, at the time it names or the same."""
     thing = without_asking(question)
     if thing == question:
         return None
     bare = _OF.sub("", rest, count=1)
     # A Russian word without its preposition is in another case than the place asks for.
-    return f"{question.removesuffix(thing)}{bare}" if bare != rest or language_of(rest) == "en" else rest
+    asked = f"{question.removesuffix(thing)}{bare}" if bare != rest or language_of(rest) == "en" else rest
+    same = "" if _when(rest, now)[0] else _when(question, now)[0]
+    return f"{asked} {same}".rstrip()
 
 
 def _on(question: str, at: int) -> str | None:

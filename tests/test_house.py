@@ -1,4 +1,4 @@
-"""Rules about the building: who may know whom, how large a file may grow, that what is said is true."""
+"""Rules of the tree: which package may import which, which library is used where, where SQL and settings live."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ DOORS = {
     "qdrant_client": {"rag_core/doors/qdrant", "rag_core/doors/vectors", "rag_core/doors/words"},
     "qdrant_edge": {"rag_core/doors/vectors"},
 }
-LONGEST_FILE = 260
-ONE_LIST = {"rag_core/types.py"}  # the nouns belong on one page
 
 
 def files(package: str) -> list[Path]:
@@ -86,19 +84,6 @@ def test_sql_is_written_by_the_archive_alone() -> None:
             if "rag_core/doors/archive" not in file.as_posix():
                 text = file.read_text(encoding="utf-8")
                 assert not re.search(r"\"(SELECT|PRAGMA|INSERT|UPDATE|DELETE FROM) ", text), file
-
-
-def test_files_stay_small_enough_to_read() -> None:
-    for package in PACKAGES:
-        for file in files(package):
-            if str(file.relative_to(ROOT)) not in ONE_LIST:
-                assert len(file.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE, file
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_file_is_named_after_nothing(package: str) -> None:
-    for file in files(package):
-        assert not re.search(r"util|helper|manager|service|base|common|misc", file.stem), file
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -138,7 +138,10 @@ async def _quotes(
     question: Question, places: Sequence[Place], words: Sequence[Word], rag: Rag, *, longest: int = FRAMED
 ) -> list[Sentence]:
     passages = await fetch(places, rag)
-    asked = Asked.of(" ".join(_as_asked(question.text, words)) or question.text, rag.lexical.weight)
+    asked = Asked.of(
+        " ".join(_as_asked(question.text, words)) or question.text,
+        rag.lexical.statistics(question.viewer.channels).weight,
+    )
     found = []
     for place in places:
         if passage := passages.get(place):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.analysis import terms
-from rag_core.asked import Asked
+from rag_core.asked import Asked, Weigh
 from rag_core.phrases import FRAMED, says_otherwise
 from rag_core.rag import Rag
 from rag_core.sentences import pieces
@@ -53,11 +53,12 @@ async def with_conflicts(question: Question, plan: Plan, draft: Draft, evidence:
 
 
 def _told(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Rag) -> Draft:
-    asked = Asked.of(plan.asked or question.text, rag.lexical.weight)
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+    asked = Asked.of(plan.asked or question.text, weight)
     for place, sentence in enumerate(draft.sentences):
         if not sentence.citations:
             continue
-        if other := _against(sentence, asked, evidence, rag, question.lang):
+        if other := _against(sentence, asked, evidence, weight, question.lang):
             first = max(citation.date for citation in sentence.citations)
             said = says_otherwise(first, other.passage.date, question.lang)
             framed = Sentence(f"{said} {other.citation.quote}", (other.citation,))
@@ -68,15 +69,15 @@ def _told(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag:
     return draft
 
 
-def _against(sentence: Sentence, asked: Asked, evidence: Evidence, rag: Rag, lang: str) -> _Other | None:
+def _against(sentence: Sentence, asked: Asked, evidence: Evidence, weight: Weigh, lang: str) -> _Other | None:
     """The newest of the posts that surely say otherwise; None where none does, or one says the same later."""
     cited = {citation.post for citation in sentence.citations}
     others = [source.passage for source in evidence.sources[:_LOOKED_AT] if source.passage.key not in cited]
-    found = [other for passage in others for other in _words_against(sentence, asked, passage, rag, lang)]
+    found = [other for passage in others for other in _words_against(sentence, asked, passage, weight, lang)]
     return max(found, key=lambda other: other.passage.date, default=None)
 
 
-def _words_against(sentence: Sentence, asked: Asked, passage: Passage, rag: Rag, lang: str) -> Iterator[_Other]:
+def _words_against(sentence: Sentence, asked: Asked, passage: Passage, weight: Weigh, lang: str) -> Iterator[_Other]:
     span = best_quote(sentence.text, passage)
     if span is None:
         return
@@ -89,7 +90,7 @@ def _words_against(sentence: Sentence, asked: Asked, passage: Passage, rag: Rag,
         return  # each is of its time: prices of 2026 do not deny those of 2027
     support = decide(sentence.text, words, lang)
     otherwise = support.label is Label.CONTRADICTED and support.likely <= _SURE and _FIGURES in support.why
-    if otherwise and _is_about(sentence.text, support, words, passage.header, rag):
+    if otherwise and _is_about(sentence.text, support, words, passage.header, weight):
         yield _Other(passage, start, end, support)
 
 
@@ -98,8 +99,8 @@ def _years(text: str, date: datetime) -> set[int]:
     return {year for year in map(int, _YEAR.findall(text)) if abs(year - date.year) <= 1}
 
 
-def _is_about(sentence: str, support: Support, words: str, header: str, rag: Rag) -> bool:
-    met = related(sentence, support, words, header, rag.lexical.weight)
+def _is_about(sentence: str, support: Support, words: str, header: str, weight: Weigh) -> bool:
+    met = related(sentence, support, words, header, weight)
     return met >= _ABOUT and not other_thing(sentence, support)
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from rag_core.analysis import terms
 from rag_core.asked import Asked, kinship
-from rag_core.doors.lexical import Filter
-from rag_core.doors.words import WordIndex
+from rag_core.doors.term_statistics import TermStatistics
 from rag_core.extract import Candidate
 from rag_core.wants import names_in
 
@@ -61,8 +60,8 @@ class Coverage:
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-def coverage(asked: Asked, best: Candidate | None, lexical: WordIndex, only: Filter) -> Coverage:
-    """Measure a question against the post that the best piece stands in; `only` is what the asker may read."""
+def coverage(asked: Asked, best: Candidate | None, statistics: TermStatistics) -> Coverage:
+    """Measure a question against the post that the best piece stands in; `statistics` of what the asker may read."""
     if best is None or not asked.share:
         return Coverage()
     passage = best.source.passage
@@ -71,11 +70,11 @@ def coverage(asked: Asked, best: Candidate | None, lexical: WordIndex, only: Fil
     near = {term: 1.0 if term in there else kinship(term, there) for term in asked.share}
     names = names_in(asked.text) & asked.share.keys()
     return Coverage(
-        strength=lexical.score(asked.order, words) / sum(map(lexical.weight, asked.share)),
+        strength=statistics.score(asked.order, words) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),
         names=sum(near[name] for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),
         length=math.log(len(asked.share)),
-        chances=math.log1p(sum(map(lexical.frequency, asked.share))),
-        known=sum(share for term, share in asked.share.items() if lexical.known(term, only)),
+        chances=math.log1p(sum(map(statistics.frequency, asked.share))),
+        known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
     )

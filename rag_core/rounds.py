@@ -19,7 +19,6 @@ from rag_core.conflicts import with_conflicts
 from rag_core.copies import gathered
 from rag_core.coverage import coverage
 from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Filter
 from rag_core.errors import RagError
 from rag_core.extract import best_pieces, quoted
 from rag_core.hyde import hyde
@@ -52,7 +51,7 @@ async def begun(question: Question, rag: Rag, run: Run) -> tuple[Plan, Draft | N
     # Counting over very many posts may take too long: then the question is searched like any other, and that is said.
     exact = await run.attempt("chronicle", chronicle(question, plan, rag), None)
     if exact is not None:
-        await say_what_is_missing(rag, run)
+        await say_what_is_missing(question, rag, run)
     return plan, exact
 
 
@@ -109,25 +108,29 @@ async def concluded(
 ) -> tuple[Draft, Evidence]:
     """The end of a recipe: what says otherwise is put beside the answer; a refusal says what was not searched."""
     if not draft.sentences:
-        await say_what_is_missing(rag, run)
+        await say_what_is_missing(question, rag, run)
         return draft, evidence
     return await run.attempt("conflicts", with_conflicts(question, plan, draft, evidence, rag), draft), evidence
 
 
-async def say_what_is_missing(rag: Rag, run: Run) -> None:
-    """An index that is behind (a first start, a rebuild) may not have what was asked for: that is said."""
-    if behind := await posts.last_seq(rag.archive) - rag.lexical.watermark:
+async def say_what_is_missing(question: Question, rag: Rag, run: Run) -> None:
+    """An index that is behind (a first start, a rebuild) may not have what was asked for: that is said.
+
+    Only changes in channels that the asker may read count: how busy the others are is nobody's business.
+    """
+    if behind := await posts.count_unindexed(rag.archive, rag.lexical.watermark, question.viewer.channels):
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
 
 
 def extracted(question: Question, plan: Plan, evidence: Evidence, rag: Rag) -> Draft:
     """The best pieces of the evidence, word for word; none where the evidence does not cover the question."""
-    asked = Asked.of(plan.asked or question.text, rag.lexical.weight)
+    statistics = rag.lexical.statistics(question.viewer.channels)
+    asked = Asked.of(plan.asked or question.text, statistics.weight)
     dated = plan.kind is Kind.WHEN
     most, longest = (1, FRAMED) if dated else (rag.settings.answer.sentences, LONGEST)
     pieces = best_pieces(asked, evidence, most, _MARGIN, longest)
     best = pieces[0] if pieces else None
-    words = coverage(asked, best, rag.lexical, Filter(question.viewer.channels)).likely
+    words = coverage(asked, best, statistics).likely
     cosine = best.source.likeness if best else 0.0
     # where the dense leg was not asked, or did not answer, words decide alone
     model = rag.dense.model if rag.dense and cosine else None

@@ -164,7 +164,7 @@ async def _looked_up(row: Row, query: Query, data: Indexed, most: str) -> Told:
     question = Question(row.claim, row.lang, datetime.now(UTC), data.viewer)
     passages = await looked_for(question, statement(question), rag, run)
     claim = Claim(row.claim, row.lang, 0, len(row.claim))
-    supports = await run.require("verify", weigh(claim, passages, rag, run))
+    supports = await run.require("verify", weigh(claim, passages, data.viewer, rag, run))
     checked = [by_rules(row.claim, p.text, row.lang, header=p.header, date=p.date) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
     found = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
@@ -185,5 +185,5 @@ def _by_rules(checked: Checked) -> Support:
 
 def _ruled(claim: Claim, passages: Sequence[Passage], supports: Sequence[Support], data: Indexed) -> str:
     weighed = [Weighed(p, support) for p, support in zip(passages, supports, strict=True)]
-    verdict, _ = ruled(claim, weighed, data.rag.lexical.weight)
+    verdict, _ = ruled(claim, weighed, data.rag.lexical.statistics(data.viewer.channels).weight)
     return "disputed" if verdict.citations and verdict.against else str(verdict.label)

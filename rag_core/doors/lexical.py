@@ -8,8 +8,8 @@ up to which it is complete.
 from __future__ import annotations
 
 import copy
-import math
-from collections import Counter
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +20,16 @@ from numpy.typing import NDArray
 from rag_core.analysis import ANALYSIS_VERSION
 from rag_core.doors import saved
 from rag_core.doors.places import Entry, Filter, Keys, Place, Places
-from rag_core.doors.postings import PostingsBM25
+from rag_core.doors.postings import PostingsBM25, Snapshot
+from rag_core.doors.term_statistics import K1, B, TermStatistics
 from rag_core.doors.word_index import WordIndex
 from rag_core.types import PostKey
 
 __all__ = ["Entry", "Filter", "Keys", "Lexical", "Place"]
 
-# Posts are short and of uneven length, so that length should count little: the values Anserini uses
-# for passages (Yang et al. 2017). On XQuAD paragraphs among news posts they gain 3 points at rank 1
-# over rank-bm25's 1.5 and 0.75.
-K1, B = 0.9, 0.4
 _COMPACT_SHARE = 0.1  # of deleted passages
 _FORMAT = 2
+_MOST_VIEWS = 16  # sets of channels whose statistics are kept: a byte per passage each, a megabyte at a million
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +40,31 @@ class _State:
     places: Places
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the readers of some channels may find, and its statistics; of one revision of the index."""
+
+    state: _State
+    snapshot: Snapshot
+    revision: int
+
+    def frequency(self, term: str) -> int:
+        return self.state.postings.frequency(term, self.snapshot)
+
+
 class Lexical:
-    """BM25 over passages. One writer; searches may run in other threads meanwhile."""
+    """BM25 over passages. One writer; searches may run in other threads meanwhile.
+
+    What a search finds and how it scores depends on the passages of the filter's channels alone.
+    """
 
     def __init__(self) -> None:
         self.watermark = 0
         self._revision = 0
         # Replaced as one, so that a search that began before keeps numbers that fit together.
         self._now = _State(PostingsBM25(k1=K1, b=B), Places())
+        self._views = OrderedDict[frozenset[int], _View]()
+        self._views_lock = threading.Lock()
 
     def __len__(self) -> int:
         return self._now.postings.corpus_size - self._now.postings.deleted
@@ -122,7 +137,7 @@ class Lexical:
         """Nothing is held open."""
 
     def compact(self, *, force: bool = False) -> bool:
-        """Rebuild the statistics without the deleted passages, when enough of them have gathered."""
+        """Free the memory of the deleted passages, when enough of them have gathered."""
         postings, places = self._now.postings, self._now.places
         whole = not postings.deleted and len(postings.segments) <= 1  # there is nothing to do
         if whole or (not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size):
@@ -132,11 +147,35 @@ class Lexical:
         self._revision += 1
         return True
 
+    def _view(self, channels: frozenset[int]) -> _View:
+        """What readers of these channels may find now; kept until the index changes, 4 ms at a million passages."""
+        revision = self._revision  # before all else: what is counted while a change is under way is not kept
+        with self._views_lock:
+            view = self._views.get(channels)
+            if view and view.revision == revision:
+                self._views.move_to_end(channels)
+                return view
+        state = self._now
+        snapshot = state.postings.snapshot(lambda size: state.places.in_channels(channels, size))
+        view = _View(state, snapshot, revision)
+        with self._views_lock:
+            self._views[channels] = view
+            self._views.move_to_end(channels)
+            if len(self._views) > _MOST_VIEWS:
+                self._views.popitem(last=False)
+        return view
+
+    def statistics(self, channels: frozenset[int]) -> TermStatistics:
+        """Term statistics over the passages of these channels alone."""
+        view = self._view(channels)
+        return TermStatistics(view.snapshot.count, view.snapshot.average_length, view.frequency)
+
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
-        """The n best passages that hold a term, best first, with their BM25 scores."""
-        now = self._now
-        docs, scores = now.postings.best(terms, n, now.places.allowed(only))
-        return list(zip(now.places.at(docs), scores.tolist(), strict=True))
+        """The n best passages that hold a term, best first, with their BM25 scores over the filter's channels."""
+        view = self._view(only.channels)
+        places = view.state.places
+        docs, scores = view.state.postings.best(terms, n, view.snapshot, places.narrowed(only))
+        return list(zip(places.at(docs), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
         """Every passage that holds all the terms, or all of one of the others, oldest first: for counts."""
@@ -153,26 +192,6 @@ class Lexical:
         docs = now.places.first_parts(now.postings.alive[: now.postings.corpus_size])
         docs = docs[now.places.allowed(only)(docs)]
         return now.places.at(now.places.oldest_first(docs))
-
-    def frequency(self, term: str) -> int:
-        """How many passages hold a term."""
-        return self._now.postings.frequency(term)
-
-    def weight(self, term: str) -> float:
-        """How telling a term is: a smoothed idf, above 0 for every term, greatest for one never seen."""
-        postings = self._now.postings
-        size, df = postings.corpus_size, postings.frequency(term)
-        return math.log1p((max(size - df, 0) + 0.5) / (df + 0.5))
-
-    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
-        """The BM25 score of any one passage, with `weight` in place of Okapi's idf.
-
-        In a large index it is the score of `search`; in one of a few passages that one is zero or negative,
-        because a term of one passage in two tells Okapi nothing.
-        """
-        postings, times = self._now.postings, Counter(passage)
-        norm = postings.k1 * (1 - postings.b + postings.b * len(passage) / (postings.avgdl or 1))
-        return sum(self.weight(t) * times[t] * (postings.k1 + 1) / (times[t] + norm) for t in query if t in times)
 
     def known(self, term: str, only: Filter) -> bool:
         """Whether a passage that may be found holds the term."""

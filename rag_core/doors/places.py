@@ -157,23 +157,41 @@ class Places:
         """The documents in the order in which their posts were written."""
         return docs[np.lexsort((self.columns["message"][docs], self.columns["date"][docs]))]
 
+    def in_channels(self, channels: frozenset[int], size: int) -> Bools:
+        """Which of the first `size` documents stand in these channels."""
+        allowed = np.array([chat in channels for chat in self.chats], np.bool_)
+        return allowed.take(self.columns["chat"][:size])
+
     def allowed(self, only: Filter) -> Allowed:
         """Which documents a filter lets through."""
         columns, chats = self.columns, np.array([chat in only.channels for chat in self.chats], np.bool_)
-        since = -(2**62) if only.since is None else math.ceil(only.since.timestamp())
-        until = 2**62 if only.until is None else math.ceil(only.until.timestamp())
-        bounded = only.since is not None or only.until is not None
+        narrowed = self.narrowed(only)
 
         def allowed(docs: Docs) -> Bools:
             of = columns["chat"].take(docs)
             # a channel that came after the question began is not among those the asker may read
             seen: Bools = np.zeros(len(docs), np.bool_)
             seen[of < len(chats)] = chats[of[of < len(chats)]]
-            if bounded:
-                date = columns["date"].take(docs)
-                seen &= (date >= since) & (date < until)
-            if only.keys is not None:
-                seen &= self._among(docs, only.keys)
+            if narrowed is not None:
+                seen &= narrowed(docs)
+            return seen
+
+        return allowed
+
+    def narrowed(self, only: Filter) -> Allowed | None:
+        """Which documents a filter lets through beside its channels: by date and post; None: it says neither."""
+        columns, keys = self.columns, only.keys
+        bounded = only.since is not None or only.until is not None
+        if not bounded and keys is None:
+            return None
+        since = -(2**62) if only.since is None else math.ceil(only.since.timestamp())
+        until = 2**62 if only.until is None else math.ceil(only.until.timestamp())
+
+        def allowed(docs: Docs) -> Bools:
+            date = columns["date"].take(docs)
+            seen: Bools = (date >= since) & (date < until)
+            if keys is not None:
+                seen &= self._among(docs, keys)
             return seen
 
         return allowed

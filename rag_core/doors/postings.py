@@ -1,19 +1,24 @@
-"""rank-bm25's Okapi scores over postings: the same numbers, plus add, delete, filter, compact.
+"""BM25 over postings: rank-bm25's Okapi, plus add, delete, filter, compact, and statistics of what a viewer may see.
 
 rank-bm25 keeps one dict per document and looks into every document at every query. Here each term
 keeps the documents it stands in, in immutable segments: a query touches only those documents, and a
 reader thread works on what was there when it began. One writer, any number of readers.
 
+Document frequency, number of documents and average length are counted over a `Snapshot`: the living
+documents that one viewer may see. So a score tells nothing of any other document.
+
 Source of the formula: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond"
-(2009), in the variant of rank_bm25.BM25Okapi (negative idf is lifted to epsilon times the mean idf).
+(2009), term frequencies as in rank_bm25.BM25Okapi, idf as in Lucene (`term_statistics.idf`): it is never
+negative, so that it needs no floor taken from the whole vocabulary, which would have to be counted anew
+for every viewer.
 """
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -23,45 +28,55 @@ from rank_bm25 import BM25Okapi
 
 from rag_core.doors.best import Floats, cleared, strongest
 from rag_core.doors.segments import Docs, Ints, Segment, joined, merged, standing
+from rag_core.doors.term_statistics import idf
 
-__all__ = ["Allowed", "Bools", "PostingsBM25"]
+__all__ = ["Allowed", "Bools", "PostingsBM25", "Snapshot"]
 
 Bools = NDArray[np.bool_]
 Allowed = Callable[[Docs], Bools]  # document numbers -> which of them may be shown
 
-_NOTHING = np.zeros(0, np.uint16)
+_NO_DOCS, _NO_COUNTS = np.zeros(0, np.intp), np.zeros(0, np.uint16)
 _MERGE_RATIO = 4  # a segment joins its left neighbour when that is less than so many times larger
 _BATCH_TOKENS = 2_000_000  # tokens gathered before a segment is made: 16 MB of working memory
 _FOREVER = 2**31 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The documents that a viewer may see at one moment, and what BM25 counts over them alone.
+
+    size: documents with this number or a greater one came later
+    seen: bool per number below `size`, whether the document is alive and may be seen; None where all are
+    count: how many documents may be seen, BM25's N
+    average_length: their mean length in terms
+    frequencies: document frequency by term, as far as it was counted already
+    """
+
+    size: int
+    seen: Bools | None
+    count: int
+    average_length: float
+    frequencies: dict[str, int] = field(default_factory=dict)
+
+
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
     """A BM25Okapi over postings. Documents are numbered from 0 in the order they were added."""
 
-    def __init__(
-        self, corpus: Iterable[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25
-    ) -> None:
+    def __init__(self, corpus: Iterable[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
         # The parent's __init__ is not called: it builds one dict per document and fails on an empty corpus.
-        self.k1, self.b, self.epsilon = k1, b, epsilon
+        self.k1, self.b = k1, b
         self.vocabulary: dict[str, int] = {}
         self.segments: tuple[Segment, ...] = ()
         self.lengths = np.zeros(0, np.uint32)
         # A document is there for a reader who began when there were fewer documents than this.
         self.until = np.zeros(0, np.int32)
-        self.frequencies = np.zeros(0, np.uint32)
-        self._size, self._total = 0, 0
-        self._floor: tuple[int, float] = (-1, 0.0)
+        self._size = 0
         self.extend(corpus)
 
     @property
     def corpus_size(self) -> int:
         """Number of documents, deleted ones included until `compact`."""
         return self._size
-
-    @property
-    def avgdl(self) -> float:
-        """Mean document length in terms."""
-        return self._total / max(1, self._size)
 
     @property
     def alive(self) -> Bools:
@@ -95,12 +110,10 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         lengths = np.fromiter(map(len, documents), np.uint32, len(documents))
         segment = Segment.counted(np.frombuffer(flat, np.int32), lengths, self._size)
         self._grow(len(documents), lengths)
-        self.frequencies[segment.terms] += np.diff(segment.indptr).astype(np.uint32)
         segments = [*self.segments, segment] if len(flat) else list(self.segments)
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
             segments[-2:] = [merged(segments[-2:])]
         self.segments = tuple(segments)
-        self._total += int(lengths.sum())
         self._size += len(documents)  # last: readers see a document when everything about it is in place
 
     def _grow(self, documents: int, lengths: NDArray[np.uint32]) -> None:
@@ -111,18 +124,14 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self.lengths = np.concatenate([self.lengths, np.zeros(more, np.uint32)])
             self.until = np.concatenate([self.until, np.zeros(more, np.int32)])
         self.lengths[self._size : need], self.until[self._size : need] = lengths, _FOREVER
-        if (words := len(self.vocabulary)) > len(self.frequencies):
-            grown = np.zeros(words * 5 // 4 + 64, np.uint32)
-            grown[: len(self.frequencies)] = self.frequencies
-            self.frequencies = grown
 
     def delete(self, documents: Sequence[int] | NDArray[np.int64]) -> None:
-        """Hide documents at once; their share of the statistics leaves at the next `compact`."""
+        """Take documents out of every later search and of its statistics; their memory is freed by `compact`."""
         self.until[documents] = 0
 
     @property
     def deleted(self) -> int:
-        """Documents hidden but still counted."""
+        """Documents that are hidden but still take memory."""
         return self._size - int(np.count_nonzero(self.alive))
 
     def compact(self) -> Ints:
@@ -135,56 +144,65 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             keep = docs >= 0
             segment = Segment.of(terms[keep], docs[keep], tfs[keep])
             self.segments = (segment,) if len(segment.docs) else ()
-            self.frequencies = np.zeros(len(self.vocabulary), np.uint32)
-            self.frequencies[segment.terms] = np.diff(segment.indptr)
         self.lengths = self.lengths[: self._size][alive]
         self.until = np.full(len(self.lengths), _FOREVER, np.int32)
-        self._size, self._total, self._floor = len(self.lengths), int(self.lengths.sum()), (-1, 0.0)
+        self._size = len(self.lengths)
         return renumbered
 
-    def frequency(self, word: str) -> int:
-        """In how many documents a term stands, deleted ones included until `compact`."""
-        term = self.vocabulary.get(word)
-        return 0 if term is None or term >= len(self.frequencies) else int(self.frequencies[term])
+    def snapshot(self, seen: Callable[[int], Bools] | None = None) -> Snapshot:
+        """What may be seen now: `seen` gets a size and says which of so many documents a viewer may see; None: all."""
+        size = self._size
+        alive: Bools = self.until[:size] > size
+        if seen is not None:
+            alive &= seen(size)
+        count, lengths = int(np.count_nonzero(alive)), self.lengths[:size]
+        if count < size:
+            lengths = lengths[alive]
+        total = int(lengths.sum(dtype=np.int64))
+        return Snapshot(size, None if count == size else alive, count, total / max(1, count))
 
-    def _idf(self, df: int, size: int) -> float:
-        idf = math.log(max(size - df, 0) + 0.5) - math.log(df + 0.5)
-        if idf >= 0:
-            return idf
-        if self._floor[0] != size:
-            seen = self.frequencies[self.frequencies > 0].astype(np.float64)
-            mean = float(np.mean(np.log(np.maximum(size - seen, 0) + 0.5) - np.log(seen + 0.5)))
-            self._floor = (size, self.epsilon * mean)
-        return self._floor[1]
+    def frequency(self, word: str, snapshot: Snapshot) -> int:
+        """In how many documents of the snapshot a term stands."""
+        if word not in snapshot.frequencies:
+            self._postings(word, snapshot)
+        return snapshot.frequencies[word]
 
-    def _rows(self, query: Sequence[str], size: int) -> tuple[Docs, Floats, list[slice]]:
-        """Which of the first `size` hold a term and what it is worth there, rarest first; where each term's are."""
-        segments, lengths, avgdl = self.segments, self.lengths, self.avgdl
-        found = []
-        for word, times in Counter(query).items():
-            df, pieces = self.frequency(word), standing(segments, self.vocabulary.get(word, -1), size)
-            if pieces:
-                found.append((df, times * self._idf(df, size) * (self.k1 + 1), pieces))
-        found.sort(key=lambda part: part[0])
+    def _postings(self, word: str, snapshot: Snapshot) -> tuple[Docs, NDArray[np.uint16]]:
+        """The documents of the snapshot that hold a term, ascending, and how often each does."""
+        pieces = standing(self.segments, self.vocabulary.get(word, -1), snapshot.size)
+        docs, tfs = joined(pieces), np.concatenate([_NO_COUNTS, *(tfs for _, tfs in pieces)])
+        if snapshot.seen is not None:
+            seen = snapshot.seen.take(docs)
+            docs, tfs = docs[seen], tfs[seen]
+        snapshot.frequencies[word] = len(docs)
+        return docs, tfs
+
+    def _contributions(self, query: Sequence[str], snapshot: Snapshot) -> tuple[Docs, Floats, list[slice]]:
+        """Which documents hold a term of the query and what it is worth there; where each term's are, rarest first.
+
+        Rarest first also fixes the order in which floats are added: it, too, comes from the snapshot alone.
+        """
+        found = [(*self._postings(word, snapshot), times) for word, times in Counter(query).items()]
+        found = sorted((part for part in found if len(part[0])), key=lambda part: len(part[0]))
         # one pass over all terms together: numpy's calls cost more than their work where terms are rare
-        docs = joined([piece for _, _, pieces in found for piece in pieces])
-        worth = np.concatenate([_NOTHING, *(tfs for _, _, pieces in found for _, tfs in pieces)], dtype=np.float64)
-        norm = lengths.take(docs) * (self.k1 * self.b / (avgdl or 1))
+        docs = np.concatenate([_NO_DOCS, *(docs for docs, _, _ in found)])
+        worth = np.concatenate([_NO_COUNTS, *(tfs for _, tfs, _ in found)], dtype=np.float64)
+        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
         norm += self.k1 * (1 - self.b)
         norm += worth
         worth /= norm
         spans, first = [], 0
-        for _, weight, pieces in found:
-            last = first + sum(len(holding) for holding, _ in pieces)
-            worth[first:last] *= weight
+        for holding, _, times in found:
+            last = first + len(holding)
+            worth[first:last] *= times * idf(snapshot.count, len(holding)) * (self.k1 + 1)
             spans.append(slice(first, last))
             first = last
         return docs, worth, spans
 
-    def get_scores(self, query: Sequence[str]) -> Floats:
-        """The score of every document, as the parent's method of this name."""
-        size = self._size
-        (docs, worth, spans), scores = self._rows(query, size), np.zeros(size)
+    def get_scores(self, query: Sequence[str], snapshot: Snapshot | None = None) -> Floats:
+        """The score of every document, 0 for deleted ones, as the parent's method of this name."""
+        snapshot = snapshot or self.snapshot()
+        (docs, worth, spans), scores = self._contributions(query, snapshot), np.zeros(snapshot.size)
         for span in spans:
             scores[docs[span]] += worth[span]
         return scores
@@ -193,23 +211,21 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         """The scores of some documents, as the parent's method of this name."""
         return [float(score) for score in self.get_scores(query)[list(doc_ids)]]
 
-    def top(self, query: Sequence[str], n: int = 50, allowed: Allowed | None = None) -> list[tuple[int, float]]:
+    def top(self, query: Sequence[str], n: int = 50, snapshot: Snapshot | None = None) -> list[tuple[int, float]]:
         """The n best living documents that hold a query term, best first, as (number, score)."""
-        docs, scores = self.best(query, n, allowed)
+        docs, scores = self.best(query, n, snapshot or self.snapshot())
         return list(zip(docs.tolist(), scores.tolist(), strict=True))
 
-    def best(self, query: Sequence[str], n: int, allowed: Allowed | None = None) -> tuple[Docs, Floats]:
-        """As `top`, in two arrays.
-
-        A score may be zero or negative in a small corpus, so that holding a term decides, not the score.
-        """
-        size = self._size
-        docs, worth, spans = self._rows(query, size)
-        scores = cleared(size)
+    def best(
+        self, query: Sequence[str], n: int, snapshot: Snapshot, allowed: Allowed | None = None
+    ) -> tuple[Docs, Floats]:
+        """As `top`, in two arrays; `allowed` narrows what is found, not what the statistics are counted over."""
+        docs, worth, spans = self._contributions(query, snapshot)
+        scores = cleared(snapshot.size)
         try:
             for span in spans:
                 scores[docs[span]] += worth[span]
-            found = strongest(docs, scores, n, lambda some: self._shown(some, size, allowed))
+            found = strongest(docs, scores, n, lambda some: some if allowed is None else some[allowed(some)])
             return found, scores[found]
         finally:
             scores[docs] = 0.0
@@ -250,7 +266,4 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         size, words = len(self.lengths), len(self.vocabulary)
         segment.check(size, words)
         self.segments = (segment,) if len(segment.docs) else ()
-        self.until, self._size, self._total = np.full(size, _FOREVER, np.int32), size, int(self.lengths.sum())
-        self.frequencies = np.zeros(words, np.uint32)
-        self.frequencies[segment.terms] = np.diff(segment.indptr)
-        self._floor = (-1, 0.0)
+        self.until, self._size = np.full(size, _FOREVER, np.int32), size

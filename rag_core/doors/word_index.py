@@ -1,6 +1,6 @@
 """The contract of the lexical leg, the same in the folder and on a server. Calls may block: they belong in a thread.
 
-But `weight`, `frequency`, `score`, `watermark`, `revision`, `chats` and `len` never wait for anything.
+But `statistics`, `watermark`, `revision`, `chats` and `len` wait for nothing but memory.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.doors.places import Entry, Filter, Place
+from rag_core.doors.term_statistics import TermStatistics
 from rag_core.types import PostKey
 
 __all__ = ["WordIndex"]
@@ -63,7 +64,7 @@ class WordIndex(Protocol):
         """Let go of what is held open. Closing twice is no error."""
 
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
-        """The n best passages that hold a term, best first, with their BM25 scores."""
+        """The n best passages that hold a term, best first, with their BM25 scores over the filter's channels."""
 
     def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
         """Every passage that holds all the terms, or all of one of the others, oldest first: for counts."""
@@ -74,11 +75,5 @@ class WordIndex(Protocol):
     def known(self, term: str, only: Filter) -> bool:
         """Whether a passage that may be found holds the term."""
 
-    def frequency(self, term: str) -> int:
-        """How many passages hold a term."""
-
-    def weight(self, term: str) -> float:
-        """How telling a term is: a smoothed idf, above 0 for every term, greatest for one never seen."""
-
-    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
-        """The BM25 score of any one passage, with `weight` in place of Okapi's idf."""
+    def statistics(self, channels: frozenset[int]) -> TermStatistics:
+        """Term statistics over the passages of these channels alone, as a search in them uses."""

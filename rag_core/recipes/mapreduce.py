@@ -90,7 +90,8 @@ def _standing(question: Question, one: Mapped, source: Source, rag: Rag) -> tupl
     if not one.relevant:
         return ()
     if one.facts is None:
-        pieces = best_pieces(Asked.of(question.text, rag.lexical.weight), Evidence((source,)), 1, 0.0)
+        asked = Asked.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
+        pieces = best_pieces(asked, Evidence((source,)), 1, 0.0)
         return tuple(quoted(piece) for piece in pieces)
     return tuple(fact for text in one.facts if (fact := attributed(text, [source])))
 
@@ -113,7 +114,7 @@ def _only(source: Source, facts: Sequence[Sentence]) -> Source:
 
 def overlap(question: Question, draft: Draft, rag: Rag) -> float:
     """The share of the question's weight whose terms stand in the answer or in the words it cites, 0..1."""
-    asked = Asked.of(question.text, rag.lexical.weight)
+    asked = Asked.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
     said = [sentence.text for sentence in draft.sentences]
     said += [citation.quote for sentence in draft.sentences for citation in sentence.citations]
     there = frozenset(term for text in said for term in terms(text))

@@ -89,8 +89,8 @@ async def newest(asked: Newest, desk: Desk) -> Listed:
 async def rerank(asked: Wished, desk: Desk) -> Listed:
     """Posts in the order in which they answer a question: by the reranker, by their words where there is none."""
     hits = tuple(Hit(desk.passage(n), 0.0, LEXICAL) for n in dict.fromkeys(asked.posts))
-    query = terms(asked.query)
-    scored = [replace(h, score=desk.rag.lexical.score(query, terms(_said(h.passage)))) for h in hits]
+    query, statistics = terms(asked.query), desk.rag.lexical.statistics(desk.question.viewer.channels)
+    scored = [replace(h, score=statistics.score(query, terms(_said(h.passage)))) for h in hits]
     best = tuple(sorted(scored, key=lambda hit: -hit.score))
     async with desk.run.stage("rerank"):
         best = await reranked(replace(desk.question, text=asked.query), best, desk.rag, desk.run)

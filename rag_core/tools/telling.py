@@ -23,7 +23,7 @@ async def summarize(asked: Numbers, desk: Desk) -> Told:
     """What posts say of the question, in a few of their own sentences: nothing is made up, so all can be cited."""
     numbers = list(dict.fromkeys(asked.posts))
     evidence = Evidence(tuple(Source(n, desk.passage(n), 1.0) for n in numbers))
-    about = Asked.of(desk.question.text, desk.rag.lexical.weight)
+    about = Asked.of(desk.question.text, desk.rag.lexical.statistics(desk.question.viewer.channels).weight)
     pieces = await asyncio.to_thread(best_pieces, about, evidence, _SENTENCES, _MARGIN, _LONGEST)
     said = [(piece.source, piece.source.passage.text[piece.start : piece.end]) for piece in pieces]
     return Told(sentences=[Text(post=s.number, date=s.passage.date.date(), text=text) for s, text in said])

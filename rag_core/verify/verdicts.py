@@ -67,7 +67,7 @@ async def verify(question: Question, rag: Rag) -> Verification:
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         verdicts = [await _verdict(claim, question, readable, rag, run) for claim in claims[:MOST_CLAIMS]]
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
-            await say_what_is_missing(rag, run)
+            await say_what_is_missing(question, rag, run)
         said = tuple(dict.fromkeys(run.shortfalls))
         return Verification(tuple(verdicts), max(0, len(claims) - MOST_CLAIMS), said, run.trace_id, readable)
     finally:
@@ -93,12 +93,12 @@ def _key(claim: Claim, question: Question, change: int) -> Hashable:
 
 
 async def _looked_up(claim: Claim, question: Question, known: dict[int, Channel], rag: Rag, run: Run) -> Verdict:
-    plan = statement(question)
+    plan, weight = statement(question), rag.lexical.statistics(question.viewer.channels).weight
     first = await _weighed(claim, await looked_for(question, plan, rag, run), question, rag, run)
     seen = {(one.passage.key, one.passage.part) for one in first}
-    since = later_in(claim, first, rag.lexical.weight)
+    since = later_in(claim, first, weight)
     more = [p for p in await newer(question, plan, since, rag, run) if (p.key, p.part) not in seen]
-    verdict, bearing = ruled(claim, first + await _weighed(claim, more, question, rag, run), rag.lexical.weight)
+    verdict, bearing = ruled(claim, first + await _weighed(claim, more, question, rag, run), weight)
     found = await run.require("copies", origins(bearing, question.viewer, known, rag))
     return replace(verdict, sources=found.count, earliest=found.earliest)
 
@@ -107,7 +107,7 @@ async def _weighed(claim: Claim, passages: Sequence[Passage], question: Question
     """What each passage says of the claim. By rules alone where the rest fails; without what has gone meanwhile."""
     if not passages:
         return []
-    supports = await run.attempt("verify", weigh(claim, passages, rag, run), list)
+    supports = await run.attempt("verify", weigh(claim, passages, question.viewer, rag, run), list)
     if not supports:
         supports = await asyncio.to_thread(
             lambda: [decide(claim.text, passage.text, claim.lang) for passage in passages]

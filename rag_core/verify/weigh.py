@@ -14,7 +14,7 @@ from dataclasses import replace
 from rag_core.header import own
 from rag_core.rag import Rag
 from rag_core.stage import Run
-from rag_core.types import Passage, Shortfall
+from rag_core.types import Passage, Shortfall, Viewer
 from rag_core.verify.judged import by_judge
 from rag_core.verify.matching import Weight
 from rag_core.verify.rules import Checked, by_rules
@@ -38,9 +38,9 @@ def decide(claim_text: str, evidence_text: str, lang: str) -> Support:
     return checked_support(by_rules(claim_text, evidence_text, lang), lang)
 
 
-async def weigh(claim: Claim, passages: Sequence[Passage], rag: Rag, run: Run) -> list[Support]:
-    """What each passage says of the claim, in their order. Raises ModelUnavailable, GenerationFailed."""
-    weight = rag.lexical.weight
+async def weigh(claim: Claim, passages: Sequence[Passage], viewer: Viewer, rag: Rag, run: Run) -> list[Support]:
+    """What each passage says of the claim, in their order; words weigh as in what the viewer may read. Raises ModelUnavailable, GenerationFailed."""
+    weight = rag.lexical.statistics(viewer.channels).weight
     checked = await asyncio.to_thread(lambda: [_checked(claim, passage, weight) for passage in passages])
     found = [checked_support(one, claim.lang) for one in checked]
     found = await _with_meaning(claim, passages, found, rag)

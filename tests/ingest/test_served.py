@@ -160,7 +160,7 @@ async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
         await library.indexer.save()
         (after,) = qdrant.collections
         assert after != before
-        assert words.frequency("heron") == 1
+        assert words.statistics(frozenset(words.chats)).frequency("heron") == 1
         assert len(words) == 4
 
 

@@ -7,7 +7,6 @@ import pytest
 from rag_core.asked import Asked
 from rag_core.compose import compose
 from rag_core.coverage import Coverage, coverage
-from rag_core.doors.lexical import Filter
 from rag_core.extract import best_pieces
 from rag_core.plan import plan_by_rules
 from rag_core.search import search
@@ -18,10 +17,10 @@ async def measured(library: Any, text: str, *see: int) -> Coverage:
     question = library.question(text, see=see) if see else library.question(text)
     run = Run(library.rag.settings.budgets, "direct")
     evidence = compose(await search(plan_by_rules(question), question, library.rag, run))
-    lexical = library.rag.lexical
-    asked = Asked.of(text, lexical.weight)
+    statistics = library.rag.lexical.statistics(question.viewer.channels)
+    asked = Asked.of(text, statistics.weight)
     pieces = best_pieces(asked, evidence, 1, 0)
-    return coverage(asked, pieces[0] if pieces else None, lexical, Filter(question.viewer.channels))
+    return coverage(asked, pieces[0] if pieces else None, statistics)
 
 
 async def test_nothing_found_is_no_coverage(library: Any) -> None:

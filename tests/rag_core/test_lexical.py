@@ -281,4 +281,5 @@ def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Pa
 def test_a_term_nobody_uses_weighs_most_and_none_weighs_nothing() -> None:
     index = Lexical()
     index.add([entry(n, "cat", f"w{n}") for n in range(10)])
-    assert index.weight("unseen") > index.weight("w1") > index.weight("cat") > 0
+    of = index.statistics(frozenset({-1}))
+    assert of.weight("unseen") > of.weight("w1") > of.weight("cat") > 0

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from rag_core.doors.archive import posts
 from rag_core.doors.lexical import Filter, Lexical, Place
+from rag_core.doors.term_statistics import TermStatistics
 from rag_core.errors import IndexUnavailable, StageTimeout
 from rag_core.rag import index_folder
 from rag_core.types import Answer, Origin, PostKey
@@ -91,9 +92,9 @@ class Meanwhile(Lexical):
 
     happens: Callable[[], None]
 
-    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
+    def statistics(self, channels: frozenset[int]) -> TermStatistics:
         self.happens()
-        return super().score(query, passage)
+        return super().statistics(channels)
 
 
 @pytest.mark.parametrize("change", ["deleted_at = 1", "text = 'Edited!'"])

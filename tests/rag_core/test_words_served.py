@@ -34,6 +34,10 @@ def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY, part: 
     return Entry(Place(PostKey(chat, number), part, 0, 10), date, terms)
 
 
+def frequency(index: WordIndex, term: str, channels: frozenset[int] = ALL.channels) -> int:
+    return index.statistics(channels).frequency(term)
+
+
 def numbers(index: WordIndex, *terms: str, only: Filter = ALL) -> list[int]:
     return [place.key.message_id for place, _ in index.search(terms, only)]
 
@@ -90,7 +94,7 @@ def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(
 
 def test_a_post_that_is_put_in_again_loses_its_old_passages_and_their_terms(index: WordIndex) -> None:
     index.replace([PostKey(-1, 1)], [entry(1, "cat", part=part) for part in range(3)])
-    assert (len(index), index.frequency("cat")) == (3, 3)
+    assert (len(index), frequency(index, "cat")) == (3, 3)
     before = index.revision
     assert index.replace([PostKey(-1, 1), PostKey(-1, 9)], [entry(1, "dog", "dog")]) == 3
     assert index.revision > before
@@ -121,10 +125,52 @@ def test_all_that_hold_all_of_the_terms_or_all_of_others_are_found_oldest_first(
 
 def test_weights_are_greatest_for_what_was_never_seen_and_a_score_grows_with_rarity(index: WordIndex) -> None:
     index.replace((), [entry(n, "cat", *(["owl"] if n < 3 else [])) for n in range(100)])
-    assert 0 < index.weight("cat") < index.weight("owl") < index.weight("never")
-    assert (index.frequency("owl"), index.frequency("never")) == (3, 0)
-    assert index.score(["owl"], ["owl", "x"]) > index.score(["cat"], ["cat", "x"]) > 0
-    assert index.score(["owl"], ["x"]) == 0
+    of = index.statistics(ALL.channels)
+    assert 0 < of.weight("cat") < of.weight("owl") < of.weight("never")
+    assert (of.frequency("owl"), of.frequency("never")) == (3, 0)
+    assert of.score(["owl"], ["owl", "x"]) > of.score(["cat"], ["cat", "x"]) > 0
+    assert of.score(["owl"], ["x"]) == 0
+
+
+def test_a_channel_outside_the_filter_changes_no_score_and_no_statistic(index: WordIndex) -> None:
+    texts = {n: ["cat", f"w{n % 3}", *(["owl"] * (n % 4))] for n in range(30)}
+    index.replace((), [entry(n, *words) for n, words in texts.items()])
+    mine = frozenset({-1})
+
+    def seen() -> tuple[object, ...]:
+        of = index.statistics(mine)
+        words = ("cat", "owl", "w1", "fox", "never")
+        weights = [(of.frequency(word), of.weight(word)) for word in words]
+        found = [index.search(query, Filter(mine), 5) for query in (["cat"], ["owl", "w1"], ["fox", "cat", "w2"])]
+        return of.count, of.average_length, weights, found, of.score(["owl", "fox"], ["owl", "x", "x"])
+
+    before = seen()
+    index.replace((), [entry(n, "fox", "owl", "cat", *["x"] * 9, chat=-2) for n in range(40)])
+    assert seen() == before
+    index.replace([PostKey(-2, 3)], [entry(3, "fox", "w1", chat=-2)])
+    index.replace([PostKey(-2, n) for n in range(10, 30)], ())
+    assert seen() == before
+    assert index.statistics(ALL.channels).frequency("fox") == 20
+    index.remove_channel(-2)
+    assert seen() == before == (30, *before[1:])
+
+
+def test_what_was_replaced_counts_no_more(index: WordIndex) -> None:
+    index.replace((), [entry(n, "cat", "owl") for n in range(10)])
+    index.replace([PostKey(-1, n) for n in range(4)], [entry(n, "dog") for n in range(4)])
+    of = index.statistics(ALL.channels)
+    assert [of.frequency(word) for word in ("cat", "owl", "dog")] == [6, 6, 4]
+    assert of.count == 10
+
+
+def test_hits_of_one_score_come_in_the_order_of_their_posts_also_where_the_cut_falls(index: WordIndex) -> None:
+    numbered = [entry(n, "cat", f"w{n}") for n in (7, 3, 9, 1, 5, 8, 2, 6, 4)]
+    index.replace((), numbered)
+    if isinstance(index, Lexical):  # in the order in which they came
+        assert numbers(index, "cat")[:3] == [7, 3, 9]
+    else:
+        found = index.search(["cat"], ALL, 4)
+        assert [place.key.message_id for place, _ in found] == [1, 2, 3, 4]
 
 
 def test_too_long_a_list_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +198,7 @@ async def test_what_is_kept_here_is_found_again_with_its_watermark(tmp_path: Pat
         assert Lexical.load(tmp_path, "ours") is None
         again = await asyncio.to_thread(saved_words, settings, tmp_path, "ours")
         assert again is not None
-        assert (again.watermark, len(again), again.chats, again.frequency("cat")) == (77, 50, [-1], 50)
+        assert (again.watermark, len(again), again.chats, frequency(again, "cat")) == (77, 50, [-1], 50)
         assert await asyncio.to_thread(numbers, again, "w7") == [7]
         again.close()
 

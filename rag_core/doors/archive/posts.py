@@ -22,6 +22,7 @@ __all__ = [
     "changes",
     "clear",
     "count",
+    "count_unindexed",
     "erase",
     "get",
     "ids",
@@ -112,6 +113,13 @@ async def last_seq(archive: Archive) -> int:
     """The sequence number of the latest change; 0 in an empty archive."""
     ((value,),) = await archive.rows("SELECT value FROM sequence")
     return int(value)
+
+
+async def count_unindexed(archive: Archive, watermark: int, channels: Iterable[int]) -> int:
+    """How many posts of these channels changed after the sequence number `watermark`."""
+    sql = "SELECT count(*) FROM posts WHERE seq > ? AND chat_id IN (SELECT value FROM json_each(?))"
+    ((number,),) = await archive.rows(sql, (watermark, json.dumps(list(channels))))
+    return int(number)
 
 
 async def ids(archive: Archive, chat_id: int) -> set[int]:

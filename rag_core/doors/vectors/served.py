@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from rag_core.doors.best import best_in_order
 from rag_core.doors.lexical import Filter, Place
 from rag_core.doors.vectors.contract import Floats, Held, Point
 from rag_core.doors.vectors.points import (
@@ -144,7 +145,11 @@ class ServedVectors:
         asked, allowed = unit(vector, self.dimension), spelt_out(only, lang)
         if not allowed["channels"] or allowed["posts"] == [] or n < 1:
             return []
-        return best_first(await self._do(partial(self._backing.search, asked, allowed, n)))
+
+        def nearest(most: int) -> list[tuple[Place, float]]:
+            return best_first(self._backing.search(asked, allowed, most))
+
+        return await self._do(partial(best_in_order, nearest, n))
 
     async def vectors_of(self, places: Sequence[Place]) -> dict[Place, Floats]:
         """See `Vectors`."""

@@ -1,14 +1,10 @@
 """The lexical leg: in the data folder (rag_core/doors/lexical.py), or on a Qdrant server as sparse vectors.
 
-On the server a passage's vector holds what BM25 makes of each term's count and of the passage's length, and the server
-multiplies by the term's rarity (its IDF modifier). So the ranking is BM25's, but for three things, which are measured
-in tests/rag_core/test_words_ranking.py:
-
-- the mean length of passages is a constant here (`weights.MEAN_LENGTH`), so that a vector never has to be made again;
-- rarity is ln(1 + (N - n + 0.5) / (n + 0.5)), where the folder has Okapi's, lifted to a quarter of the mean where it
-  would be negative: they differ for terms of more than a few in a hundred passages;
-- rarity is counted over all passages of a shard, deleted ones too until the server has tidied up; in both legs it is
-  that of all channels, not of those the asker may read.
+On the server a passage's vector holds what BM25 makes of each term's count and of the passage's length; the weights
+of the query are the terms' idf over the channels of the filter, counted here (`counts.py`). The server's own IDF
+modifier is not used: it counts every channel of a shard, also those that the asker may not read. So the ranking is
+BM25's but for one thing, which is measured in tests/rag_core/test_words_ranking.py: the mean length of passages is a
+constant (`weights.MEAN_LENGTH`), so that a vector never has to be made again.
 
 A post's old passages and its new ones are there together for a moment, where the folder exchanges them as one.
 """

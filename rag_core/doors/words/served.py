@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from rag_core.analysis import ANALYSIS_VERSION
 from rag_core.doors import saved
-from rag_core.doors.lexical import K1, B
+from rag_core.doors.best import best_in_order
 from rag_core.doors.places import Entry, Filter, Keys, Place
 from rag_core.doors.qdrant.conditions import any_of, bounds
 from rag_core.doors.qdrant.late import Late
+from rag_core.doors.term_statistics import TermStatistics
 from rag_core.doors.vectors.points import FIELDS, point_id
 from rag_core.doors.word_index import WordIndex
 from rag_core.doors.words.counts import Counts
 from rag_core.doors.words.sparse import Condition, Row, Sparse, of_posts
-from rag_core.doors.words.weights import MEAN_LENGTH, dimension, rarity, saturated
+from rag_core.doors.words.weights import MEAN_LENGTH, dimension, saturated
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
@@ -32,19 +33,20 @@ __all__ = ["ServedWords"]
 
 MOST_LISTED = 200_000  # passages that are read from the server for a list or a count: some 10 s, and 100 MB here
 _TOO_MANY = "{count:,} passages fit: ask about one channel, or about a shorter time."
-_FORMAT = "qdrant 1"
+_FORMAT = "qdrant 2"
 
 
 class ServedWords:
     """See `WordIndex`. A server that is gone is looked for; until it is back, what needs it raises QdrantGone.
 
-    The watermark grows when the server has acknowledged the points before it, and is saved with the counts. Who is
-    killed between two savings takes the same posts in again: the passages are then the same, and the counts of terms
-    too low by those posts until the next rebuild. They weigh words, and count nothing that a reader sees.
+    The watermark grows when the server has acknowledged the points before it, and is saved with the counts. After a
+    kill between two savings the collection holds other passages than were counted: then they are counted anew.
     """
 
-    def __init__(self, settings: QdrantSettings, about: Mapping[str, Any] | None = None) -> None:
-        """Empty, in a collection of its own, or as `about` says, which was saved."""
+    def __init__(
+        self, settings: QdrantSettings, about: Mapping[str, Any] | None = None, counts: Counts | None = None
+    ) -> None:
+        """Empty, in a collection of its own, or as `about` and `counts` say, which were saved."""
         self._settings = settings
         kept = about or {
             "collection": f"{settings.collection}-words-{secrets.token_hex(4)}",
@@ -53,16 +55,20 @@ class ServedWords:
         }
         self._collection, self._identity = str(kept["collection"]), str(kept["identity"])
         self.watermark = int(kept["watermark"])
-        self._counts, self._chats = Counts(), set[int](kept.get("chats", ()))
+        self._counts = counts or Counts()
         self._revision = 0
-        self._left: list[tuple[str, Late[Sparse]]] = []  # what others took the place of, to be deleted
+        # collections that others took the place of, to be deleted, and what is open of them
+        self._left: list[tuple[str, Late[Sparse] | None]] = []
         self._late = Late(self._opened)
 
     def _opened(self) -> Sparse:
         there = Sparse.open(self._settings, self._collection)
         if there.identity != self._identity:  # new, or the server has lost what we knew of
             self._identity, self.watermark = there.identity, 0
-            self._counts, self._chats = Counts(), set()
+            self._counts = Counts()
+            self._revision += 1
+        elif there.count([]) != self._counts.size:
+            self._counts = _counted(there)
             self._revision += 1
         return there
 
@@ -72,7 +78,7 @@ class ServedWords:
     @property
     def chats(self) -> list[int]:
         """See `WordIndex`."""
-        return sorted(self._chats)
+        return sorted(self._counts.sizes)
 
     @property
     def revision(self) -> int:
@@ -97,18 +103,19 @@ class ServedWords:
             old = self._late.do(exchange)
         finally:
             self._revision += 1
-        self._counts.moved((row["terms"] for row in old.values()), (row["terms"] for _, row in rows.values()))
-        self._chats |= {one.place.key.chat_id for one in entries}
+        for chat in {row["chat"] for row in old.values()} | {row["chat"] for _, row in rows.values()}:
+            gone = [row["terms"] for row in old.values() if row["chat"] == chat]
+            self._counts.change(chat, gone, [row["terms"] for _, row in rows.values() if row["chat"] == chat])
         return len(old)
 
     def remove_channel(self, chat_id: int) -> None:
         """See `WordIndex`."""
-        gone = self._late.do(lambda there: dict(there.rows([any_of("chat", [chat_id])], terms=True)))
+        gone = self._late.do(lambda there: [name for name, _ in there.rows([any_of("chat", [chat_id])])])
         try:
-            self._late.do(lambda there: there.delete(list(gone)))
+            self._late.do(lambda there: there.delete(gone))
         finally:
             self._revision += 1
-        self._counts.moved((row["terms"] for row in gone.values()), ())
+        self._counts.forget(chat_id)
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         """See `WordIndex`."""
@@ -121,7 +128,7 @@ class ServedWords:
         assert isinstance(other, ServedWords)
         self._left.append((self._collection, self._late))
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
-        self._counts, self._chats = other._counts, other._chats
+        self._counts = other._counts
         self._late = Late(self._opened)
         self._revision += 1
         other.close()
@@ -137,18 +144,21 @@ class ServedWords:
 
     def save(self, folder: Path, archive: str = "") -> None:
         """See `WordIndex`."""
+        arrays, sizes = self._counts.dump()
         about = {
             **_made(archive),
             "watermark": self.watermark,
             "collection": self._collection,
             "identity": self._identity,
-            "passages": len(self),
-            "chats": self.chats,
+            "passages": sizes,
         }
-        saved.write(folder, about, self._counts.dump(), ())
+        saved.write(folder, about, arrays, ())
         while self._left:
-            self._late.do(lambda there: there.drop(self._left[-1][0]))
-            self._left.pop()[1].close()
+            name, late = self._left[-1]
+            self._late.do(lambda there, name=name: there.drop(name))  # type: ignore[misc]
+            self._left.pop()
+            if late:
+                late.close()
 
     def saved(self, folder: Path, archive: str) -> WordIndex | None:
         """See `WordIndex`."""
@@ -158,27 +168,30 @@ class ServedWords:
     def load(cls, settings: QdrantSettings, folder: Path, archive: str) -> ServedWords | None:
         """What was saved there, for this archive and this collection; None where there is none, or it is damaged."""
         try:
-            found = saved.read(folder, _made(archive))
+            found = saved.read(folder, {"archive": archive})
             if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
                 return None
             about, arrays, _ = found
-            counts = Counts.restored(int(about["passages"]), arrays["dimensions"], arrays["counts"])
-            index = cls(settings, about)
+            if any(about[name] != value for name, value in _made(archive).items()):
+                empty = cls(settings)  # made by another version: filled anew, and the old one is deleted
+                empty._left.append((str(about["collection"]), None))
+                return empty
+            return cls(settings, about, Counts.restored(arrays, about["passages"]))
         except saved.UNREADABLE:
             return None
-        if index._identity == about["identity"]:  # the server has not lost it
-            index._counts = counts
-        return index
 
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
         """See `WordIndex`."""
-        asked = {number: float(times) for number, times in Counter(map(dimension, terms)).items()}
-        ways = _ways(only)
+        statistics, ways = self.statistics(only.channels), _ways(only)
+        weighed = [(dimension(term), times * statistics.weight(term)) for term, times in Counter(terms).items()]
+        asked = {number: sum(weight for one, weight in weighed if one == number) for number, _ in weighed}
         if not asked or not ways or n < 1:
             return []
-        found = self._late.do(lambda there: there.best(asked, ways, n))
-        hits = [(_place(row), score) for row, score in found]
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:n]
+
+        def nearest(most: int) -> list[tuple[Place, float]]:
+            return [(_place(row), score) for row, score in self._late.do(lambda there: there.best(asked, ways, most))]
+
+        return best_in_order(nearest, n)
 
     def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
         """See `WordIndex`. Raises IndexUnavailable where more than MOST_LISTED fit."""
@@ -198,33 +211,39 @@ class ServedWords:
 
     def known(self, term: str, only: Filter) -> bool:
         """See `WordIndex`."""
-        if not self.frequency(term):
+        if not self._counts.frequency(dimension(term), only.channels):
             return False
         holding = any_of("terms", [dimension(term)])
         return self._late.do(lambda there: any(there.count([*allowed, holding]) for allowed in _ways(only)))
 
-    def frequency(self, term: str) -> int:
+    def statistics(self, channels: frozenset[int]) -> TermStatistics:
         """See `WordIndex`."""
-        return self._counts[dimension(term)]
+        counts, counted = self._counts, dict[str, int]()
 
-    def weight(self, term: str) -> float:
-        """See `WordIndex`."""
-        return rarity(len(self), self.frequency(term))
+        def frequency(term: str) -> int:
+            if term not in counted:
+                counted[term] = counts.frequency(dimension(term), channels)
+            return counted[term]
 
-    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
-        """See `WordIndex`."""
-        times = Counter(passage)
-        norm = K1 * (1 - B + B * len(passage) / MEAN_LENGTH)
-        return sum(self.weight(t) * times[t] * (K1 + 1) / (times[t] + norm) for t in query if t in times)
+        return TermStatistics(counts.size_of(channels), MEAN_LENGTH, frequency)
 
     def close(self) -> None:
         """See `WordIndex`."""
         for late in (self._late, *(late for _, late in self._left)):
-            late.close()
+            if late:
+                late.close()
 
 
 def _made(archive: str) -> dict[str, object]:
     return {"format": _FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive, "mean": MEAN_LENGTH}
+
+
+def _counted(there: Sparse) -> Counts:
+    """The counts of a collection, read from the server: a minute at a million passages."""
+    counts = Counts()
+    for _, row in there.rows([], terms=True):
+        counts.change(int(row["chat"]), (), [row["terms"]])
+    return counts
 
 
 def _payload(one: Entry) -> dict[str, Any]:

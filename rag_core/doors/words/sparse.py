@@ -144,7 +144,7 @@ def _known(calls: Calls, settings: QdrantSettings, name: str) -> str | None:
 def _made(calls: Calls, settings: QdrantSettings, name: str) -> str:
     identity = secrets.token_hex(8)
     index = models.SparseIndexParams(on_disk=settings.on_disk)
-    words = models.SparseVectorParams(index=index, modifier=models.Modifier.IDF)
+    words = models.SparseVectorParams(index=index)  # no IDF modifier: it counts all channels
 
     def create(client: QdrantClient) -> None:
         try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from zlib import crc32
 
-from rag_core.doors.lexical import K1, B
+from rag_core.doors.term_statistics import K1, B
 
-__all__ = ["MEAN_LENGTH", "dimension", "rarity", "saturated"]
+__all__ = ["MEAN_LENGTH", "dimension", "saturated"]
 
 # Terms of a passage: about what a news post has. Where passages are twice as long (the paragraphs of XQuAD) the first
 # five hits are as good as with the true mean, and of the first ten 98 in 100 are the same.
@@ -25,8 +24,3 @@ def saturated(terms: Sequence[str]) -> dict[int, float]:
     """By dimension what each term of a passage is worth, before its rarity: BM25's term frequency part."""
     norm = K1 * (1 - B + B * len(terms) / MEAN_LENGTH)
     return {number: times * (K1 + 1) / (times + norm) for number, times in Counter(map(dimension, terms)).items()}
-
-
-def rarity(size: int, frequency: int) -> float:
-    """How telling a term is that `frequency` of `size` passages hold: as the server reckons it."""
-    return math.log1p((max(size - frequency, 0) + 0.5) / (frequency + 0.5))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from rag_core.analysis import ANALYSIS_VERSION
 from rag_core.doors import saved
 from rag_core.doors.places import Entry, Filter, Keys, Place, Places
-from rag_core.doors.postings import PostingsBM25, Snapshot
+from rag_core.doors.postings import Bools, PostingsBM25, Snapshot
+from rag_core.doors.segments import Docs
 from rag_core.doors.term_statistics import K1, B, TermStatistics
 from rag_core.doors.word_index import WordIndex
 from rag_core.types import PostKey
@@ -29,27 +30,63 @@ __all__ = ["Entry", "Filter", "Keys", "Lexical", "Place"]
 
 _COMPACT_SHARE = 0.1  # of deleted passages
 _FORMAT = 2
-_MOST_VIEWS = 16  # sets of channels whose statistics are kept: a byte per passage each, a megabyte at a million
+_MOST_SNAPSHOTS = 64  # sets of channels whose statistics are kept until the index changes
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How much there is: documents in all, and by channel number the living passages and their terms."""
+
+    documents: int
+    passages: NDArray[np.int64]
+    terms: NDArray[np.int64]
+
+    @classmethod
+    def counted(cls, postings: PostingsBM25, places: Places) -> _Sizes:
+        """Of everything, counted anew."""
+        return cls(0, np.zeros(0, np.int64), np.zeros(0, np.int64)).plus(
+            postings, places, np.flatnonzero(postings.alive), np.zeros(0, np.intp)
+        )
+
+    def plus(self, postings: PostingsBM25, places: Places, come: Docs, gone: Docs) -> _Sizes:
+        """After some documents came and others went."""
+        passages, terms = np.zeros((2, len(places.chats)), np.int64)
+        passages[: len(self.passages)], terms[: len(self.terms)] = self.passages, self.terms
+        for sign, docs in ((1, come), (-1, gone)):
+            chats = places.columns["chat"].take(docs)
+            np.add.at(passages, chats, sign)
+            np.add.at(terms, chats, sign * postings.lengths.take(docs).astype(np.int64))
+        return _Sizes(postings.corpus_size, passages, terms)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Postings and, by the same document numbers, where each passage stands."""
+    """Postings and, by the same document numbers, where each passage stands. Replaced as one with every change."""
 
     postings: PostingsBM25
     places: Places
+    sizes: _Sizes
 
+    @classmethod
+    def of(cls, postings: PostingsBM25, places: Places) -> _State:
+        return cls(postings, places, _Sizes.counted(postings, places))
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What the readers of some channels may find, and its statistics; of one revision of the index."""
+    def snapshot(self, channels: frozenset[int]) -> Snapshot:
+        """What the readers of these channels may find, and its statistics."""
+        chats, sizes = self.places.chats, self.sizes
+        allowed = np.array([chat in channels for chat in chats], np.bool_)
+        inside = allowed[: len(sizes.passages)]
+        count, total = int(sizes.passages[inside].sum()), int(sizes.terms[inside].sum())
+        size, until, chat = sizes.documents, self.postings.until, self.places.columns["chat"]
+        whole = count == int(sizes.passages.sum())
 
-    state: _State
-    snapshot: Snapshot
-    revision: int
+        def seen(docs: Docs) -> Bools:
+            found: Bools = until.take(docs) > size
+            if not whole:
+                found &= allowed.take(chat.take(docs))
+            return found
 
-    def frequency(self, term: str) -> int:
-        return self.state.postings.frequency(term, self.snapshot)
+        return Snapshot(size, None if count == size else seen, count, total / max(1, count))
 
 
 class Lexical:
@@ -62,9 +99,10 @@ class Lexical:
         self.watermark = 0
         self._revision = 0
         # Replaced as one, so that a search that began before keeps numbers that fit together.
-        self._now = _State(PostingsBM25(k1=K1, b=B), Places())
-        self._views = OrderedDict[frozenset[int], _View]()
-        self._views_lock = threading.Lock()
+        self._now = _State.of(PostingsBM25(k1=K1, b=B), Places())
+        self._snapshots: dict[frozenset[int], Snapshot] = {}
+        self._snapshots_of = self._now
+        self._snapshots_lock = threading.Lock()
 
     def __len__(self) -> int:
         return self._now.postings.corpus_size - self._now.postings.deleted
@@ -91,11 +129,12 @@ class Lexical:
         postings, places = self._now.postings, self._now.places
         gone = places.of_posts(keys, postings.alive)
         places.write(entries, postings.corpus_size)
+        before = postings.corpus_size
         if entries:
             postings.replace(gone, [e.terms for e in entries])
         else:
             postings.delete(gone)
-        self._revision += 1
+        self._count(np.arange(before, postings.corpus_size), gone)
         return len(gone)
 
     def remove(self, keys: Iterable[PostKey]) -> int:
@@ -104,8 +143,15 @@ class Lexical:
 
     def remove_channel(self, chat_id: int) -> None:
         """Take every passage of a channel out at once."""
-        postings = self._now.postings
-        postings.delete(self._now.places.of_channel(chat_id, postings.alive))
+        postings, places = self._now.postings, self._now.places
+        gone = places.of_channel(chat_id, postings.alive)
+        postings.delete(gone)
+        self._count(np.zeros(0, np.intp), gone)
+
+    def _count(self, come: Docs, gone: Docs) -> None:
+        """Make known to readers that documents came and went."""
+        state = self._now
+        self._now = replace(state, sizes=state.sizes.plus(state.postings, state.places, come, gone))
         self._revision += 1
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
@@ -143,39 +189,36 @@ class Lexical:
         if whole or (not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size):
             return False
         postings = copy.copy(postings)  # compact() replaces arrays, it changes none: the old one stays whole
-        self._now = _State(postings, places.renumbered(postings.compact()))
+        places = places.renumbered(postings.compact())
+        self._now = _State(postings, places, replace(self._now.sizes, documents=postings.corpus_size))
         self._revision += 1
         return True
 
-    def _view(self, channels: frozenset[int]) -> _View:
-        """What readers of these channels may find now; kept until the index changes, 4 ms at a million passages."""
-        revision = self._revision  # before all else: what is counted while a change is under way is not kept
-        with self._views_lock:
-            view = self._views.get(channels)
-            if view and view.revision == revision:
-                self._views.move_to_end(channels)
-                return view
+    def _snapshot(self, channels: frozenset[int]) -> tuple[_State, Snapshot]:
+        """What readers of these channels may find now; kept until the index changes, for the frequencies counted."""
         state = self._now
-        snapshot = state.postings.snapshot(lambda size: state.places.in_channels(channels, size))
-        view = _View(state, snapshot, revision)
-        with self._views_lock:
-            self._views[channels] = view
-            self._views.move_to_end(channels)
-            if len(self._views) > _MOST_VIEWS:
-                self._views.popitem(last=False)
-        return view
+        with self._snapshots_lock:
+            if self._snapshots_of is not state:
+                self._snapshots_of = state
+                self._snapshots.clear()
+            snapshot = self._snapshots.get(channels)
+            if snapshot is None:
+                if len(self._snapshots) >= _MOST_SNAPSHOTS:
+                    self._snapshots.clear()
+                snapshot = self._snapshots[channels] = state.snapshot(channels)
+        return state, snapshot
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
         """Term statistics over the passages of these channels alone."""
-        view = self._view(channels)
-        return TermStatistics(view.snapshot.count, view.snapshot.average_length, view.frequency)
+        state, snapshot = self._snapshot(channels)
+        frequency = partial(state.postings.frequency, snapshot=snapshot)
+        return TermStatistics(snapshot.count, snapshot.average_length, frequency)
 
     def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
         """The n best passages that hold a term, best first, with their BM25 scores over the filter's channels."""
-        view = self._view(only.channels)
-        places = view.state.places
-        docs, scores = view.state.postings.best(terms, n, view.snapshot, places.narrowed(only))
-        return list(zip(places.at(docs), scores.tolist(), strict=True))
+        state, snapshot = self._snapshot(only.channels)
+        docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only))
+        return list(zip(state.places.at(docs), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
         """Every passage that holds all the terms, or all of one of the others, oldest first: for counts."""
@@ -218,7 +261,7 @@ class Lexical:
                 return None
             about, arrays, vocabulary = found
             postings.restore(arrays, vocabulary)
-            index._now = _State(postings, Places.restored(about["chats"], arrays, postings.corpus_size))
+            index._now = _State.of(postings, Places.restored(about["chats"], arrays, postings.corpus_size))
             index.watermark = int(about["watermark"])
         except saved.UNREADABLE:
             return None  # derived data: whoever asked builds it anew from the archive

@@ -157,11 +157,6 @@ class Places:
         """The documents in the order in which their posts were written."""
         return docs[np.lexsort((self.columns["message"][docs], self.columns["date"][docs]))]
 
-    def in_channels(self, channels: frozenset[int], size: int) -> Bools:
-        """Which of the first `size` documents stand in these channels."""
-        allowed = np.array([chat in channels for chat in self.chats], np.bool_)
-        return allowed.take(self.columns["chat"][:size])
-
     def allowed(self, only: Filter) -> Allowed:
         """Which documents a filter lets through."""
         columns, chats = self.columns, np.array([chat in only.channels for chat in self.chats], np.bool_)

@@ -39,6 +39,7 @@ _NO_DOCS, _NO_COUNTS = np.zeros(0, np.intp), np.zeros(0, np.uint16)
 _MERGE_RATIO = 4  # a segment joins its left neighbour when that is less than so many times larger
 _BATCH_TOKENS = 2_000_000  # tokens gathered before a segment is made: 16 MB of working memory
 _FOREVER = 2**31 - 1
+_MOST_FREQUENCIES = 20_000  # terms whose frequency a snapshot remembers: 2 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,14 @@ class Snapshot:
     """The documents that a viewer may see at one moment, and what BM25 counts over them alone.
 
     size: documents with this number or a greater one came later
-    seen: bool per number below `size`, whether the document is alive and may be seen; None where all are
+    seen: of documents below `size`, which are alive and may be seen; None where all are
     count: how many documents may be seen, BM25's N
     average_length: their mean length in terms
     frequencies: document frequency by term, as far as it was counted already
     """
 
     size: int
-    seen: Bools | None
+    seen: Allowed | None
     count: int
     average_length: float
     frequencies: dict[str, int] = field(default_factory=dict)
@@ -149,32 +150,27 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self._size = len(self.lengths)
         return renumbered
 
-    def snapshot(self, seen: Callable[[int], Bools] | None = None) -> Snapshot:
-        """What may be seen now: `seen` gets a size and says which of so many documents a viewer may see; None: all."""
+    def snapshot(self, mask: Bools | None = None) -> Snapshot:
+        """What may be seen now: by number which documents, all where there is no mask."""
         size = self._size
-        alive: Bools = self.until[:size] > size
-        if seen is not None:
-            alive &= seen(size)
-        count, lengths = int(np.count_nonzero(alive)), self.lengths[:size]
-        if count < size:
-            lengths = lengths[alive]
-        total = int(lengths.sum(dtype=np.int64))
-        return Snapshot(size, None if count == size else alive, count, total / max(1, count))
+        seen = self.alive if mask is None else self.alive & mask[:size]
+        count, total = int(np.count_nonzero(seen)), int(self.lengths[:size][seen].sum(dtype=np.int64))
+        return Snapshot(size, None if count == size else seen.take, count, total / max(1, count))
 
     def frequency(self, word: str, snapshot: Snapshot) -> int:
         """In how many documents of the snapshot a term stands."""
-        if word not in snapshot.frequencies:
-            self._postings(word, snapshot)
-        return snapshot.frequencies[word]
+        known = snapshot.frequencies.get(word)
+        return len(self._postings(word, snapshot)[0]) if known is None else known
 
     def _postings(self, word: str, snapshot: Snapshot) -> tuple[Docs, NDArray[np.uint16]]:
         """The documents of the snapshot that hold a term, ascending, and how often each does."""
         pieces = standing(self.segments, self.vocabulary.get(word, -1), snapshot.size)
         docs, tfs = joined(pieces), np.concatenate([_NO_COUNTS, *(tfs for _, tfs in pieces)])
         if snapshot.seen is not None:
-            seen = snapshot.seen.take(docs)
-            docs, tfs = docs[seen], tfs[seen]
-        snapshot.frequencies[word] = len(docs)
+            seen = np.flatnonzero(snapshot.seen(docs))  # a third of the time of indexing by the mask, twice
+            docs, tfs = docs.take(seen), tfs.take(seen)
+        if len(snapshot.frequencies) < _MOST_FREQUENCIES:
+            snapshot.frequencies[word] = len(docs)
         return docs, tfs
 
     def _contributions(self, query: Sequence[str], snapshot: Snapshot) -> tuple[Docs, Floats, list[slice]]:

@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help demo local test check audit bench image-check chaos-ingest chaos soak lint lock clean
+.PHONY: help demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -40,6 +40,9 @@ chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts 
 
 chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lost? An hour
 	@$(BIN)/python tests/chaos/survive.py $(ARGS)
+
+noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store: an hour
+	@NONINTERFERENCE=full $(BIN)/python -m pytest -q tests/rag_core/test_noninterference.py $(ARGS)
 
 soak: .venv/.dev  ## an hour of mixed load: does memory grow, do answers get slower? make soak ARGS='--minutes 5'
 	@$(BIN)/python tests/chaos/soak.py $(ARGS)

@@ -1,0 +1,250 @@
+"""Non-interference: what an outsider gets is the same bytes, whatever closed channels hold.
+
+Two archives have the same public posts; the closed channels of the one hold other posts, of other words, with copies
+of public posts, edits and deletions. Everything a reader can be shown (answers, refusals, searches, verdicts, counts)
+and every trace, apart from times, must be equal for questions made of the difference. Whoever adds something that
+readers see adds it to `everything_shown`.
+
+In full (`make noninterference`): 500 questions and 10,000 closed posts on every store; in short: fewer where a model or
+a server is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.copies import CopyIndexer
+from ingest.dense import DenseIndexer
+from ingest.index import Indexer
+from rag_core import Question, Rag, RagSettings, Viewer, answer, open_rag
+from rag_core.analysis import language_of
+from rag_core.doors.archive import channels, posts
+from rag_core.listing import listing
+from rag_core.stage import Run
+from rag_core.types import Channel, Post, PostKey, Visibility
+from rag_core.verify.verdicts import verify
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
+
+from qdrant_http import StandIn
+
+HARBOUR, KILN, VAULT, LEDGER, PENDING, PAUSED = (-1001000000000 - n for n in range(1, 7))
+CHANNELS = (
+    Channel(HARBOUR, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC),
+    Channel(KILN, "Печь и глина", "pech_i_glina", visibility=Visibility.PUBLIC),
+    Channel(VAULT, "Treasurer's Vault"),
+    Channel(LEDGER, "Касса", visibility=Visibility.MEMBERS),
+    Channel(PENDING, "Waiting", visibility=Visibility.PUBLIC),
+    Channel(PAUSED, "Resting", visibility=Visibility.PUBLIC),
+)
+CLOSED = (VAULT, LEDGER, PENDING, PAUSED)
+STATES = {PENDING: "pending", PAUSED: "paused"}
+NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
+START = datetime(2025, 3, 1, 12, tzinfo=UTC)
+IN_FULL = os.environ.get("NONINTERFERENCE") == "full"
+QUESTIONS, CLOSED_POSTS = 500, 10_000
+
+PUBLIC = {
+    HARBOUR: (
+        "The ferry to Owl Island leaves at 7:30 every morning from pier four. Dogs travel free of charge.",
+        "Fresh mackerel is sold on the quay on Fridays.",
+        "The lighthouse museum shows old brass lamps until October.",
+        "Please keep dogs on a leash near the bird cliffs.",
+        "A ferry ticket costs twelve euros; children under six sail for nothing.",
+        "The ferry is out of service: the engine needs a new pump.",
+        "The regatta committee decided that the autumn race starts at ten from the breakwater.",
+    ),
+    KILN: (
+        "Запись на осенний курс керамики открывается пятого сентября.",
+        "Обжиг проходит по четвергам, забирайте изделия после шести вечера.",
+        "Абонемент в мастерскую стоит 2 750 рублей в месяц.",
+        "Новая глазурь цвета морской волны уже на полке. Про обжиг спросите Тамару Бергман.",
+        "Мастерская закрыта в дни городского марафона.",
+    ),
+}
+ASKED = (
+    "{word} ferry ticket",
+    "When does the {word} ferry to Owl Island leave?",
+    "Is {word} mackerel sold on Fridays?",
+    "What about the {word} lighthouse museum?",
+    "What is {word}?",
+    "how many posts mention {word}?",
+    "when was {word} first mentioned?",
+    "timeline of {word} and the ferry",
+    "Сколько стоит абонемент {word}?",
+    "Когда обжиг {word}?",
+    "что писали про {word} в марте",
+    "кто такой {word} Бергман?",
+)
+SEARCHED = ("{word} ferry", "{word}", '"{word}" race', "{word} обжиг", "regatta {word} breakwater", "{word} -ferry")
+CLAIMED = (
+    "The {word} ferry leaves at 7:30.",
+    "The {word} ticket costs twelve euros.",
+    "Абонемент {word} стоит 2 750 рублей.",
+    "The autumn race {word} starts at ten.",
+)
+
+
+def invented(rng: random.Random, count: int) -> list[str]:
+    """Words that nobody uses, in both scripts, and codes of digits."""
+    found = dict[str, None]()
+    while len(found) < count:
+        kind = rng.randrange(3)
+        if kind == 0:
+            found["".join(rng.choice("bdfgklmnprtvz") + rng.choice("aeiou") for _ in range(4))] = None
+        elif kind == 1:
+            found["".join(rng.choice("бдгклмнпртвз") + rng.choice("аеиоу") for _ in range(4))] = None
+        else:
+            found[str(rng.randrange(1000, 9999))] = None
+    return list(found)
+
+
+def public_posts() -> list[Post]:
+    texts = [
+        *((HARBOUR, n, text) for n, text in enumerate(PUBLIC[HARBOUR], 1)),
+        *((KILN, n, text) for n, text in enumerate(PUBLIC[KILN], 1)),
+        *(
+            (HARBOUR, 100 + n, f"Harbour bulletin {n}: wind force {n % 7}, visibility {n % 11} miles.")
+            for n in range(60)
+        ),
+        *((KILN, 100 + n, f"Сводка мастерской {n}: занято мест {n % 5}, свободно {n % 9}.") for n in range(40)),
+    ]
+    return [Post(PostKey(chat, n), START + timedelta(hours=5 * n), text) for chat, n, text in texts]
+
+
+def closed_posts(rng: random.Random, words: Sequence[str], count: int) -> list[Post]:
+    """Posts of closed channels: secret words among ordinary ones, copies of public posts, contradictions."""
+    public = [text for texts in PUBLIC.values() for text in texts]
+    ordinary = " ".join(public).lower().split()
+    found = []
+    for n in range(count):
+        some = [*rng.choices(ordinary, k=rng.randrange(3, 25)), *rng.choices(words, k=rng.randrange(4))]
+        rng.shuffle(some)
+        text = " ".join(some)
+        if n % 10 == 0:
+            text = rng.choice(public)
+        elif n % 10 == 1:
+            text = rng.choice(public).replace("ten", "eleven").replace("7:30", "8:45").replace("2 750", "3 900")
+        author = rng.choice([None, "Zelda Quux", "Тамара Бергман"])
+        key = PostKey(CLOSED[n % len(CLOSED)], 1 + n // len(CLOSED))
+        found.append(Post(key, START + timedelta(minutes=rng.randrange(400_000)), text, author=author))
+    return found
+
+
+async def fill(rag: Rag, hidden: Sequence[Post]) -> None:
+    """Keep and index as the bot does: closed posts before and after the public ones, some edited, some deleted."""
+    for channel in CHANNELS:
+        await channels.put(rag.archive, channel)
+        await channels.joined(rag.archive, channel.chat_id)
+    indexer = Indexer(rag.archive, rag.lexical)
+    half = len(hidden) // 2
+    for some in (hidden[:half], public_posts(), hidden[half:]):
+        await posts.keep(rag.archive, some, source="live")
+        await indexer.catch_up()
+    again = [replace(post, text=f"{post.text} twice", edited=NOW - timedelta(days=1)) for post in hidden[::7]]
+    await posts.keep(rag.archive, again, source="live")
+    await indexer.catch_up()
+    await posts.erase(rag.archive, [post.key for post in hidden[3::9]], how="test")
+    await indexer.catch_up()
+    for chat, state in STATES.items():
+        await channels.set_state(rag.archive, chat, state)
+    await indexer.catch_up()
+    await indexer.save()
+    await CopyIndexer(rag.archive).catch_up()
+    if rag.dense:
+        await DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder).catch_up()
+
+
+@asynccontextmanager
+async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any]) -> AsyncIterator[Rag]:
+    given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
+    async with open_rag(RagSettings.model_validate(given)) as rag:
+        await fill(rag, hidden)
+        yield rag
+
+
+def traced(run: Run) -> list[tuple[object, ...]]:
+    """A trace apart from times; stages beside each other end in any order."""
+    return sorted((span.stage, sorted(span.counts.items()), span.error or "") for span in run.spans)
+
+
+async def everything_shown(rag: Rag, text: str, way: str) -> list[object]:
+    """All that a reader who may read the two public channels can be shown for a text, and the traces behind it."""
+    runs: list[Run] = []
+    seen = replace(rag, traced=runs.append)
+    question = Question(text, language_of(text), NOW, Viewer(1, frozenset({HARBOUR, KILN})))
+    if way == "ask":
+        shown: object = replace(await answer(question, seen), trace_id="")
+    elif way == "search":
+        shown = await listing(question, seen)
+        shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
+    else:
+        shown = replace(await verify(question, seen), trace_id="")
+    return [repr(shown), *(traced(run) for run in runs)]
+
+
+def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tuple[str, str]]:
+    """Texts made of the words that only the closed channels have, or that nobody has, and how each is put."""
+    ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED)]
+    put = [ways[n % len(ways)] for n in range(count)]
+    return [(way, rng.choice(templates).format(word=rng.choice(words))) for way, templates in put]
+
+
+async def assert_same_bytes(folder: Path, settings: Sequence[dict[str, Any]], closed: int, count: int) -> None:
+    """`settings` of the two archives; `closed` posts in the closed channels of the one, a tenth in the other."""
+    rng = random.Random(15)
+    words = invented(rng, 60)
+    secret = closed_posts(rng, words[:40], closed)
+    other = closed_posts(rng, ["placid"], max(8, closed // 10))
+    asked = questions(rng, words, count)
+    shown = []
+    for n, hidden in enumerate((other, secret)):
+        async with opened(folder / str(n), hidden, settings[n]) as rag:
+            shown.append([await everything_shown(rag, text, way) for way, text in asked])
+    different = [asked[n] for n, (one, two) in enumerate(zip(*shown, strict=True)) if one != two]
+    assert different == []
+    assert len({repr(one[0]) for one in shown[0]}) > count / 8  # what is compared is not always the same refusal
+
+
+@pytest.mark.timeout(3600 if IN_FULL else 120)
+async def test_closed_channels_change_nothing_by_words(tmp_path: Path) -> None:
+    await assert_same_bytes(tmp_path, [{}, {}], CLOSED_POSTS, QUESTIONS)
+
+
+@pytest.mark.timeout(3600 if IN_FULL else 120)
+async def test_closed_channels_change_nothing_with_both_legs(tmp_path: Path, offline_models: Path) -> None:
+    both = {"models": {"embedder": "minilm-navec", "dir": offline_models.parent}}
+    await assert_same_bytes(tmp_path, [both, both], *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (160, 120)))
+
+
+@pytest.mark.timeout(3600 if IN_FULL else 120)
+async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path, offline_models: Path) -> None:
+    async with StandIn() as one, StandIn() as two:
+        settings = [
+            {
+                "models": {"embedder": "minilm-navec", "dir": offline_models.parent},
+                "qdrant": {"url": qdrant.url, "words": True},
+            }
+            for qdrant in (one, two)
+        ]
+        await assert_same_bytes(tmp_path, settings, *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (80, 24)))
+
+
+async def test_a_member_of_the_closed_channel_does_see_the_difference(tmp_path: Path) -> None:
+    """Otherwise the tests above could not fail."""
+    rng = random.Random(1)
+    words = invented(rng, 5)
+    async with opened(tmp_path, closed_posts(rng, words, 200), {}) as rag:
+        member = Viewer(1, frozenset({HARBOUR, KILN, VAULT}))
+        found = await listing(Question(words[0], "en", NOW, member), rag)
+        assert found.matching > 0

@@ -32,8 +32,7 @@ async def varied(
     stored: dict[Place, Vector] = {}
     if vector is not None and rag.dense is not None:
         stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
-    # The last bits of a vector depend on the texts that were embedded beside its own: they must not decide anything.
-    likeness = {place: round(float(v @ vector), 6) for place, v in stored.items()} if vector is not None else {}
+    likeness = {place: float(v @ vector) for place, v in stored.items()} if vector is not None else {}
     return likeness, await asyncio.to_thread(_unlike, fused, stored, passages, rag.settings.retrieval)
 
 

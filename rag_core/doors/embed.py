@@ -28,7 +28,7 @@ __all__ = ["Embedder", "open_embedder"]
 
 Vectors = NDArray[np.float32]
 
-_BATCH = 8  # 256, fastembed's own, is half as fast here: every text is padded to the longest of its batch
+_CALL = 8  # texts embedded before a question gets in between
 _SAMPLE = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
 
 
@@ -120,12 +120,9 @@ class _One:
 
     async def passages(self, texts: Sequence[str]) -> Vectors:
         found = np.empty((len(texts), self.dimension), np.float32)
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for first in range(0, len(order), _BATCH):
-            batch = order[first : first + _BATCH]
-            # one call for each batch, so that a question gets in between
-            given = [self._row.passage_prefix + texts[i] for i in batch]
-            found[batch] = await self._thread.run(self.embedded, given)
+        for first in range(0, len(texts), _CALL):
+            given = [self._row.passage_prefix + text for text in texts[first : first + _CALL]]
+            found[first : first + _CALL] = await self._thread.run(self.embedded, given)
         return found
 
     async def query(self, text: str) -> Vectors:
@@ -138,7 +135,9 @@ class _One:
     def embedded(self, texts: list[str]) -> Vectors:
         """Vectors of unit length; runs in the thread. Raises ModelUnavailable for vectors that cannot be compared."""
         given = [readable(text, self._row.max_tokens) for text in texts]
-        vectors: Vectors = np.array(list(self._model.embed(given, batch_size=_BATCH)), np.float32)
+        # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
+        # CPU it costs nothing: no text is padded to the longest of its batch.
+        vectors: Vectors = np.array(list(self._model.embed(given, batch_size=1)), np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise self._thread.broken("makes vectors without a length")

@@ -77,7 +77,7 @@ async def test_a_text_among_others_has_the_vector_it_has_alone(
     texts = [sentence for row in xquad["corpus"][:12] for sentence in re.split(r"(?<=[.!?])\s+", row["text"])]
     together = await embedder.passages(texts)
     alone = np.array([await embedder.query(text) for text in texts])
-    assert np.allclose(together, alone, atol=1e-4)
+    assert np.array_equal(together, alone)  # to the last bit, or closed posts would change the vectors of others
 
 
 @pytest.mark.parametrize(("lang", "at_1", "at_20"), [("en", 0.9, 0.99), ("ru", 0.6, 0.95)])

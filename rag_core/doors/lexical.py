@@ -78,11 +78,13 @@ class _State:
         inside = allowed[: len(sizes.passages)]
         count, total = int(sizes.passages[inside].sum()), int(sizes.terms[inside].sum())
         size, until, chat = sizes.documents, self.postings.until, self.places.columns["chat"]
-        whole = count == int(sizes.passages.sum())
+        living = int(sizes.passages.sum())
 
         def seen(docs: Docs) -> Bools:
+            if living == size:  # nothing was deleted
+                return allowed.take(chat.take(docs))
             found: Bools = until.take(docs) > size
-            if not whole:
+            if count < living:
                 found &= allowed.take(chat.take(docs))
             return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import aiosqlite
@@ -35,6 +35,7 @@ __all__ = [
     "remove_channel",
     "suspect",
     "touch",
+    "unindexed",
     "versions",
 ]
 
@@ -112,6 +113,17 @@ async def last_seq(archive: Archive) -> int:
     """The sequence number of the latest change; 0 in an empty archive."""
     ((value,),) = await archive.rows("SELECT value FROM sequence")
     return int(value)
+
+
+async def unindexed(archive: Archive, after: int, channels: Collection[int]) -> int:
+    """How many changes of these channels an index lacks that is complete up to the sequence number `after`.
+
+    What other channels wait for is not told: it would tell a reader that something was posted there.
+    """
+    # The plus keeps SQLite on the index of changes, of which there are few, and away from the channels' posts.
+    sql = "SELECT count(*) FROM posts WHERE seq > ? AND +chat_id IN (SELECT value FROM json_each(?))"
+    ((number,),) = await archive.rows(sql, (after, json.dumps([*channels])))
+    return int(number)
 
 
 async def ids(archive: Archive, chat_id: int) -> set[int]:

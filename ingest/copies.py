@@ -1,25 +1,23 @@
-"""Archive to families of copies: the only writer of copies.py. What is missing is told by its watermark."""
+"""Archive to near-duplicates: the only writer of copies.py. What is missing is told by its watermark."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingest.duplicates import RECIPE, Words, alike, exact, near, words_of
 from ingest.footers import with_links
 from rag_core.doors.archive import Archive, copies, posts
-from rag_core.doors.archive.copies import Family, Mark, Near, Row
+from rag_core.doors.archive.copies import NEAR_S, Mark, Row
 from rag_core.doors.archive.posts import Change
 from rag_core.types import Post, PostKey
 
 __all__ = ["CopyIndexer"]
 
 _BATCH = 500  # changes at a time: about 0.2 s of work, 20 ms of it with the archive's pen in hand
-# Copies are made within hours. What is nearly the same much later ("more pictures of the fire") is another event,
-_NEAR_S = 2 * 86_400
-# and the same words about "today" tell of another day.
-_TODAY_S = 36 * 3600
+
+_Bands = dict[int, dict[bytes, Words]]  # band -> the texts that have it, by their hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +30,6 @@ class _Read:
     words: Words
     exact: bytes
     bands: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A text nearby, and the family it belongs to."""
-
-    words: Words
-    family: int
-    written: int
 
 
 class CopyIndexer:
@@ -71,65 +60,23 @@ class CopyIndexer:
 
     async def _take(self, batch: Sequence[Change], before: Mark) -> Mark:
         ready = await asyncio.to_thread(_read, batch)
-        places = _Places(await copies.same(self._archive, {one.exact for one in ready}), before.families)
-        unknown = [one for one in ready if one.bands and places.of_same(one) is None]
-        near = await self._near(unknown) if unknown else {}
-        rows = await asyncio.to_thread(lambda: [_row(one, places.take(one, near)) for one in ready])
-        after = Mark(batch[-1].seq, places.last)
-        if await copies.put(self._archive, before, after, rows, [change.key for change in batch]):
+        near = await self._near([one for one in ready if one.bands])
+        pairs = await asyncio.to_thread(_alike_pairs, ready, near)
+        rows = [Row(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
+        after = Mark(batch[-1].seq)
+        if await copies.put(self._archive, before, after, rows, [change.key for change in batch], pairs):
             return after
         return await copies.begin(self._archive, RECIPE)  # somebody else did it
 
-    async def _near(self, some: Sequence[_Read]) -> dict[int, list[_Found]]:
-        """Band -> the texts that have it, as the archive holds them now."""
+    async def _near(self, some: Sequence[_Read]) -> _Bands:
+        """What the archive holds with the bands of these posts, written at about the same time."""
+        if not some:
+            return {}
         moments = [one.written for one in some]
-        since, until = min(moments) - _NEAR_S, max(moments) + _NEAR_S
+        since, until = min(moments) - NEAR_S, max(moments) + NEAR_S
         found = await copies.akin(self._archive, [one.bands for one in some], since, until)
-        stored = await posts.get(self._archive, {one.key for group in found.values() for one in group})
+        stored = await posts.get(self._archive, {key for texts in found.values() for key in texts.values()})
         return await asyncio.to_thread(_words_of_near, found, stored)
-
-
-class _Places:
-    """Gives each post its family: that of its copies, or a new one. Texts of the batch know each other."""
-
-    def __init__(self, same: dict[bytes, list[Family]], last: int) -> None:
-        self._same = same
-        self._bands: dict[int, list[_Found]] = {}
-        self.last = last
-
-    def of_same(self, one: _Read) -> int | None:
-        """The family of posts with exactly this text; one that speaks of "today" must be of the same day."""
-        for family in self._same.get(one.exact, ()):
-            apart = max(abs(one.written - family.first), abs(one.written - family.last))
-            if not one.words.today or apart <= _TODAY_S:
-                return family.number
-        return None
-
-    def take(self, one: _Read, near: dict[int, list[_Found]]) -> int:
-        """The family of a post; the next of the batch may join it."""
-        number = self.of_same(one)
-        if number is None:
-            number = self._of_near(one, near)
-        if number is None:
-            number = self.last = self.last + 1
-        self._same.setdefault(one.exact, []).append(Family(number, one.written, one.written))
-        for band in one.bands:
-            self._bands.setdefault(band, []).append(_Found(one.words, number, one.written))
-        return number
-
-    def _of_near(self, one: _Read, near: dict[int, list[_Found]]) -> int | None:
-        within = _TODAY_S if one.words.today else _NEAR_S
-        numbers = (
-            other.family
-            for other in self._nearby(one, near)
-            if abs(other.written - one.written) <= within and alike(one.words, other.words)
-        )
-        return min(numbers, default=None)
-
-    def _nearby(self, one: _Read, near: dict[int, list[_Found]]) -> Iterator[_Found]:
-        for band in one.bands:
-            yield from near.get(band, ())
-            yield from self._bands.get(band, ())
 
 
 def _read(batch: Sequence[Change]) -> list[_Read]:
@@ -143,13 +90,29 @@ def _read(batch: Sequence[Change]) -> list[_Read]:
     return found
 
 
-def _words_of_near(found: dict[int, list[Near]], stored: dict[PostKey, Post]) -> dict[int, list[_Found]]:
+def _words_of_near(found: dict[int, dict[bytes, PostKey]], stored: dict[PostKey, Post]) -> _Bands:
     words = {key: words_of(with_links(post)) for key, post in stored.items()}
     return {
-        band: [_Found(words[one.key], one.family, one.written) for one in group if one.key in words]
-        for band, group in found.items()
+        band: {text: words[key] for text, key in texts.items() if key in words and exact(words[key]) == text}
+        for band, texts in found.items()
     }
 
 
-def _row(one: _Read, family: int) -> Row:
-    return Row(one.key, one.seq, one.written, family, one.exact, one.bands)
+def _alike_pairs(ready: Sequence[_Read], near: _Bands) -> set[tuple[bytes, bytes]]:
+    """The pairs of texts that say nearly the same, of which one is a post's of the batch.
+
+    Every two texts that meet in a band are compared, whoever holds them: no third one decides on a pair.
+    """
+    found: set[tuple[bytes, bytes]] = set()
+    compared: set[tuple[bytes, bytes]] = set()
+    for one in ready:
+        for band in one.bands:
+            texts = near.setdefault(band, {})
+            for text, words in texts.items():
+                pair = (text, one.exact)
+                if text != one.exact and pair not in compared:
+                    compared |= {pair, (one.exact, text)}
+                    if alike(one.words, words):
+                        found.add(pair)
+            texts[one.exact] = one.words
+    return found

@@ -6,9 +6,10 @@ import re
 
 from rag_core.types import Channel, Post
 
-__all__ = ["header", "own"]
+__all__ = ["header", "own", "speakers"]
 
 _OWN = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
+_DATE = len(" · 2025-03-01")
 _PARENT_WORDS = 12  # enough to know what is replied to, too few to outweigh the reply
 
 
@@ -26,6 +27,12 @@ def header(post: Post, channel: Channel | None, parent: str | None = None) -> st
     if parent:
         parts.append(" ".join(re.findall(r"\S+", parent)[:_PARENT_WORDS]))
     return " · ".join(" ".join(part.split()) for part in parts if part)
+
+
+def speakers(line: str) -> tuple[str, ...]:
+    """Whose post it is: of a forward where it comes from, and the channel."""
+    found = _OWN.match(line)
+    return tuple(filter(None, found[0][:-_DATE].split(" → "))) if found else ()
 
 
 def own(line: str) -> str:

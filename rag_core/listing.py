@@ -99,7 +99,7 @@ async def listing(question: Question, rag: Rag) -> Listing:
         one = _Search(question, wanted, only, spots, rag, run)
         whole, near, more = await _found(one) if wanted.words or wanted.filters else ({}, {}, False)
         entries = await _folded(whole, near, question.viewer, rag, run)
-        if await posts.changes(rag.archive, rag.lexical.watermark, 1):
+        if await posts.count_unindexed(rag.archive, rag.lexical.watermark, question.viewer.channels):
             run.shortfalls.append(Shortfall("search", "Some posts are not in the index yet."))
         seen = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         return Listing(wanted, only, spots, entries, len(whole), more, seen, tuple(run.shortfalls))

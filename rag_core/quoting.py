@@ -12,7 +12,8 @@ from rag_core.readable import readable
 
 __all__ = ["quoted_claim", "quoted_post", "quoted_question", "spoken"]
 
-_BRACKETS = str.maketrans("<>[]{}", "‹›()()")
+# Also those that a tokenizer may take for these: the small, the wide and the upright ones.
+_BRACKETS = str.maketrans("<>[]{}﹤﹥﹇﹈﹛﹜︷︸＜＞［］｛｝", "‹›()()‹›()()()‹›()()")
 _BLANKS = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"\s*\n\s*")
 

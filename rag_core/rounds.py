@@ -30,7 +30,7 @@ from rag_core.rerank import rerank
 from rag_core.search import search
 from rag_core.sentences import LONGEST
 from rag_core.stage import Run
-from rag_core.types import Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall
+from rag_core.types import Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
 from rag_core.write import write
 
 __all__ = ["begun", "concluded", "extracted", "imagined", "looked", "say_what_is_missing", "tell", "told", "weighed"]
@@ -51,7 +51,7 @@ async def begun(question: Question, rag: Rag, run: Run) -> tuple[Plan, Draft | N
     # Counting over very many posts may take too long: then the question is searched like any other, and that is said.
     exact = await run.attempt("chronicle", chronicle(question, plan, rag), None)
     if exact is not None:
-        await say_what_is_missing(question, rag, run)
+        await say_what_is_missing(question.viewer, rag, run)
     return plan, exact
 
 
@@ -108,17 +108,17 @@ async def concluded(
 ) -> tuple[Draft, Evidence]:
     """The end of a recipe: what says otherwise is put beside the answer; a refusal says what was not searched."""
     if not draft.sentences:
-        await say_what_is_missing(question, rag, run)
+        await say_what_is_missing(question.viewer, rag, run)
         return draft, evidence
     return await run.attempt("conflicts", with_conflicts(question, plan, draft, evidence, rag), draft), evidence
 
 
-async def say_what_is_missing(question: Question, rag: Rag, run: Run) -> None:
+async def say_what_is_missing(viewer: Viewer, rag: Rag, run: Run) -> None:
     """An index that is behind (a first start, a rebuild) may not have what was asked for: that is said.
 
-    Only changes in channels that the asker may read count: how busy the others are is nobody's business.
+    Only what this viewer may read counts.
     """
-    if behind := await posts.count_unindexed(rag.archive, rag.lexical.watermark, question.viewer.channels):
+    if behind := await posts.count_unindexed(rag.archive, rag.lexical.watermark, viewer.channels):
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
 
 

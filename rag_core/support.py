@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rag_core.analysis import language_of, terms
 from rag_core.asked import kinship
+from rag_core.header import speakers
 from rag_core.phrases import day
 from rag_core.sentences import LONGEST, Span, pieces, sentences
 from rag_core.types import Citation, Passage, Sentence, Source
@@ -32,6 +33,18 @@ _TELLING = frozenset(
         "according channel date reported later earlier however while another"
     )
 )
+# Words that say so of the name beside them.
+_TELLS = (
+    r"(?:says|said|states|stated|reports|reported|writes|wrote|posts|posted|announces|announced|"
+    r"пишет|пишут|сообщает|сообщают|сообщил[аио]?|написал[аио]?|объявил[аио]?|рассказал[аио]?)\b(?:\s+(?:that|что)\b)?,?"
+)
+_TOLD_BY = (
+    r"\b(?:according to|as reported by|reported by|posted by|written by|as stated by|(?:in|on) the channel|"
+    r"по данным|по информации|по сообщению|по словам|согласно|пишет|сообщает|сообщил[аио]?|написал[аио]?|"
+    r"в канале|канал)(?:\s+(?:the|channel|канала))*\s"
+)
+_TOLD = re.compile(f"{_TOLD_BY}|{_TELLS}", re.I)
+_SHORT_WORD, _CYRILLIC = 3, re.compile(r"[а-яё]", re.I)
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
@@ -40,8 +53,10 @@ _GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 def supported(sentence_text: str, passages: Sequence[Passage]) -> float:
     """How much of a sentence the passages say, 0..1: 1.0 for their own words, 0 with a number, name or link of none.
 
-    The date of a post is part of what it says.
+    The date of a post is part of what it says. Its header is not: whoever names a channel, or themselves, or is replied
+    to, would have their words cited from a post that does not hold them. It may be named as who says it.
     """
+    sentence_text = _without_speakers(sentence_text, passages)
     if not passages or not sentence_text.strip():
         return 0.0
     parts = [sentence_text[start:end] for start, end in sentences(sentence_text)]
@@ -127,9 +142,26 @@ def best_quote(sentence_text: str, passage: Passage) -> Span | None:
 
 
 def _said(passage: Passage) -> str:
-    """A passage with its header and its date in the usual writings."""
+    """A passage with its date in the usual writings."""
     dates = " ".join((f"{passage.date:%Y-%m-%d}", day(passage.date, "ru"), day(passage.date, "en")))
-    return f"{passage.header}\n{dates}\n{passage.text}"
+    return f"{dates}\n{passage.text}"
+
+
+def _without_speakers(text: str, passages: Sequence[Passage]) -> str:
+    """The text without "according to Harbour News" and the like, where that is whose post it is."""
+    if not _TOLD.search(text):
+        return text
+    for name in dict.fromkeys(name for passage in passages for name in speakers(passage.header)):
+        said = r"[\W_]+".join(map(_in_any_case, _WORD.findall(name)))
+        if said:
+            text = re.sub(rf"{_TOLD_BY}\W{{0,2}}{said}(?!\w)\W?|(?<!\w){said}\W{{0,2}}{_TELLS}", " ", text, flags=re.I)
+    return text
+
+
+def _in_any_case(word: str) -> str:
+    """A pattern of a name's word; a Russian one may have another ending."""
+    long = len(word) > _SHORT_WORD and _CYRILLIC.search(word)
+    return rf"{re.escape(word[:-2])}\w{{0,4}}" if long else re.escape(word)
 
 
 def _plain(text: str) -> str:
@@ -144,5 +176,4 @@ def _numbers(text: str) -> frozenset[str]:
 
 def _links_stand(text: str, passages: Sequence[Passage]) -> bool:
     """Whether every address and @name of the text stands in a passage, whole: a model makes no links."""
-    said = "\n".join(f"{passage.header}\n{passage.text}" for passage in passages)
-    return links_in(text) <= links_in(said)
+    return links_in(text) <= links_in("\n".join(passage.text for passage in passages))

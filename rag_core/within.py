@@ -45,7 +45,7 @@ async def within(plan: Plan, viewer: Viewer, rag: Rag) -> Filter:
     if plan.authors:
         found.append(await _called(Facet.AUTHOR, plan.authors, only, rag))
     if plan.origins:
-        found.append(await _forwarded(plan.origins, only, rag))
+        found.append(await _forwarded(plan.origins, only, viewer, rag))
     if plan.files:
         found.append(await _filed(plan.files, only, rag))
     keys = found[0]
@@ -64,11 +64,13 @@ async def _called(facet: Facet, said: tuple[str, ...], only: Filter, rag: Rag) -
     return await facets.holding(rag.archive, facet, await asyncio.to_thread(chosen), only.channels)
 
 
-async def _forwarded(said: tuple[str, ...], only: Filter, rag: Rag) -> Keys:
+async def _forwarded(said: tuple[str, ...], only: Filter, viewer: Viewer, rag: Rag) -> Keys:
     """The posts forwarded from there: by name, and by the @username that a channel has now."""
     wanted = {name[1:].lower() for name in said if name.startswith("@")}
     known = await channels.known(rag.archive) if wanted else {}
-    chats = [chat for chat, channel in known.items() if (channel.username or "").lower() in wanted]
+    # of channels that the asker may not read, not even the @username is known
+    readable = (known[chat] for chat in viewer.channels if chat in known)
+    chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
     by_chat = await facets.holding(rag.archive, Facet.ORIGIN_CHAT, chats, only.channels)
     return by_chat | await _called(Facet.ORIGIN, said, only, rag)
 

@@ -10,6 +10,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.plan.around import LANGUAGES, Around, Spoken
 from rag_core.plan.queries import sanitised
 from rag_core.prompts import script
+from rag_core.quoting import spoken
 from rag_core.types import Channel, Question
 
 __all__ = ["fitting", "plan_prompt", "rewrite_prompt"]
@@ -28,7 +29,7 @@ def plan_prompt(question: Question, around: Around, most: int = _READ) -> Prompt
 
 def rewrite_prompt(question: Question, around: Around, queries: Sequence[str], other: str, most: int = _READ) -> Prompt:
     """The request for more queries, the first in the language `other`. It begins as the one for the plan did."""
-    told = f"More queries, not these: {' | '.join(queries)}."
+    told = f"More queries, not these: {' | '.join(map(spoken, queries))}."
     return _prompt(f"{_asked(question, around, most)}\n{told}{f' The first in {LANGUAGES[other]}.' if other else ''}")
 
 
@@ -55,12 +56,12 @@ def _prompt(ask: str) -> Prompt:
 
 
 def _asked(question: Question, around: Around, most: int) -> str:
-    text = sanitised(question.text)[:most]
+    text = spoken(sanitised(question.text))[:most]
     languages = ", ".join(sorted(around.languages)) or question.lang
     titles = "; ".join(map(_named, around.spoken_of(Spoken(text))[:_MOST_CHANNELS])) or "none"
     return f"Today: {question.asked_at:%Y-%m-%d}. Languages: {languages}. Channels: {titles}.\nQuestion: {text}"
 
 
 def _named(channel: Channel) -> str:
-    title = sanitised(channel.title).replace(";", ",")[:_TITLE].strip()
+    title = spoken(sanitised(channel.title)).replace(";", ",")[:_TITLE].strip()
     return f"@{channel.username} {title}" if channel.username else title

@@ -43,7 +43,7 @@ async def react(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidence
         return exact, Evidence()
     desk = Desk(question, rag, run)
     if await _explored(desk, model) in _EXACT and desk.exact is not None:
-        await say_what_is_missing(question, rag, run)
+        await say_what_is_missing(question.viewer, rag, run)
         return desk.exact, Evidence()
     if not desk.found:
         raise RecipeFailed(_NOTHING)

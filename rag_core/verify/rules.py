@@ -7,7 +7,7 @@ not there is not found. Rules find what is wrong; that all is met does not yet m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.verify.facts import Stated, stated, stated_by_sentence
@@ -73,16 +73,19 @@ def even(_: str) -> float:
 def by_rules(
     claim: str, passage: str, lang: str, *, header: str = "", date: datetime | None = None, weight: Weight = even
 ) -> Checked:
-    """Hold a claim against a passage; what its header and its date say counts as said."""
+    """Hold a claim against a passage; its date counts as said, and its header as the names that are spoken of.
+
+    What else a header says is not said by the post: whoever names a channel would bear out whatever they like.
+    """
     said = stated(claim.strip(), lang)
     post = stated_by_sentence(passage, lang)
     if not post or not said.all_words:
         return Checked(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, "no text"),))
     _, place = max((_near(said, one, weight), -n) for n, one in enumerate(post))
     best = post[-place]
-    words = [word for one in post for word in one.words] + (list(stated(header, lang).words) if header else [])
+    words = [word for one in post for word in one.words]
     near_words, met = share(said.words, best.words, weight), share(said.words, words, weight)
-    everywhere = (*post, stated(header, lang)) if header else post
+    everywhere = (*post, replace(stated(header, lang), moments=(), numbers=(), links=frozenset())) if header else post
     objections = tuple(_objections(said, best, post, everywhere, date, weight))
     return Checked(said, post, best, near_words, met, objections)
 

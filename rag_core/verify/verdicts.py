@@ -67,7 +67,7 @@ async def verify(question: Question, rag: Rag) -> Verification:
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         verdicts = [await _verdict(claim, question, readable, rag, run) for claim in claims[:MOST_CLAIMS]]
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
-            await say_what_is_missing(question, rag, run)
+            await say_what_is_missing(question.viewer, rag, run)
         said = tuple(dict.fromkeys(run.shortfalls))
         return Verification(tuple(verdicts), max(0, len(claims) - MOST_CLAIMS), said, run.trace_id, readable)
     finally:

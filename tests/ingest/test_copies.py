@@ -49,10 +49,12 @@ async def keep(archive: Archive, copier: CopyIndexer, *kept: Post) -> None:
 
 
 async def families(archive: Archive) -> set[frozenset[PostKey]]:
-    """The families of more than one, as the tables have them."""
+    """The families of more than one that somebody finds who may read everything."""
+    rows = await archive.rows("SELECT chat_id, message_id FROM copies")
+    every = {PostKey(*row) for row in rows}
     found = defaultdict(set)
-    for row in await archive.rows("SELECT chat_id, message_id, family FROM copies"):
-        found[row["family"]].add(PostKey(row["chat_id"], row["message_id"]))
+    for key, one in (await copies.known(archive, every, {key.chat_id for key in every})).items():
+        found[one.family].add(key)
     return {frozenset(keys) for keys in found.values() if len(keys) > 1}
 
 
@@ -275,10 +277,10 @@ def copied(invented: corpus.Corpus, numbers: Iterable[int]) -> list[frozenset[Po
     return [frozenset(group) for group in same.values() if len(group) > 1]
 
 
-async def test_a_copy_that_is_taken_in_while_copies_are_asked_for_is_known_as_well(
+async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await keep(archive, copier, make_post(1, BRIDGE, chat=A))
+    await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(2, LONGER, chat=A))
     await posts.keep(archive, [make_post(1, BRIDGE, chat=B)], source="live")
     rows = archive.rows
 
@@ -289,6 +291,89 @@ async def test_a_copy_that_is_taken_in_while_copies_are_asked_for_is_known_as_we
         return found
 
     monkeypatch.setattr(archive, "rows", meanwhile)
-    both = {PostKey(A, 1), PostKey(B, 1)}
-    known = await copies.known(archive, both, {A, B})
-    assert {key: {one.key for one in found.all} for key, found in known.items()} == dict.fromkeys(both, both)
+    asked = {PostKey(A, 1), PostKey(A, 2), PostKey(B, 1)}
+    known = await copies.known(archive, asked, {A, B})
+    # the new one is not known yet, to nobody: its words decide
+    assert {key: [one.key for one in found.all] for key, found in known.items()} == {
+        PostKey(A, 1): [PostKey(A, 1)],
+        PostKey(A, 2): [PostKey(A, 1)],
+    }
+    assert len({one.family for one in known.values()}) == 1
+
+
+Made = list[tuple[int, int, str, float]]  # channel, id, text, days
+
+
+@pytest.mark.parametrize(
+    ("ours", "closed"),
+    [
+        # two texts that are near a third, and not near each other: does somebody hold the third?
+        pytest.param(
+            [(A, 1, f"{BRIDGE} Проверено нами.", 0), (B, 1, f"{BRIDGE} Подробности позже.", 0)],
+            [(C, 1, BRIDGE, 0)],
+            id="a text between two",
+        ),
+        # a day apart each, so that the first and the last are of one day only by what stands between
+        pytest.param(
+            [(A, 1, f"Сегодня {BRIDGE}", 0), (B, 1, f"Сегодня {BRIDGE}", 2)],
+            [(C, 1, f"Сегодня {BRIDGE}", 1)],
+            id="a day",
+        ),
+        pytest.param(
+            [(A, 1, f"Сегодня {BRIDGE}", 1), (B, 1, f"Сегодня {BRIDGE}", 2)],
+            [(C, 1, f"Сегодня {BRIDGE}", 0)],
+            id="split",
+        ),
+        # the newest of the texts with a band was the one that was compared with
+        pytest.param(
+            [(A, 1, BRIDGE, 0), (B, 1, f"{BRIDGE} Ждём.", 1)],
+            [(C, 1, f"{BRIDGE} Подробности позже.", 0.5), (C, 2, f"{BRIDGE} Проверено нами.", 0.6)],
+            id="newer ones",
+        ),
+        pytest.param(
+            [(A, 1, BRIDGE, 0), (B, 1, LONGER, 3)], [(C, 1, BRIDGE, 1.5), (C, 2, LONGER, 1.5)], id="a bridge in time"
+        ),
+    ],
+)
+@pytest.mark.parametrize("order", ["ours first", "closed first", "between"])
+async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
+    archive: Archive, copier: CopyIndexer, make_post: MakePost, ours: Made, closed: Made, order: str
+) -> None:
+    async def seen() -> tuple[dict[PostKey, list[PostKey]], bool]:
+        known = await copies.known(archive, [PostKey(chat, n) for chat, n, _, _ in ours], {A, B})
+        apart = len({one.family for one in known.values()}) > 1
+        return {key: [copy.key for copy in one.all] for key, one in known.items()}, apart
+
+    def made(some: Made) -> list[Post]:
+        return [
+            replace(make_post(n, text, chat=chat), date=make_post(1, "").date + timedelta(days=days))
+            for chat, n, text, days in some
+        ]
+
+    await keep(archive, copier, *made(ours))
+    alone = await seen()
+    await posts.remove_channel(archive, A)
+    await posts.remove_channel(archive, B)
+    await posts.purge(archive, await posts.last_seq(archive))
+    for chat_id in (A, B):
+        await channels.put(archive, Channel(chat_id, f"Channel {chat_id}"))
+    mine, theirs = made(ours), made(closed)
+    rows = {"ours first": mine + theirs, "closed first": theirs + mine, "between": [mine[0], *theirs, *mine[1:]]}
+    for post in rows[order]:
+        await keep(archive, copier, post)
+    assert await seen() == alone
+
+
+async def test_a_text_that_goes_takes_what_was_known_of_it_along(
+    archive: Archive, copier: CopyIndexer, make_post: MakePost
+) -> None:
+    await keep(
+        archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, LONGER, chat=B), make_post(2, LONGER, chat=C)
+    )
+    assert len(await archive.rows("SELECT * FROM near_texts")) == 2
+    await posts.erase(archive, [PostKey(B, 1)], how="test")
+    await copier.catch_up()
+    assert await families(archive) == {keys((A, 1), (C, 2))}
+    await posts.erase(archive, [PostKey(C, 2)], how="test")
+    await copier.catch_up()
+    assert not await archive.rows("SELECT * FROM near_texts")

@@ -44,11 +44,12 @@ MakeModel = Callable[..., tuple[ModelRow, Path]]
 def make_model(tmp_path: Path) -> MakeModel:
     """What builds an embedder whose token vectors are a seeded table, and gives its row and folder.
 
-    `real` is the true width of its vectors, `table` replaces them; other names are fields of the row.
+    `real` is the true width of its vectors, `table` replaces them, `eight` brings them to 8 bits as they are computed,
+    with one scale for the batch, as models on hubs do; other names are fields of the row.
     """
 
     def make(
-        *, real: int | None = None, table: Any = None, listed: bool = True, **fields: Any
+        *, real: int | None = None, table: Any = None, listed: bool = True, eight: bool = False, **fields: Any
     ) -> tuple[ModelRow, Path]:
         given = {"name": "tiny", "dimension": 4, "max_tokens": 64, "languages": frozenset({"en"}), **fields}
         row = ModelRow(tier=Tier.OFFLINE, role=Role.EMBEDDER, licence="MIT", **given)
@@ -59,6 +60,10 @@ def make_model(tmp_path: Path) -> MakeModel:
             table = np.random.default_rng(7).normal(size=(len(WORDS), width))
         g = Graph()
         vectors = g.op("Gather", g.constant("table", np.asarray(table, np.float32)), "input_ids")
+        if eight:
+            greatest = g.op("ReduceMax", g.op("Abs", vectors), keepdims=0)
+            step = g.op("Div", greatest, g.number(127.0))
+            vectors = g.op("Mul", g.op("Round", g.op("Div", vectors, step)), step)
         mask = g.op("Unsqueeze", g.op("Cast", "attention_mask", to=FLOAT), g.ints(-1))
         out = g.op("Mul", vectors, mask, out="last_hidden_state")
         shape: list[str | int] = ["batch", "length", width]

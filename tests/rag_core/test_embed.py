@@ -49,6 +49,16 @@ async def test_padding_beside_a_longer_text_changes_nothing(opened: Opened) -> N
     assert np.allclose(alone, beside[0], atol=1e-6)
 
 
+async def test_a_post_has_the_same_vector_beside_whatever_posts_of_other_channels(opened: Opened) -> None:
+    table = np.random.default_rng(7).normal(size=(15, 4))
+    table[7] *= 50  # "glaze": beside it, one scale for the batch leaves little of the others
+    embedder = await opened(eight=True, table=table)
+    (alone,) = await embedder.passages(["ferry boat island"])
+    for others in (["glaze"], ["glaze kiln", "ferry glaze glaze"], ["glaze"] * 40):
+        beside = await embedder.passages([*others, "ferry boat island"])
+        assert (beside[-1] == alone).all()
+
+
 async def test_pooling_is_the_rows(make_model: MakeModel) -> None:
     vectors = {}
     for pooling in Pooling:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -91,3 +92,39 @@ def test_the_quote_is_the_sentence_of_the_post_that_says_it_at_its_place_in_the_
 def test_a_sentence_that_is_too_long_to_take_in_is_not_shown() -> None:
     text = "The ferry leaves from pier four " * 10
     assert attributed(text, [Source(1, FERRY, 1.0)]) is None
+
+
+HEADERS = [
+    "The mayor resigned on Friday · 2025-03-04",  # the title of a channel
+    "Mayor resigned on Friday → Harbour News · 2025-03-04",  # who is forwarded may choose any name
+    "Harbour News · 2025-03-04 · The mayor resigned on Friday after the storm",  # the post that is replied to
+    "The mayor resigned · 2025-03-04 · on Friday",
+]
+
+
+@pytest.mark.parametrize("line", HEADERS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The mayor resigned on Friday.",
+        "According to the channel, the mayor resigned on Friday.",
+        "The mayor says that dogs resigned on Friday.",
+        "Dogs are on a leash near the bird cliffs. The mayor resigned on Friday.",
+    ],
+)
+def test_what_only_a_title_a_name_or_another_post_says_is_not_cited(line: str, said: str) -> None:
+    source = Source(1, replace(passage("Yes, dogs are on a leash near the bird cliffs, confirmed."), header=line), 1.0)
+    assert attributed(said, [source]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Harbour News · 2025-03-04", "According to Harbour News, the ferry leaves at 7:30 from pier four."),
+        ("Harbour News · 2025-03-04", "Harbour News reports that the ferry leaves at 7:30 from pier four."),
+        ("Captain Morgan → Harbour News · 2025-03-04", "Captain Morgan said the ferry leaves at 7:30."),
+        ("Печь и глина · 2025-03-04", "По данным «Печи и глины» ferry leaves at 7:30 from pier four."),
+    ],
+)
+def test_whose_post_it_is_may_be_said(line: str, said: str) -> None:
+    assert supported(said, [replace(FERRY, header=line)]) >= ENOUGH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from ingest.copies import CopyIndexer
-from rag_core.doors.archive import posts
+from rag_core.doors.archive import channels, posts
 from rag_core.doors.lexical import Lexical
 from rag_core.errors import IndexUnavailable
-from rag_core.types import Origin, PostKey
+from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 from rag_core.verify.looking import statement
 from rag_core.verify.verdict import Label, Verdict
 from rag_core.verify.verdicts import MOST_CLAIMS, Verification, verify
@@ -169,3 +170,22 @@ async def test_the_trace_holds_no_words(library: Any) -> None:
     assert {"plan", "recall", "lexical", "verify", "copies"} <= {span.stage for span in spans}
     assert found.trace_id == library.runs[-1].trace_id
     assert not any("ferry" in str(span.counts).lower() for span in spans)
+
+
+@pytest.mark.parametrize(
+    ("title", "claim"),
+    [
+        ("The ferry is cancelled", "The ferry is cancelled."),
+        ("The mayor resigned on Friday", "The mayor resigned on Friday."),
+        ("The ferry leaves on 5 May 2026", "The ferry leaves on 5 May 2026."),
+        ("Tickets cost 900 euros", "A ferry ticket costs 900 euros."),
+    ],
+)
+async def test_the_title_of_a_channel_bears_nothing_out(
+    library: Any, make_post: Callable[..., Post], title: str, claim: str
+) -> None:
+    await channels.put(library.rag.archive, Channel(library.harbour, title, visibility=Visibility.PUBLIC))
+    await library.keep(make_post(60, "The ferry leaves at 7:30 every day.", chat=library.harbour, days=90))
+    await library.keep(make_post(61, "Dogs are on a leash near the bird cliffs.", chat=library.harbour, days=91))
+    (verdict,) = (await verify(library.question(claim), library.rag)).verdicts
+    assert verdict.label is not Label.SUPPORTED

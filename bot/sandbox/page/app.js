@@ -40,7 +40,8 @@ const on = (pane) => ({
   },
   back: () => (pane === source ? go({ main: main.chat }) : (location.hash = "")),
   inMain: (chat) => go({ main: chat }),
-  command: (text) => main.chat === store.user && main.composer?.send(text),
+  // Only what the bot says in its own conversation: a command in a post would be the poster's, in our name.
+  command: (text) => pane === main && main.chat === store.user && main.composer?.send(text),
   reply: (message) => main.composer?.reply(message),
   async edit(message) {
     await main.open(message.chat.id);

@@ -3,13 +3,17 @@
 import { followed, make } from "./dom.js";
 import { say } from "./words.js";
 
-const TAGS = { bold: "strong", italic: "em", underline: "u", strikethrough: "s", code: "code", pre: "pre" };
+const TAGS = new Map([ // no object: every object has a "constructor"
+  ["bold", "strong"], ["italic", "em"], ["underline", "u"], ["strikethrough", "s"], ["code", "code"], ["pre", "pre"],
+]);
 const LONG_QUOTE = 180; // characters that are shown of a folded quote, about three lines
+const MOST_ENTITIES = 100; // as Telegram keeps: thousands that cross each other would stop the page
 
 // Returns nodes. `on` has post(url), link(event, url), command(text).
 export function shown(text, entities, on) {
   const sorted = [...(entities ?? [])]
     .filter((e) => e.length > 0 && e.offset >= 0 && e.offset + e.length <= text.length)
+    .slice(0, MOST_ENTITIES)
     .sort((a, b) => a.offset - b.offset || b.length - a.length);
   return between(text, 0, text.length, sorted, on);
 }
@@ -54,7 +58,7 @@ function wrapped(entity, piece, content, on) {
     case "blockquote": return make("blockquote", {}, ...content);
     case "expandable_blockquote": return folded(piece, content);
     case "hashtag": case "cashtag": case "email": return make("span", { class: "tag" }, ...content);
-    default: return TAGS[entity.type] ? make(TAGS[entity.type], {}, ...content) : make("span", {}, ...content);
+    default: return make(TAGS.get(entity.type) ?? "span", {}, ...content);
   }
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import aiosqlite
@@ -115,10 +115,14 @@ async def last_seq(archive: Archive) -> int:
     return int(value)
 
 
-async def count_unindexed(archive: Archive, watermark: int, channels: Iterable[int]) -> int:
-    """How many posts of these channels changed after the sequence number `watermark`."""
-    sql = "SELECT count(*) FROM posts WHERE seq > ? AND chat_id IN (SELECT value FROM json_each(?))"
-    ((number,),) = await archive.rows(sql, (watermark, json.dumps(list(channels))))
+async def count_unindexed(archive: Archive, after: int, channels: Collection[int]) -> int:
+    """How many changes of these channels an index lacks that is complete up to the sequence number `after`.
+
+    What other channels wait for is not told: it would tell a reader that something was posted there.
+    """
+    # The plus keeps SQLite on the index of changes, of which there are few, and away from the channels' posts.
+    sql = "SELECT count(*) FROM posts WHERE seq > ? AND +chat_id IN (SELECT value FROM json_each(?))"
+    ((number,),) = await archive.rows(sql, (after, json.dumps([*channels])))
     return int(number)
 
 

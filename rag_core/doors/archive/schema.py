@@ -229,6 +229,35 @@ _CHOICES = ("CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) W
 # What a row of questions wants: an answer, or a verdict on what is said in it.
 _VERIFYING = ("ALTER TABLE questions ADD COLUMN kind TEXT NOT NULL DEFAULT 'ask' CHECK (kind IN ('ask', 'verify'))",)
 
+# Families of copies were kept, and put together out of all channels: a closed one told that it holds a text by what it
+# joined. Now pairs of texts are kept, which say nothing of who holds them; all are found anew.
+_COPIES_BY_TEXT = (
+    "DROP TABLE copies",
+    "DROP TABLE copying",
+    "CREATE TABLE copying (id INTEGER PRIMARY KEY CHECK (id = 0), recipe TEXT NOT NULL, watermark INTEGER NOT NULL)",
+    # `today`: it speaks of days as seen from its own
+    """CREATE TABLE copies (
+        id INTEGER PRIMARY KEY,
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        written INTEGER NOT NULL,
+        today INTEGER NOT NULL,
+        exact BLOB NOT NULL,
+        band0 INTEGER, band1 INTEGER, band2 INTEGER, band3 INTEGER, band4 INTEGER, band5 INTEGER,
+        UNIQUE (chat_id, message_id),
+        FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
+    )""",
+    "CREATE INDEX copies_exact ON copies (exact, chat_id)",
+    *(f"CREATE INDEX copies_band{n} ON copies (band{n}) WHERE band{n} IS NOT NULL" for n in range(6)),
+    # texts that say nearly the same, by their hashes, both ways round; gone with the last post that holds one of them
+    "CREATE TABLE near_texts (one BLOB NOT NULL, other BLOB NOT NULL, PRIMARY KEY (one, other)) WITHOUT ROWID",
+    "CREATE TRIGGER copies_gone AFTER DELETE ON copies "
+    "WHEN NOT EXISTS (SELECT 1 FROM copies WHERE exact = OLD.exact) BEGIN "
+    "DELETE FROM near_texts WHERE (one, other) IN (SELECT other, one FROM near_texts WHERE one = OLD.exact); "
+    "DELETE FROM near_texts WHERE one = OLD.exact; END",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POSTS, *_TRAFFIC),
     _IDENTITY,
@@ -243,4 +272,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ANSWERING,
     TALKS,
     RECIPES,
+    _COPIES_BY_TEXT,
 )

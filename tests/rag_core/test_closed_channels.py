@@ -1,0 +1,58 @@
+"""What a reader gets is the same whatever happens in channels that they may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rag_core.doors.archive import channels, posts
+from rag_core.listing import listing
+from rag_core.types import Channel, Origin, Post, Visibility
+from rag_core.verify.verdicts import verify
+
+MakePost = Callable[..., Post]
+
+
+async def missing(library: Any) -> list[str]:
+    """What is said to be missing by /search, by a refusal and by /verify."""
+    found = await listing(library.question("tugboat"), library.rag)
+    refused = await library.ask("Who was elected mayor of the moon?")
+    claim = await verify(library.question("The mayor of the moon was elected on Friday."), library.rag)
+    assert refused.refused
+    return [one.reason for one in (*found.shortfalls, *refused.shortfalls, *claim.shortfalls)]
+
+
+async def test_that_posts_of_a_closed_channel_wait_for_the_index_is_not_told(library: Any, make_post: MakePost) -> None:
+    assert await missing(library) == []
+    await library.keep(make_post(50, "The treasurer resigned.", chat=library.safe), index=False)
+    assert await missing(library) == []
+    await library.keep(make_post(50, "The museum is closed.", chat=library.harbour), index=False)
+    assert len(await missing(library)) == 3
+    assert "1 changes" in (await missing(library))[1]
+
+
+async def test_only_changes_of_the_given_channels_are_counted(library: Any, make_post: MakePost) -> None:
+    archive, seq = library.rag.archive, await posts.last_seq(library.rag.archive)
+    await library.keep(*(make_post(60 + n, f"Memo {n}.", chat=library.safe) for n in range(5)), index=False)
+    await library.keep(make_post(60, "News.", chat=library.kiln), index=False)
+    assert await posts.count_unindexed(archive, seq, {library.harbour}) == 0
+    assert await posts.count_unindexed(archive, seq, {library.harbour, library.kiln}) == 1
+    assert await posts.count_unindexed(archive, seq, {library.kiln, library.safe}) == 6
+
+
+@pytest.mark.parametrize("state", ["active", "pending", "paused"])
+async def test_the_username_of_a_closed_channel_is_not_known_by_its_forwards(
+    library: Any, make_post: MakePost, state: str
+) -> None:
+    forwarded = make_post(50, "Tugboat races begin.", chat=library.harbour, origin=Origin("Vault", library.safe, 7))
+    await library.keep(forwarded)
+    asked = library.question("posts forwarded from @secret_vault")
+    before = await listing(asked, library.rag)
+    closed = Channel(library.safe, "Treasurer's Vault", "secret_vault", visibility=Visibility.ADMINS, state=state)
+    await channels.put(library.rag.archive, closed)
+    assert (await listing(asked, library.rag)).found == before.found == ()
+    readable = replace(asked, viewer=replace(asked.viewer, channels=asked.viewer.channels | {library.safe}))
+    assert [one.post.key for one in (await listing(readable, library.rag)).found] == [forwarded.key]

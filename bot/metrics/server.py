@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from bot.listening import allowed_host
+from bot.listening import allowed_host, refuse_foreign_pages
 from bot.metrics.meter import Meter
 from bot.metrics.ready import FINE, Readiness
 from bot.metrics.states import States
@@ -64,7 +64,9 @@ async def listening(settings: WatchSettings, meter: Meter, states: States, readi
         yield
         return
     host = allowed_host(settings.host, settings.public, "WATCH__HOST")
-    pages, app = _Pages(meter, states, readiness), web.Application()
+    # A public port has whatever name others call it by; DNS rebinding is of use only where a browser runs.
+    guards = [] if settings.public else [refuse_foreign_pages]
+    pages, app = _Pages(meter, states, readiness), web.Application(middlewares=guards)
     for name in ("healthz", "readyz", "metrics"):
         app.router.add_get(f"/{name}", getattr(pages, name))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)

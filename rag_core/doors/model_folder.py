@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rag_core.doors.regular import read_regular
 from rag_core.errors import ModelUnavailable, raised_as
 from rag_core.models import ModelRow, Role
 
@@ -80,7 +81,7 @@ def _needed(row: ModelRow) -> tuple[str, ...]:
 def _kept_list(folder: Path) -> dict[str, dict[str, Any]] | None:
     """The list, None where there is none; a damaged list asks for a file that cannot be there."""
     try:
-        text = (folder / _LIST).read_text(encoding="utf-8")
+        text = read_regular(folder / _LIST)
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -89,7 +90,7 @@ def _kept_list(folder: Path) -> dict[str, dict[str, Any]] | None:
         files = json.loads(text)["files"]
         return {str(name): {"bytes": int(f["bytes"]), "sha256": str(f["sha256"]), "time": int(f["time"])}
                 for name, f in files.items()}  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return {_LIST + " (readable)": {}}
 
 

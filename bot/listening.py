@@ -1,12 +1,39 @@
-"""Where a port of ours may be opened: on this machine only, unless somebody said that others shall reach it."""
+"""HTTP listeners of the bot: which address they may use, which requests a local one takes, what connections may hold.
+
+A port on 127.0.0.1 can be reached by every web page that a browser on this machine shows: pages may send requests to
+any address (cross-site request forgery), and let their own name resolve to 127.0.0.1 (DNS rebinding).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from rag_core.errors import SettingsWrong
 
-__all__ = ["allowed_host"]
+__all__ = ["allowed_host", "refuse_foreign_pages", "serve"]
+
+_LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_REFUSAL = "This port is for this machine: ask it as 127.0.0.1 or localhost, and not from another site's page.\n"
+# Telegram opens 40 connections at most, and proxies keep some: more are attempts to use up the files that may be open.
+_MOST_CONNECTIONS = 256
+_HEAD_S = 10.0  # until the first request is there: nobody opens a connection for later
+_IDLE_S = 150.0  # between requests: longer than proxies keep a connection, so that they close it and not we
+_LINGER_S = 2.0  # for the rest of a body that nobody reads
+_LOOK_EVERY_S = 1.0
+
+_OWN_SITE = {"same-origin", "none"}  # none: typed into the address bar, or a bookmark
+
+log = logging.getLogger(__name__)
 
 
 def allowed_host(host: str, public: bool, setting: str) -> str:
@@ -28,3 +55,129 @@ def allowed_host(host: str, public: bool, setting: str) -> str:
             f"or set {section}__PUBLIC=true if that is meant."
         )
     return host
+
+
+@web.middleware
+async def refuse_foreign_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse with 403 what another site's page sends through a browser: middleware for a port on this machine.
+
+    The Host header must name this machine; its port is not compared, as a tunnel may have another. The Origin header
+    must be the same origin. Sec-Fetch-Site covers what browsers send without an Origin (images, links, forms by GET).
+    Programs send neither, and are not concerned.
+    """
+    hosts = request.headers.getall("Host", [])
+    if len(hosts) != 1 or not _LOOPBACK.fullmatch(hosts[0]):
+        raise web.HTTPForbidden(text=_REFUSAL)
+    if any(origin.lower() != f"http://{hosts[0]}".lower() for origin in request.headers.getall("Origin", [])):
+        raise web.HTTPForbidden(text=_REFUSAL)
+    sites = request.headers.getall("Sec-Fetch-Site", [])
+    if not _OWN_SITE.issuperset(sites) and not _opens_the_page(request):
+        raise web.HTTPForbidden(text=_REFUSAL)
+    return await handler(request)
+
+
+def _opens_the_page(request: web.Request) -> bool:
+    """Whether this is a link to the start page, in a window of its own: it shows nothing to the page with the link."""
+    asked = (request.method, request.rel_url.raw_path, request.headers.get("Sec-Fetch-Dest"))
+    return asked == ("GET", "/", "document")
+
+
+@asynccontextmanager
+async def serve(app: web.Application, host: str, port: int, *, close_s: float) -> AsyncIterator[None]:
+    """Serve HTTP until the block ends; requests that have begun then get `close_s` seconds. Raises OSError.
+
+    Connections are limited in number and in time without a request, bodies are not decompressed, and malformed
+    requests are not logged: a stranger can send as many as they like.
+    """
+    requests = log.getChild("requests")
+    requests.addFilter(_keep_own_errors)
+    connections = _Connections()
+    app.middlewares.insert(0, connections.note_request)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=requests,
+        shutdown_timeout=close_s,
+        keepalive_timeout=_IDLE_S,
+        lingering_time=_LINGER_S,
+        auto_decompress=False,
+    )
+    await runner.setup()
+    try:
+        assert runner.server
+        connections.server = runner.server
+        listener = await asyncio.get_running_loop().create_server(connections.accept, host, port)
+        closing = asyncio.create_task(connections.close_silent())
+        try:
+            yield
+        finally:
+            listener.close()
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+    finally:
+        await runner.cleanup()
+
+
+def _keep_own_errors(record: logging.LogRecord) -> bool:
+    """Whether a record of aiohttp's is about our own code, not about what a stranger sent."""
+    exc = record.exc_info[1] if record.exc_info else None
+    return not isinstance(exc, HttpProcessingError | web.RequestPayloadError)
+
+
+class _Refused(asyncio.Protocol):
+    """A connection that is closed at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+
+class _Connections:
+    """The open connections of a server, and since when each waits for a request."""
+
+    def __init__(self) -> None:
+        self.server: web.Server | None = None
+        self._since: dict[web.RequestHandler, float] = {}
+        self._served = set[web.RequestHandler]()  # had a request before
+        self._busy = set[web.RequestHandler]()
+
+    def accept(self) -> asyncio.BaseProtocol:
+        """The protocol of a new connection. Where there are too many, the one that waits longest is closed for it."""
+        assert self.server
+        open_ = [one for one in self.server.connections if one.transport and not one.transport.is_closing()]
+        if len(open_) >= _MOST_CONNECTIONS:
+            silent = [one for one in open_ if one not in self._busy]
+            if not silent:
+                return _Refused()
+            now = time.monotonic()
+            self._close(min(silent, key=lambda one: (one in self._served, self._since.setdefault(one, now))))
+        return self.server()
+
+    @web.middleware
+    async def note_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Middleware: a connection whose request is worked on is not silent."""
+        connection = request.protocol
+        self._busy.add(connection)
+        try:
+            return await handler(request)
+        finally:
+            self._busy.discard(connection)
+            self._served.add(connection)
+            self._since[connection] = time.monotonic()
+
+    async def close_silent(self) -> None:
+        """Close connections that bring no request in time. Never ends."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            assert self.server
+            here, now = set(self.server.connections), time.monotonic()
+            self._served &= here
+            self._since = {one: self._since.get(one, now) for one in here}
+            for one in here - self._busy:
+                if now - self._since[one] > (_IDLE_S if one in self._served else _HEAD_S):
+                    self._close(one)
+
+    @staticmethod
+    def _close(connection: web.RequestHandler) -> None:
+        if connection.transport is not None:
+            connection.transport.abort()

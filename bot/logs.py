@@ -2,12 +2,14 @@
 
 A text gets into a log inside an exception: a parser shows what it could not parse, a server what it was sent. So an
 exception is logged with its class and the way to it; what it says is kept only of those that say nothing of a reader.
+Nor can a text write lines of its own: control characters are escaped, and what follows a line is indented.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import sqlite3
 import traceback
 from collections.abc import Iterator
@@ -25,6 +27,10 @@ _SPEAK = (RagError, OSError, sqlite3.Error)
 # By their names, as aiogram takes seconds to load. Its others may repeat what was sent or received.
 _TELEGRAMS = {"TelegramAPIError", "ClientError"}
 _FIRST = 200  # of a sentence of Telegram's
+# Control characters (also C1: 9B begins a terminal's sequence), line separators, and marks that reorder what is shown.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# asyncio writes what it cannot raise, with the arguments of the call and what the exception says.
+_ASYNCIO = re.compile(r"[^<('\"\n]*")
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +47,25 @@ class TextFilter(logging.Filter):
         if self.texts:
             return True
         if isinstance(record.args, tuple):
-            record.args = tuple(_said(one) if isinstance(one, BaseException) else one for one in record.args)
+            record.args = tuple(_without_texts(one) for one in record.args)
+        if record.name == "asyncio":
+            found = _ASYNCIO.match(record.getMessage())
+            record.msg, record.args = found[0].strip() if found else "", ()
         if record.exc_info and record.exc_info[1]:
             record.exc_text = "".join(_traced(record.exc_info[1])).rstrip()
         return True
+
+
+def _without_texts(argument: object) -> object:
+    """An argument of a log line; of exceptions, also in a list, only what may be logged."""
+    if isinstance(argument, BaseException):
+        return _said(argument)
+    return [_without_texts(one) for one in argument] if isinstance(argument, list | tuple) else argument
+
+
+def _escaped(text: str) -> str:
+    """The text with control characters as Python writes them in a literal."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def _said(exc: BaseException) -> str:
@@ -73,12 +94,16 @@ class Plain(logging.Formatter):
     """A line for people; those of a question begin with the id of its trace."""
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        super().__init__()
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """The line, without what follows of an exception."""
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and indented below it what there is of an exception."""
         of = f" [{request}]" if (request := request_id()) else ""
-        return f"{record.asctime} {record.levelname} {record.name}{of}: {record.message}"
+        said = f"{self.formatTime(record)} {record.levelname} {record.name}{of}: {_escaped(record.getMessage())}"
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        below = "\n".join(part for part in (record.exc_text, record.stack_info) if part)
+        return "\n".join([said, *(f"  {_escaped(line)}" for line in below.split("\n") if below)])
 
 
 class Json(logging.Formatter):
@@ -98,7 +123,8 @@ class Json(logging.Formatter):
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             said["exception"] = record.exc_text
-        return json.dumps(said, ensure_ascii=False)
+        # JSON's own escapes; its syntax has none of these characters.
+        return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(said, ensure_ascii=False))
 
 
 _FORMATS: dict[str, type[logging.Formatter]] = {"plain": Plain, "json": Json}

@@ -14,14 +14,16 @@ import traceback
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
 from types import TracebackType
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
 __all__ = ["TokenFilter", "hide", "redacted", "secrets_in", "shield"]
 
 # Bot tokens as @BotFather writes them: https://core.telegram.org/bots/features#authentication
-_TOKEN = re.compile(r"\d{1,20}:[\w-]{30,}")
-_PASSWORD = re.compile(r"(?<=://)[^\s/@:]{0,100}:[^\s/@]{1,200}@")
+_TOKEN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}")
+# A name alone may be a key too: https://key@host
+_PASSWORD = re.compile(r"(?<=://)[^\s/?#@\"'<>]{1,1000}@(?=[\w\[])")
 _SHORTEST = 6  # characters: a shorter one would be found in any word
 
 _known: set[str] = set()
@@ -40,6 +42,19 @@ def secrets_in(settings: BaseModel) -> Iterator[str]:
             yield from secrets_in(value)
         elif isinstance(value, SecretStr) and value.get_secret_value():
             yield value.get_secret_value()
+            yield from _passwords(value.get_secret_value())
+        elif isinstance(value, str):
+            yield from _passwords(value)
+
+
+def _passwords(address: str) -> Iterator[str]:
+    """The password of an address, as it is written and as it is meant: libraries say it without the address."""
+    try:
+        password = urlsplit(address).password if "://" in address else None
+    except ValueError:  # no address
+        return
+    if password:
+        yield from {password, unquote(password)}
 
 
 def redacted(text: str) -> str:
@@ -86,6 +101,7 @@ def shield() -> None:
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
     threading.excepthook = lambda lost: _uncaught(lost.exc_type, lost.exc_value, lost.exc_traceback)
+    sys.unraisablehook = lambda lost: _uncaught(lost.exc_type, lost.exc_value, lost.exc_traceback)
 
 
 def _uncaught(kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None) -> None:

@@ -11,7 +11,7 @@ import hmac
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import Update, WebhookInfo
 from aiohttp import web
 
-from bot.listening import allowed_host
+from bot.listening import allowed_host, serve
 from bot.session import Inbox
 from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
@@ -56,7 +56,9 @@ class _Door:
         """Check who knocks, keep what they bring, say so, and only then handle it."""
         given = request.headers.get(_SECRET, "").encode(errors="surrogateescape")
         if not hmac.compare_digest(given, self._secret):
-            return web.Response(status=401)
+            refusal = web.Response(status=401)
+            refusal.force_close()
+            return refusal
         raw = _update_in(await _body(request))
         if raw is None:
             log.error("the webhook was brought something that is no update: is it cut short on its way?")
@@ -66,6 +68,8 @@ class _Door:
         except ArchiveUnavailable as exc:
             log.error("update %d cannot be kept and is asked for again: %s", raw["update_id"], exc.reason)
             return web.Response(status=503, headers=_AGAIN)
+        except RecursionError:  # what can be read can be too deep to be written
+            return web.Response(status=400)
         task = asyncio.create_task(self._handled(update))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -93,6 +97,8 @@ async def _body(request: web.Request) -> bytes:
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
+    except web.RequestPayloadError:  # chunks that are none
+        raise web.HTTPBadRequest from None
 
 
 def _update_in(body: bytes) -> dict[str, Any] | None:
@@ -112,19 +118,17 @@ async def listening(feed: Feed, bot: Bot, inbox: Inbox, settings: WebhookSetting
     door = _Door(bot, inbox, settings.secret.get_secret_value(), feed)
     app = web.Application(client_max_size=_LARGEST)
     app.router.add_post(urlsplit(settings.url).path or "/", door.on_update)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_S)
-    await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, host, settings.port).start()
-        except OSError as exc:
-            raise SettingsWrong(
-                f"The port {settings.port} on {host} cannot be opened ({exc.strerror}): "
-                "choose another one with WEBHOOK__PORT, and tell the proxy."
-            ) from exc
-        yield
+        async with AsyncExitStack() as opened:
+            try:
+                await opened.enter_async_context(serve(app, host, settings.port, close_s=_CLOSE_S))
+            except OSError as exc:
+                raise SettingsWrong(
+                    f"The port {settings.port} on {host} cannot be opened ({exc.strerror}): "
+                    "choose another one with WEBHOOK__PORT, and tell the proxy."
+                ) from exc
+            yield
     finally:
-        await runner.cleanup()
         await door.idle(_CLOSE_S)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
@@ -12,7 +13,7 @@ from typing import Any, cast
 from bot.beside.facts import Facts
 from bot.beside.told import Told
 from bot.beside.verified import Verified
-from bot.beside.wire import LONGEST_LINE, STILL_EVERY_S, address, greeting, line, read, same
+from bot.beside.wire import LONGEST_LINE, STILL_EVERY_S, address, greeting, line, peer_user, read, same
 from bot.owner import FolderHeld, owned
 from rag_core.doors.archive.modes import AUTO
 from rag_core.errors import ArchiveUnavailable, RagError
@@ -34,6 +35,8 @@ _SILENT = (
 )
 _GONE = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
 _STRANGE = "The bot (process {process}) is not understood by this command: restart the bot."
+_IMPOSTOR = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
+_ROOT = 0
 
 
 class OwnerSilent(ArchiveUnavailable):
@@ -146,6 +149,7 @@ class Owner:
         with address(self._folder) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
         try:
+            self._check_user(writer)
             hello = await self._next(reader, _PATIENCE_S)
             same(hello, asked=False)
             self.process, self.version = str(hello.get("process")), str(hello.get("version"))
@@ -153,6 +157,12 @@ class Owner:
             yield reader, writer
         finally:
             writer.transport.abort()
+
+    def _check_user(self, writer: asyncio.StreamWriter) -> None:
+        """Raise RagError where another user answers: whoever may write to the folder can swap the socket."""
+        user = peer_user(writer.get_extra_info("socket"))
+        if user not in (None, os.geteuid(), _ROOT, self._folder.stat().st_uid):
+            raise RagError(_IMPOSTOR.format(user=user, folder=self._folder))
 
     async def _next(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
         """The next line of the bot."""

@@ -6,13 +6,12 @@ import asyncio
 import logging
 import os
 import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bot.beside.wire import LONGEST_REQUEST, STILL_EVERY_S, address, greeting, line, read, same
+from bot.beside.wire import LONGEST_REQUEST, STILL_EVERY_S, address, greeting, line, peer_user, read, same
 from rag_core.errors import RagError
 
 __all__ = ["Handler", "Request", "Say", "attended"]
@@ -146,11 +145,8 @@ async def _worked(
 
 def _trusted(writer: asyncio.StreamWriter) -> bool:
     """Whether the caller is this process's user, or root."""
-    if not hasattr(socket, "SO_PEERCRED"):  # not Linux: the socket's permissions must do
-        return True
-    raw = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", raw)
-    return user in (os.geteuid(), _ROOT)
+    # Where the system does not tell, the socket's permissions must do.
+    return peer_user(writer.get_extra_info("socket")) in (None, os.geteuid(), _ROOT)
 
 
 async def _request(reader: asyncio.StreamReader) -> Request:

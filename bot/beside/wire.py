@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -27,6 +29,7 @@ __all__ = [
     "address",
     "greeting",
     "line",
+    "peer_user",
     "read",
     "same",
 ]
@@ -58,6 +61,15 @@ def address(folder: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{opened}/{_FILE}"
     finally:
         os.close(opened)
+
+
+def peer_user(connected: socket.socket) -> int | None:
+    """The user id of the process at the other end of a local socket; None where the system does not tell."""
+    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
+        return None
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", raw)
+    return int(user)
 
 
 def greeting(**more: object) -> dict[str, object]:

@@ -35,6 +35,8 @@ def declare(commands: Any) -> None:
     pull_parser.add_argument("name", choices=names, metavar="NAME_OR_TIER", help=", ".join(names))
     origin = "address of the hub or a mirror of it, or a folder that has the files (default: MODELS__HUB)"
     pull_parser.add_argument("--from", dest="hub", metavar="URL_OR_DIR", help=origin)
+    as_it_comes = "take files of which the hub names no checksum as well (default: refuse them)"
+    pull_parser.add_argument("--unverified", action="store_true", help=as_it_comes)
     use = what.add_parser("use", help="use another model from now on; a bot that runs changes over at once")
     use.add_argument("name", metavar="NAME|PATH", help="a pulled model, a .gguf file, auto, none, or same")
     use.add_argument("--for", dest="wanted", choices=tuple(USES), default="", help="for what (default: what it is for)")
@@ -51,7 +53,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     elif args.what == "use":
         print(_said(await _used(args, settings)))
     else:
-        await pulled(rows_of(args.name), models, args.hub or settings.models.hub)
+        await pulled(rows_of(args.name), models, args.hub or settings.models.hub, unverified=args.unverified)
     return 0
 
 
@@ -114,7 +116,7 @@ def _cells(row: ModelRow, folder: Path, used: Mapping[str, str]) -> tuple[str, .
     return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, memory, row.licence, row.where, state
 
 
-async def pulled(rows: tuple[ModelRow, ...], models: Path, hub: str = HUB) -> None:
+async def pulled(rows: tuple[ModelRow, ...], models: Path, hub: str = HUB, *, unverified: bool = False) -> None:
     """Pull the models into folders below `models` with a progress bar. Raises ModelUnavailable at the first failure."""
     if not rows:
         print(f"The tier {Tier.NONE} needs no model.")
@@ -125,5 +127,5 @@ async def pulled(rows: tuple[ModelRow, ...], models: Path, hub: str = HUB) -> No
                 bar.total = total
                 bar.update(done - bar.n)
 
-            folder = await pull(row, models, hub=hub, progress=moved)
+            folder = await pull(row, models, hub=hub, unverified=unverified, progress=moved)
         print(f"{row.name}: {folder} ({size_of(folder) / 1e6:,.0f} MB)")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from bot.listening import allowed_host
+from bot.listening import allowed_host, refuse_foreign_pages, serve
 from bot.metrics.meter import Meter
 from bot.metrics.ready import FINE, Readiness
 from bot.metrics.states import States
@@ -19,6 +19,8 @@ from bot.settings import WatchSettings
 from rag_core.errors import SettingsWrong, raised_as
 
 __all__ = ["listening"]
+
+_CLOSE_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -64,16 +66,14 @@ async def listening(settings: WatchSettings, meter: Meter, states: States, readi
         yield
         return
     host = allowed_host(settings.host, settings.public, "WATCH__HOST")
-    pages, app = _Pages(meter, states, readiness), web.Application()
+    # A public port has whatever name others call it by; DNS rebinding is of use only where a browser runs.
+    guards = [] if settings.public else [refuse_foreign_pages]
+    pages, app = _Pages(meter, states, readiness), web.Application(middlewares=guards)
     for name in ("healthz", "readyz", "metrics"):
         app.router.add_get(f"/{name}", getattr(pages, name))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        said = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
+    said = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
+    async with AsyncExitStack() as opened:
         with raised_as(SettingsWrong, OSError, say=said):
-            await web.TCPSite(runner, host, settings.port).start()
+            await opened.enter_async_context(serve(app, host, settings.port, close_s=_CLOSE_S))
         log.info("watched on http://%s:%d/metrics", host, settings.port)
         yield
-    finally:
-        await runner.cleanup()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections.abc import Callable, Mapping
 from secrets import token_urlsafe
@@ -10,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from bot.listening import refuse_foreign_pages
 from bot.sandbox import people
 from bot.sandbox.calls import carry_out, known_method, read_parameters
 from bot.sandbox.control import add_page
@@ -26,25 +28,27 @@ __all__ = ["Sandbox"]
 
 _LARGEST = 60 * 2**20  # bytes of one request; Telegram takes documents of 50 MB
 _EPOCH = 1_500_000_000  # before any clock of ours; keeps update ids small
-_FIRST_BOT = "42:SANDBOX"
+_FIRST_BOT = 42
 _PROXY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 class Sandbox:
     """Telegram for one bot, on this machine. `world` is its state, `faults` what shall go wrong,
-    `hooks` brings updates to a webhook, `observed` what the page shows of a bot that is run with it as its watch."""
+    `hooks` brings updates to a webhook, `observed` what the page shows of a bot that is run with it as its watch.
+    `token` is a random one where none is given: whoever has it can act as the bot.
+    """
 
     def __init__(
         self,
         *,
-        token: str = _FIRST_BOT,
+        token: str = "",
         clock: Callable[[], float] = time.time,
         name: str = "Citegram",
         username: str = "citegram_bot",
     ) -> None:
-        self.token = token
+        self.token = token or f"{_FIRST_BOT}:{token_urlsafe(26)}"  # 35 characters, as Telegram's
         self.url = ""
-        bot = Person(int(token.partition(":")[0]), name, username, lang=None, is_bot=True)
+        bot = Person(int(self.token.partition(":")[0]), name, username, lang=None, is_bot=True)
         # Update ids grow with time: a bot that remembers them must not drop those of the next run.
         self.world = World(bot, clock, Queue(clock, next_id=max(1, int(clock()) - _EPOCH)))
         self.observed = Observed(self.world)
@@ -57,7 +61,7 @@ class Sandbox:
 
     async def start(self, port: int = 0) -> None:
         """Listen on 127.0.0.1; port 0 takes a free one. `url` says where."""
-        app = web.Application(client_max_size=_LARGEST)
+        app = web.Application(client_max_size=_LARGEST, middlewares=[refuse_foreign_pages])
         app.router.add_route("*", "/bot{token}/{method}", self._on_call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._on_file)
         add_page(app, self.world, self.observed)
@@ -165,7 +169,7 @@ class Sandbox:
         return web.json_response({"ok": True, "result": result})
 
     async def _answer(self, request: web.Request, name: str, line: Json) -> Any:
-        if request.match_info["token"] != self.token:
+        if not self._knows_token(request):
             raise Refused(401, "Unauthorized")
         method = known_method(name)
         line["method"] = method.__api_method__
@@ -174,6 +178,9 @@ class Sandbox:
         chat = str(parameters.get("chat_id", ""))
         self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
         return await carry_out(method, parameters, self.world)
+
+    def _knows_token(self, request: web.Request) -> bool:
+        return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
 
     async def _broken(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
         """What a fault makes of a call; None where the call goes on."""
@@ -200,7 +207,7 @@ class Sandbox:
             if fault and (broken := await self._broken(fault, request)) is not None:
                 return broken
             for upload in self.world.files.values() if self.world.local is None else ():
-                if upload.path() == path and request.match_info["token"] == self.token:
+                if upload.path() == path and self._knows_token(request):
                     return web.Response(body=upload.data, content_type="application/octet-stream")
             raise missing("file not found")
         except Refused as exc:

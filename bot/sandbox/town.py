@@ -26,7 +26,6 @@ __all__ = ["ADMIN", "GROUP", "READER", "furnished", "imported", "running"]
 ADMIN, READER, GROUP = 1001, 1002, -1_009_000_000_001
 
 _SAMPLES = Path(__file__).parent / "channels"
-_TOKEN = "42:SANDBOX"  # noqa: S105 - the sandbox's own, worth nothing elsewhere
 _ALL = 1_000_000  # changes: more than a demo's archive will ever hold
 
 
@@ -38,7 +37,7 @@ async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbo
     The sample channels are imported into `settings.data.dir` (again is no work); posts made in an earlier
     demo are still there.
     """
-    sandbox = Sandbox(token=_TOKEN)
+    sandbox = Sandbox()  # its token is random and stays in this process
     async with alone(settings.data.dir), open_rag(settings.rag(), language=False) as rag:
         found = await imported(rag.archive)
         await caught_up(rag)
@@ -49,13 +48,13 @@ async def furnished(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbo
     except OSError as exc:
         raise SettingsWrong(f"Port {port} cannot be used ({exc.strerror}): choose another one with --port.") from exc
     try:
-        yield sandbox, _inhabitant(settings, sandbox.url)
+        yield sandbox, _inhabitant(settings, sandbox)
     finally:
         await sandbox.stop()
 
 
-def _inhabitant(given: Settings, url: str) -> Settings:
-    values = {"token": SecretStr(_TOKEN), "admins": (ADMIN,), "api": url, "proxy": SecretStr("")}
+def _inhabitant(given: Settings, sandbox: Sandbox) -> Settings:
+    values = {"token": SecretStr(sandbox.token), "admins": (ADMIN,), "api": sandbox.url, "proxy": SecretStr("")}
     # The webhook is the real bot's: its address and its port are not for the one of the demo.
     return given.model_copy(update={"bot": given.bot.model_copy(update=values), "webhook": WebhookSettings()})
 

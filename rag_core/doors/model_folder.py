@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rag_core.doors.regular import read_regular
 from rag_core.errors import ModelUnavailable, raised_as
 from rag_core.models import ModelRow, Role
 
-__all__ = ["Progress", "check", "enough_room", "here", "keep_list", "sha256_of", "silent", "size_of", "staged",
-           "verify"]  # fmt: skip
+__all__ = ["Progress", "check", "enough_room", "here", "keep_list", "kept_checksums", "sha256_of", "silent", "size_of",
+           "staged", "verify"]  # fmt: skip
 
 Progress = Callable[[int, int], None]  # bytes here, bytes in all
 
@@ -69,7 +70,7 @@ def verify(row: ModelRow, folder: Path) -> None:
         with raised_as(ModelUnavailable, OSError, say=f"The file {name} of the model {row.name} cannot be read: {{}}."):
             now = sha256_of(folder / name)
         if now != kept["sha256"]:
-            pull = f"delete {folder} and run citegram models pull {row.name}"
+            pull = f"delete {folder / name} and run citegram models pull {row.name}"
             raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull}.")
 
 
@@ -80,7 +81,7 @@ def _needed(row: ModelRow) -> tuple[str, ...]:
 def _kept_list(folder: Path) -> dict[str, dict[str, Any]] | None:
     """The list, None where there is none; a damaged list asks for a file that cannot be there."""
     try:
-        text = (folder / _LIST).read_text(encoding="utf-8")
+        text = read_regular(folder / _LIST)
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -89,8 +90,13 @@ def _kept_list(folder: Path) -> dict[str, dict[str, Any]] | None:
         files = json.loads(text)["files"]
         return {str(name): {"bytes": int(f["bytes"]), "sha256": str(f["sha256"]), "time": int(f["time"])}
                 for name, f in files.items()}  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return {_LIST + " (readable)": {}}
+
+
+def kept_checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of each file as it came, also where a file is damaged or gone; empty where no list is."""
+    return {name: str(about["sha256"]) for name, about in (_kept_list(folder) or {}).items() if "sha256" in about}
 
 
 def _unchanged(file: Path, kept: dict[str, Any]) -> bool:

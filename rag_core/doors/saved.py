@@ -6,15 +6,19 @@ import json
 import os
 import secrets
 import shutil
+import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from tokenize import TokenError
+from typing import IO, Any
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from rag_core.doors.regular import open_regular, read_regular
 from rag_core.errors import IndexUnavailable, raised_as
 
 __all__ = ["UNREADABLE", "Arrays", "read", "write"]
@@ -22,7 +26,27 @@ __all__ = ["UNREADABLE", "Arrays", "read", "write"]
 Arrays = Mapping[str, NDArray[Any]]
 
 # What reading a damaged index may raise, and making sense of it.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, BadZipFile, zlib.error)
+UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    EOFError,
+    IndexError,
+    MemoryError,
+    RuntimeError,  # an encrypted archive, JSON that is nested too deeply
+    BadZipFile,
+    struct.error,
+    zlib.error,
+)
+
+_MOST_ARRAYS = 64
+_DIRECTORY = 1 << 16  # bytes of the list of arrays at the end of an archive: each has less than a hundred
+_END = struct.Struct("<4s4H2LH")  # zip's end of central directory
+_LOCATOR = struct.Struct("<4sLQL")  # of the same for archives above 4 GB
+_END_64 = struct.Struct("<4sQ2H2L4Q")
 
 
 def write(folder: Path, about: Mapping[str, object], arrays: Arrays, vocabulary: Iterable[str]) -> None:
@@ -45,21 +69,82 @@ def write(folder: Path, about: Mapping[str, object], arrays: Arrays, vocabulary:
         except OSError:
             shutil.rmtree(fresh, ignore_errors=True)  # a disk that is full has no room for half an index
             raise
-        for old in folder.iterdir():
-            if old.is_dir() and old != fresh:
-                shutil.rmtree(old)
+        _remove_others(folder, fresh)
+
+
+def _remove_others(folder: Path, fresh: Path) -> None:
+    """Remove what older indexes left; what cannot be removed does no harm."""
+    for old in folder.iterdir():
+        if old.is_symlink():
+            old.unlink(missing_ok=True)
+        elif old.is_dir() and old != fresh:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def read(
     folder: Path, wanted: Mapping[str, object]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], list[str]] | None:
     """What `write` was given, where its `about` says what is `wanted`; None for another. Raises UNREADABLE."""
-    about = json.loads((folder / "current.json").read_text(encoding="utf-8"))
+    about = json.loads(read_regular(folder / "current.json"))
     if any(about[name] != value for name, value in wanted.items()):
         return None
-    home = folder / about["folder"]
-    # opened by ourselves: numpy leaves a file open that is no archive
-    with (home / "postings.npz").open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    vocabulary = (home / "vocabulary.txt").read_text(encoding="utf-8")
+    name = about["folder"]
+    if name != Path(name).name:
+        raise ValueError("the index is elsewhere")
+    most = _memory() // 2
+    with open_regular(folder / name / "postings.npz", most) as file:
+        arrays = _arrays(file)
+    vocabulary = read_regular(folder / name / "vocabulary.txt", most)
     return about, arrays, vocabulary.split("\n") if vocabulary else []
+
+
+def _memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _arrays(file: IO[bytes]) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive as `np.savez` writes it: not compressed, so that they are no larger than the file."""
+    size = file.seek(0, os.SEEK_END)
+    _check_directory(file, size)
+    with ZipFile(file) as archive:
+        members = archive.infolist()
+        plain = all(one.compress_type == ZIP_STORED and one.file_size == one.compress_size for one in members)
+        if not plain or sum(one.file_size for one in members) > size:
+            raise ValueError("the arrays are larger than their file")
+        found = {}
+        for one in members:
+            with archive.open(one) as opened:
+                _check_header(opened, one.file_size)
+            with archive.open(one) as opened:
+                found[one.filename.removesuffix(".npy")] = npy.read_array(opened, allow_pickle=False)
+        return found
+
+
+def _check_directory(file: IO[bytes], size: int) -> None:
+    """Raise ValueError where an archive has a long list of members: reading it would take ten times its size."""
+    file.seek(max(0, size - _END.size - _LOCATOR.size))
+    tail = file.read()
+    if len(tail) < _END.size:
+        raise ValueError("the archive is cut short")
+    _, _, _, _, members, length, _, _ = _END.unpack(tail[-_END.size :])
+    if tail.startswith(b"PK\x06\x07"):
+        file.seek(max(0, size - _END.size - _LOCATOR.size - _END_64.size))
+        *_, members, length, _ = _END_64.unpack(file.read(_END_64.size))
+    if members > _MOST_ARRAYS or length > _DIRECTORY or not tail[-_END.size :].startswith(b"PK\x05\x06"):
+        raise ValueError("the archive is none of ours")
+    file.seek(0)
+
+
+def _check_header(opened: IO[bytes], size: int) -> None:
+    """Raise ValueError where an array is of another size than its header says, or no row of numbers."""
+    version = npy.read_magic(opened)
+    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+    if read_header is None:
+        raise ValueError("an array of another format")
+    try:
+        shape, _, kind = read_header(opened)
+    except (SyntaxError, TokenError) as exc:  # the header is written in Python's literals
+        raise ValueError("an array without a header") from exc
+    if kind.kind not in "biuf" or len(shape) != 1 or shape[0] * kind.itemsize != size - opened.tell():
+        raise ValueError("an array is not what its header says")

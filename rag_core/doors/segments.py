@@ -54,7 +54,11 @@ class Segment:
         whole = len(self.indptr) == len(self.terms) + 1 and len(self.docs) == len(self.tfs)
         if not whole or int(self.indptr[-1]) != len(self.docs):
             raise ValueError("the postings do not fit together")
+        if int(self.indptr[0]) or np.any(np.diff(self.indptr) < 0) or np.any(np.diff(self.terms) <= 0):
+            raise ValueError("the postings are not in order")
         if len(self.docs) and (int(self.docs.max()) >= documents or int(self.terms.max()) >= words):
+            raise ValueError("the postings name documents or terms that are not there")
+        if len(self.docs) and (int(self.docs.min()) < 0 or int(self.terms.min()) < 0):
             raise ValueError("the postings name documents or terms that are not there")
 
     def rows(self) -> tuple[Ints, Ints, Counts]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
 FLAGS += ["--disable-component-update", "--disable-sync"]
+FLAGS += ["--host-resolver-rules=MAP evil.example 127.0.0.1"]  # a name that its owner points at this machine
 
 ADMIN, RITA, OTTO = 501, 500, 502
 GROUP = -1009

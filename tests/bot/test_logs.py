@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import json
 import logging
@@ -173,3 +174,67 @@ def test_the_format_is_that_of_the_settings(name: Any, kind: type, monkeypatch: 
     logs.with_format(name)
     assert type(handler.formatter) is kind
     assert other.formatter is None
+
+
+FORGED = (
+    "ferry\n2026-01-01 00:00:00,000 ERROR bot.app: everything was deleted\r\x1b[2J\x9b31m\u2028next\u202egnp.exe\x00"
+)
+
+
+@contextmanager
+def hostile_lines(structured: bool, texts: bool = False) -> Iterator[list[str]]:
+    """The lines that are written inside, once it is left."""
+    found = list[str]()
+    with log_of(texts=texts, structured=structured) as written:
+        yield found
+    found += re.split("[\r\n\x85\u2028\u2029]", written.getvalue().removesuffix("\n"))
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_a_name_or_an_exception_cannot_write_lines_of_its_own(structured: bool) -> None:
+    log = logging.getLogger("bot.x")
+    with hostile_lines(structured, texts=True) as lines:
+        log.warning("channel %s", FORGED)
+        try:
+            raise RuntimeError(FORGED)
+        except RuntimeError:
+            log.exception("failed with %s", FORGED, stack_info=True)
+    begun = [line for line in lines if re.match(r"\{|\d", line)]
+    assert len(begun) == 2
+    assert all("bot.x" in line for line in begun)
+    said = "".join(lines)
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", said)
+    assert "everything was deleted" in said
+    if structured:
+        assert json.loads(begun[0])["message"] == f"channel {FORGED}"
+
+
+@pytest.mark.parametrize("structured", [False, True])
+async def test_what_asyncio_writes_says_nothing_of_a_reader(structured: bool) -> None:
+    """Its messages have the arguments of calls and what exceptions say in them, not beside them."""
+
+    async def unheard() -> None:
+        raise ValueError(SECRET)
+
+    def callback(text: str) -> None:
+        raise ValueError(text)
+
+    with log_of(structured=structured) as written:
+        task = asyncio.create_task(unheard())
+        await asyncio.wait([task])
+        asyncio.get_running_loop().call_soon(callback, SECRET)
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": "lost", "exception": ValueError(SECRET), "handle": SECRET, "task": task}
+        )
+        await asyncio.sleep(0.01)
+        del task
+        gc.collect()
+    said = written.getvalue()
+    assert SECRET not in said
+    for told in ("Task exception was never retrieved", "Exception in callback", "lost", "ValueError", "callback"):
+        assert told in said
+
+
+def test_exceptions_in_a_list_say_nothing_either() -> None:
+    assert SECRET not in logged([ValueError(SECRET), (KeyError(SECRET),)])
+    assert SECRET not in logged((ValueError(SECRET),))

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from bot.commands import doctor, models
 from bot.settings import Settings
@@ -156,3 +157,23 @@ async def test_another_embedder_is_for_the_next_start(
     said = capsys.readouterr().out.splitlines()[-1]
     assert "from the next start on" in said
     assert "citegram reindex" in said
+
+
+async def test_a_hub_without_checksums_is_used_where_that_is_said(settings: Settings) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=b"{}")
+
+    app = web.Application()
+    app.router.add_get("/{path:.+}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        words = ("pull", "multilingual-e5-small", "--from", f"http://127.0.0.1:{runner.addresses[0][1]}")
+        args = parsed(*words)
+        with pytest.raises(ModelUnavailable, match=r"names no checksum of onnx/.*, or add --unverified"):
+            await args.run(args, settings)
+        args = parsed(*words, "--unverified")
+        assert await args.run(args, settings) == 0
+    finally:
+        await runner.cleanup()

@@ -117,6 +117,49 @@ def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch: pytest.MonkeyP
     assert redacted("9" * 100_000) == "9" * 100_000
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://porter:pass-of-the-porter@127.0.0.1:9/v1",
+        "https://:pass-of-the-porter@host/",
+        "https://pass-of-the-porter@host:6333",
+        "socks5://" + "u" * 300 + ":pass-of-the-porter" + "x" * 300 + "@[::1]:1080",
+        f"https://api.telegram.org/bot{TOKEN.replace(':', '%3A')}/getMe",
+    ],
+)
+def test_a_secret_in_an_address_is_left_out_however_it_is_written(address: str) -> None:
+    said = redacted(f"cannot reach {address}, trying again; see https://t.me/@news and https://host/@me")
+    assert "pass-of-the-porter" not in said
+    assert TOKEN.partition(":")[2] not in said
+    assert said.endswith(", trying again; see https://t.me/@news and https://host/@me")
+
+
+def test_the_password_of_an_address_is_known_without_it() -> None:
+    llm = {"url": "http://porter:pass%2Dof-the-porter@127.0.0.1:9"}
+    settings = Settings.model_validate({"llm": llm, "qdrant": {"url": "https://me:key-of-vectors@host"},
+                                        "bot": {"proxy": PROXY}})  # fmt: skip
+    found = set(secrets_in(settings))
+    assert {"pass-of-the-porter", "pass%2Dof-the-porter", "key-of-vectors", PROXY} <= found
+
+
+@pytest.mark.timeout(300)
+def test_what_a_destructor_raises_says_nothing_of_a_reader(tmp_path: Path, root: Path) -> None:
+    script = (
+        "import bot.__main__, sys, types\n"
+        "class Odd:\n    def __del__(self): raise ValueError('heliotrope')\n"
+        "async def run(args, settings):\n    Odd()\n    return 0\n"
+        "def declare(commands): commands.add_parser('doctor').set_defaults(run=run)\n"
+        "sys.modules['bot.commands.doctor'] = types.SimpleNamespace(declare=declare)\n"
+        "sys.argv = ['citegram', 'doctor']\nsys.exit(bot.__main__.main())\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert "ValueError" in ran.stderr
+    assert "heliotrope" not in ran.stdout + ran.stderr
+
+
 def test_a_stack_in_a_record_is_looked_at_too() -> None:
     record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (TOKEN,), None, sinfo=f"Stack: {TOKEN}")
     assert TokenFilter().filter(record)
@@ -144,7 +187,7 @@ def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch: p
         monkeypatch.setenv(name, value)
     settings = read_settings(None)
     assert not any(secret in f"{settings!r}{settings.model_dump_json()}{settings}" for secret in SECRETS)
-    assert set(secrets_in(settings)) == {TOKEN, KEY, "key-of-the-vectors", PROXY}
+    assert set(secrets_in(settings)) == {TOKEN, KEY, "key-of-the-vectors", PROXY, "pass-of-the-porter"}
 
 
 def test_the_check_of_all_output_finds_a_token() -> None:

@@ -43,6 +43,11 @@ class Hub:
     wrong: bool = False  # other bytes than the checksum says
     claimed: int = 0  # another size than the true one
     moved: bool = False  # the repository has a new name
+    etag: str | None = None  # what it says in the place of checksums
+    size: str | None = None  # what it says in the place of a large file's size
+    to: str = ""  # where it sends for large files
+    endless: bool = False  # large files go on for ever
+    sent: int = 0  # bytes of those
 
     async def resolve(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request.method, request.match_info["path"], request.headers.get("Range", "")))
@@ -58,9 +63,13 @@ class Hub:
         if len(raw) > 1000:
             etag, size = hashlib.sha256(raw).hexdigest(), str(self.claimed or len(raw))
             heads |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": size, "Location": f"{self.url}/cdn/{etag}/{path}"}
+            heads |= {"X-Linked-Etag": self.etag} if self.etag is not None else {}
+            heads |= {"X-Linked-Size": self.size} if self.size is not None else {}
+            heads |= {"Location": self.to} if self.to else {}
             return web.Response(status=302, headers=heads)
         blob = hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
-        return web.Response(body=b"[]" if self.wrong else raw, headers={**heads, "ETag": f'W/"{blob}"'})
+        named = {"ETag": f'W/"{blob}"' if self.etag is None else self.etag}
+        return web.Response(body=b"[]" if self.wrong else raw, headers={**heads, **named})
 
     async def cdn(self, request: web.Request) -> web.StreamResponse:
         wanted = request.headers.get("Range", "")
@@ -69,6 +78,12 @@ class Hub:
         raw = bytes(len(raw)) if self.wrong else raw
         first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.ranges else 0
         answer = web.StreamResponse(status=206 if first else 200)
+        if self.endless:
+            await answer.prepare(request)
+            while request.transport and not request.transport.is_closing():
+                await answer.write(bytes(1 << 16))
+                self.sent += 1 << 16
+            return answer
         answer.content_length = len(raw) - first
         if first:
             answer.headers["Content-Range"] = f"bytes {first}-{len(raw) - 1}/{len(raw)}"
@@ -245,3 +260,127 @@ async def test_a_models_folder_that_cannot_be_made_is_one_sentence(hub: Hub, tmp
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(ModelUnavailable, match="models' folder cannot be used"):
         await pull(ROW, tmp_path / "file" / "models", hub=hub.url)
+
+
+# what nobody names a checksum of, and what is not what it was
+
+
+@pytest.mark.parametrize("etag", ["", '"not-a-checksum"', '"d41d8cd98f00b204e9800998ecf8427e"', '"' + "a" * 64 + '-2"'])
+async def test_a_file_without_a_checksum_is_refused_unless_that_is_meant(hub: Hub, tmp_path: Path, etag: str) -> None:
+    hub.etag = etag
+    says = r"hub 127\.0\.0\.1 names no checksum of onnx/model_int8\.onnx: name another hub, or add --unverified"
+    with pytest.raises(ModelUnavailable, match=says):
+        await pull(ROW, tmp_path, hub=hub.url)
+    assert {method for method, _, _ in hub.asked} == {"HEAD"}
+    assert not (tmp_path / "tiny").exists()
+    folder = await pull(ROW, tmp_path, hub=hub.url, unverified=True)
+    assert (folder / "model.onnx").read_bytes() == WEIGHTS
+    about = json.loads((folder / "files.json").read_text("utf-8"))
+    assert about["unverified"] == "model.onnx, tokenizer.json, tokenizer_config.json"
+    assert about["files"]["model.onnx"]["sha256"] == hashlib.sha256(WEIGHTS).hexdigest()
+
+
+@pytest.mark.parametrize("etag", [None, ""])
+async def test_the_first_checksum_is_compared_at_later_pulls(hub: Hub, tmp_path: Path, etag: str | None) -> None:
+    hub.etag = etag
+    folder = await pull(ROW, tmp_path, hub=hub.url, unverified=True)
+    (folder / "model.onnx").unlink()
+    await pull(ROW, tmp_path, hub=hub.url)  # there is a checksum now: its own
+    (folder / "model.onnx").unlink()
+    hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
+    for unverified in (False, True):
+        with pytest.raises(
+            ModelUnavailable, match=r"model_int8\.onnx.* is not the one that came first: delete .*tiny if"
+        ):
+            await pull(ROW, tmp_path, hub=hub.url, unverified=unverified)
+    assert not (folder / "model.onnx").exists()
+    assert not (tmp_path / ".partial" / "tiny" / "model.onnx").exists()
+    hub.files["onnx/model_int8.onnx"] = WEIGHTS
+    await pull(ROW, tmp_path, hub=hub.url)
+    check(ROW, folder)
+
+
+async def test_a_small_file_that_changed_is_not_taken_in_the_place_of_the_first(hub: Hub, tmp_path: Path) -> None:
+    """Its name at the hub is git's sha1, which fits its new content."""
+    folder = await pull(ROW, tmp_path, hub=hub.url)
+    (folder / "tokenizer.json").unlink()
+    hub.files["tokenizer.json"] = b'{"version": "6.6"}'
+    with pytest.raises(ModelUnavailable, match=r"tokenizer\.json is not the one that came first"):
+        await pull(ROW, tmp_path, hub=hub.url)
+
+
+async def test_another_stick_is_compared_with_what_came_first(tmp_path: Path) -> None:
+    for file in FILES:
+        (tmp_path / Path(file.path).name).write_bytes(b"{}")
+    folder = await pull(ROW, tmp_path / "models", hub=str(tmp_path))
+    (folder / "model.onnx").unlink()
+    (tmp_path / "model_int8.onnx").write_bytes(b"[]")
+    with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx is not the one that came first"):
+        await pull(ROW, tmp_path / "models", hub=str(tmp_path))
+
+
+async def test_an_unverified_file_is_never_put_together_of_two(hub: Hub, tmp_path: Path) -> None:
+    hub.etag, hub.drop_after = '"v1"', 300_000
+    with pytest.raises(ModelUnavailable, match="interrupted"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, unverified=True, pauses=(0,))
+    hub.drop_after, hub.files["onnx/model_int8.onnx"] = 0, WEIGHTS[::-1]
+    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, unverified=True, pauses=())
+    assert {wanted for _, wanted in hub.gets()} == {""}
+    assert (tmp_path / "tiny" / "model.onnx").read_bytes() == WEIGHTS[::-1]
+
+
+async def test_a_resumed_file_whose_beginning_was_exchanged_is_refused(hub: Hub, tmp_path: Path) -> None:
+    hub.drop_after = 300_000
+    with pytest.raises(ModelUnavailable, match="interrupted"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    part = tmp_path / ".partial" / "tiny" / "model.onnx"
+    part.write_bytes(bytes(part.stat().st_size))
+    hub.drop_after = 0
+    with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx came damaged"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("etag", [None, ""])
+async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub: Hub, tmp_path: Path, etag: str | None) -> None:
+    hub.etag, hub.claimed, hub.endless = etag, 300_000, True
+    with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx came damaged"):
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, unverified=True, pauses=())
+    assert hub.sent < 64 << 20
+    assert not (tmp_path / ".partial" / "tiny" / "model.onnx").exists()
+
+
+@pytest.mark.parametrize("size", ["²", "9" * 5000, "-1", "1e3", ""])
+async def test_a_size_that_is_none_is_no_traceback(hub: Hub, tmp_path: Path, size: str) -> None:
+    hub.size = size
+    await pull(ROW, tmp_path, hub=hub.url)
+    check(ROW, tmp_path / "tiny")
+
+
+@pytest.mark.parametrize("odd", ["v\udcff1", "\x1b[31m".replace("\x1b", "\udc9b"), "../../etc/passwd"])
+async def test_an_odd_version_of_a_file_is_no_traceback(hub: Hub, tmp_path: Path, odd: str) -> None:
+    hub.etag = odd
+    folder = await pull(ROW, tmp_path, hub=hub.url, unverified=True)
+    assert {file.name for file in folder.iterdir()} == {*(file.name for file in FILES), "files.json"}
+    assert {file.name for file in tmp_path.iterdir()} == {".partial", ".pull.lock", "tiny"}
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/x",
+        "http://127.0.0.1:1/x",
+        "//",
+        "http://[",
+        "/../../../etc/passwd",
+        "{hub}/cdn/other/tokenizer.json",
+        "{hub}/acme/tiny/resolve/main/onnx/model_int8.onnx",
+    ],
+)
+async def test_a_redirect_elsewhere_brings_nothing_in(hub: Hub, tmp_path: Path, to: str) -> None:
+    hub.to = to.format(hub=hub.url)
+    with pytest.raises(ModelUnavailable) as said:
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
+    assert "\n" not in said.value.reason
+    assert not (tmp_path / "tiny").exists()

@@ -26,6 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rag_core.doors.regular import IrregularFile, read_regular
 from rag_core.doors.vectors.points import About
 from rag_core.errors import VectorsUnavailable, raised_as
 
@@ -111,7 +112,7 @@ class Home:
             if found["format"] not in _READABLE:
                 raise Damaged("it is of another version")
             return About(str(found["identity"]), str(found["model"]), int(found["dimension"]))
-        except (KeyError, TypeError, ValueError) as exc:
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise Damaged("about.json cannot be read") from exc
 
     def shard(self, about: About) -> Path:
@@ -125,7 +126,7 @@ class Home:
             (self.folder / "about.json").unlink(missing_ok=True)
             (self.folder / "seal.json").unlink(missing_ok=True)
             for old in self.folder.glob("shard-*"):
-                shutil.rmtree(old)
+                old.unlink() if old.is_symlink() else shutil.rmtree(old)
             self.shard(about).mkdir(mode=0o700)
         return about
 
@@ -162,8 +163,8 @@ class Home:
     def _read(self, name: str) -> dict[str, Any]:
         with self._usable():
             try:
-                found = json.loads((self.folder / name).read_text(encoding="utf-8"))
-            except (FileNotFoundError, ValueError) as exc:
+                found = json.loads(read_regular(self.folder / name))
+            except (FileNotFoundError, IrregularFile, ValueError, RecursionError) as exc:
                 raise Damaged(f"{name} cannot be read") from exc
         if not isinstance(found, dict):
             raise Damaged(f"{name} cannot be read")

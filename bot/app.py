@@ -113,6 +113,7 @@ async def _at_work(bot: Bot, desk: Desk, once: Once) -> AsyncIterator[Dispatcher
         await stack.enter_async_context(_beside(*chores))
         stack.push_async_callback(desk.turns.stop)
         stack.push_async_callback(imports.stop)
+        stack.push_async_callback(dispatcher["notices"].stop)
         await desk.turns.start()
         yield dispatcher
 

@@ -24,13 +24,14 @@ from bot.channels.buttons import redraw, refused
 from bot.desk import Desk
 from bot.marks import marked
 from bot.plain import plain
+from bot.settings import is_person
 from bot.welcome import publish_menu, withdraw_menu
 from bot.words import Words, words_for
 from rag_core.doors.archive import Archive, figures
 
 __all__ = ["routes"]
 
-_ID = re.compile(r"[1-9]\d{0,15}")  # of people: channels and groups have negative ones
+_ID = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ones
 _ASKED_FOR_S = 600  # an older "yes" is somebody scrolling back
 _PATIENCE_S = 3.0  # for the name
 
@@ -56,7 +57,7 @@ async def _on_command(message: Message, command: CommandObject, bot: Bot, desk: 
         await message.answer(words("admins-only", start="/start"))
         return
     grants, said = command.command.lower() == "grant", (command.args or "").strip()
-    if not _ID.fullmatch(said):
+    if not _ID.fullmatch(said) or not is_person(int(said)):
         await message.answer(**_listed(desk, words).as_kwargs())
         return
     who = int(said)

@@ -26,7 +26,7 @@ from bot.titles import title_of
 from bot.words import LANGUAGES, Words, words_for
 from rag_core.types import Channel
 
-__all__ = ["publish_menu", "routes", "titles", "withdraw_menu"]
+__all__ = ["IN_GROUPS", "publish_menu", "routes", "titles", "withdraw_menu"]
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
@@ -35,7 +35,7 @@ _MOST_TITLES = 10
 _MINE = ("privacy", "mydata", "forget")
 _READERS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "start", "help", *_MINE)
 _ADMINS = ("channels", "import", "delete", "check", "reindex", "models", "stats", "grant", "revoke")
-_IN_GROUPS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "help", "privacy", "forget")
+IN_GROUPS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "help", "privacy", "forget")
 
 log = logging.getLogger(__name__)
 
@@ -126,8 +126,8 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     """
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
         (BotCommandScopeAllPrivateChats(), _READERS),
-        (BotCommandScopeAllGroupChats(), _IN_GROUPS),
-        (BotCommandScopeAllChatAdministrators(), (*_IN_GROUPS, "settings")),
+        (BotCommandScopeAllGroupChats(), IN_GROUPS),
+        (BotCommandScopeAllChatAdministrators(), (*IN_GROUPS, "settings")),
     ] * readers
     scopes += [(BotCommandScopeChat(chat_id=a), (*_READERS, *_ADMINS)) for a in admins]
     for scope, names in scopes:

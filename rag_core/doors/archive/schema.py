@@ -229,6 +229,13 @@ _CHOICES = ("CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) W
 # What a row of questions wants: an answer, or a verdict on what is said in it.
 _VERIFYING = ("ALTER TABLE questions ADD COLUMN kind TEXT NOT NULL DEFAULT 'ask' CHECK (kind IN ('ask', 'verify'))",)
 
+# Channels that nobody approved: their posts leave the indexes, and what is over their quota is not kept
+# (unapproved.py). `dropped_since`: the date of the first such post.
+_UNAPPROVED = (
+    "ALTER TABLE channels ADD COLUMN dropped_since INTEGER",
+    "UPDATE channels SET retitled = retitled + 1 WHERE state IN ('pending', 'removed')",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POSTS, *_TRAFFIC),
     _IDENTITY,
@@ -243,4 +250,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ANSWERING,
     TALKS,
     RECIPES,
+    _UNAPPROVED,
 )

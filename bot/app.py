@@ -32,7 +32,7 @@ from bot.reindex_told import tell as tell_of
 from bot.reindexing import Reindexing
 from bot.rights import Rights
 from bot.scheduled import scheduled
-from bot.session import Inbox, Retries, session_for
+from bot.session import Inbox, NoStrayLinks, Retries, session_for
 from bot.settings import BotSettings, Settings, WebhookSettings
 from bot.traces import tracing
 from bot.turns import Turns
@@ -150,6 +150,7 @@ async def _opened(settings: BotSettings, inbox: Inbox) -> AsyncIterator[Bot]:
         )
     session = session_for(settings)
     session.middleware(Retries())
+    session.middleware(NoStrayLinks())
     session.middleware(inbox)
     try:
         # A link preview makes Telegram fetch an address out of a post: never.

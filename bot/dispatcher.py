@@ -40,8 +40,8 @@ from bot.answering import stopping
 from bot.channels.notices import Notices
 from bot.desk import Desk
 from bot.importing import asked
+from bot.inert import COMMANDS
 from bot.receipts import pressed
-from bot.welcome import IN_GROUPS
 from bot.words import interface_language, words_for
 from rag_core.doors.archive import Archive, updates
 from rag_core.doors.archive.group_rules import rules_of
@@ -195,7 +195,7 @@ async def _is_command(message: Message, bot: Bot) -> bool:
         return private and not 0 < len(text) <= questions.LONGEST
     if not private:
         ours = (await bot.me()).username or ""
-        if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in IN_GROUPS):
+        if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in COMMANDS):
             return False  # meant for another bot
     return not (command[1].lower() in _QUEUED and command[3] and len(text) <= questions.LONGEST)
 

@@ -22,9 +22,10 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot.access import is_admin
 from bot.channels.buttons import redraw, refused
 from bot.desk import Desk
+from bot.inert import inert
 from bot.marks import marked
-from bot.plain import plain
 from bot.settings import is_person
+from bot.titles import one_line
 from bot.welcome import publish_menu, withdraw_menu
 from bot.words import Words, words_for
 from rag_core.doors.archive import Archive, figures
@@ -160,7 +161,7 @@ async def _named(bot: Bot, who: int) -> Text:
             chat = await bot.get_chat(who)
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return Text(Code(str(who)))
-    return Text(plain(chat.full_name), " (", Code(str(who)), ")")
+    return Text(inert(one_line(chat.full_name)), " (", Code(str(who)), ")")
 
 
 def _listed(desk: Desk, words: Words) -> Text:

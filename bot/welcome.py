@@ -21,12 +21,13 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.desk import Desk
+from bot.inert import inert
 from bot.render import link
 from bot.titles import title_of
 from bot.words import LANGUAGES, Words, words_for
 from rag_core.types import Channel
 
-__all__ = ["IN_GROUPS", "publish_menu", "routes", "titles", "withdraw_menu"]
+__all__ = ["publish_menu", "routes", "titles", "withdraw_menu"]
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
@@ -35,7 +36,7 @@ _MOST_TITLES = 10
 _MINE = ("privacy", "mydata", "forget")
 _READERS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "start", "help", *_MINE)
 _ADMINS = ("channels", "import", "delete", "check", "reindex", "models", "stats", "grant", "revoke")
-IN_GROUPS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "help", "privacy", "forget")
+_IN_GROUPS = ("ask", "stop", "search", "verify", "why", "sources", "link", "mode", "new", "help", "privacy", "forget")
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,9 @@ def titles(channels: Iterable[Channel], words: Words) -> Text:
     return as_list(*lines)
 
 
-def _title(channel: Channel, words: Words) -> Text | str:
+def _title(channel: Channel, words: Words) -> Text:
     title = title_of(channel, words)
-    return link(title, f"https://t.me/{channel.username}") if channel.username else title
+    return link(title, f"https://t.me/{channel.username}") if channel.username else inert(title)
 
 
 async def _on_start(message: Message, desk: Desk, words: Words) -> None:
@@ -126,8 +127,8 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     """
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
         (BotCommandScopeAllPrivateChats(), _READERS),
-        (BotCommandScopeAllGroupChats(), IN_GROUPS),
-        (BotCommandScopeAllChatAdministrators(), (*IN_GROUPS, "settings")),
+        (BotCommandScopeAllGroupChats(), _IN_GROUPS),
+        (BotCommandScopeAllChatAdministrators(), (*_IN_GROUPS, "settings")),
     ] * readers
     scopes += [(BotCommandScopeChat(chat_id=a), (*_READERS, *_ADMINS)) for a in admins]
     for scope, names in scopes:

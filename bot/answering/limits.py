@@ -39,7 +39,8 @@ class TokenBuckets:
 
     def wait(self, key: Hashable, capacity: int) -> float:
         """Seconds until a token is there; 0: now."""
-        return max(0.0, (self._missing(key) - 1 + 1 / capacity) * self._span)
+        over = self._missing(key) - 1 + 1 / capacity
+        return over * self._span if over > _NOTHING else 0.0
 
     def take(self, key: Hashable, capacity: int) -> float:
         """Take a token, or the seconds until one is there."""

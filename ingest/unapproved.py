@@ -12,8 +12,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-import aiosqlite
-
 from rag_core.doors.archive import Archive, posts, unapproved
 from rag_core.doors.archive.rows import entities_json
 from rag_core.doors.archive.standing import unapproved as unapproved_since
@@ -32,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 async def admit(
-    connection: aiosqlite.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
+    connection: unapproved.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
 ) -> tuple[dict[int, Channel], list[tuple[Post, int]]]:
     """What is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
 

@@ -14,8 +14,9 @@ from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.rows import now
 from rag_core.types import PostKey
 
-__all__ = ["UNAPPROVED", "count_waiting", "drop", "full", "note_gap", "stored", "waiting_among"]
+__all__ = ["UNAPPROVED", "Connection", "count_waiting", "drop", "full", "note_gap", "stored", "waiting_among"]
 
+Connection = aiosqlite.Connection
 # States of channels that nobody approved; their posts are in no index (units.py).
 UNAPPROVED = ("pending", "removed")
 

@@ -64,10 +64,12 @@ def links(text: str) -> list[tuple[int, int]]:
 
 def made_inert(text: str, entities: Sequence[MessageEntity]) -> list[MessageEntity]:
     """The entities of a message, and code for all in it that would be a link and is no command of this bot."""
+    spans = [match.span() for match in _ADDRESS.finditer(text) if match[0].removeprefix("/") not in COMMANDS]
+    if not spans:
+        return list(entities)
     places = [0]
     for char in text:
         places.append(places[-1] + (2 if char > "\uffff" else 1))
-    spans = [match.span() for match in _ADDRESS.finditer(text) if match[0].removeprefix("/") not in COMMANDS]
     closed = sorted((e.offset, e.offset + e.length) for e in entities if e.type in _CLOSED)
     holes = [hole for start, end in spans for hole in _without(places[start], places[end], closed)]
     if not holes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -218,3 +219,13 @@ def test_all_kinds_are_found(text: str) -> None:
     assert links(text)
     said, marks = inert(text).render()
     assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []
+
+
+def test_no_view_formats_a_text_of_others_without_making_it_inert() -> None:
+    """Names and texts from outside pass `plain` or `one_line`; what formats them at once has left `inert` out."""
+    raw = re.compile(
+        r"\b(?:Bold|Italic|Strikethrough|Text|BlockQuote|ExpandableBlockQuote)\((?:plain|one_line|title_of)\("
+    )
+    views = Path(__file__).parents[2] / "bot"
+    found = [f"{file}: {match[0]}" for file in views.rglob("*.py") for match in raw.finditer(file.read_text("utf-8"))]
+    assert found == []

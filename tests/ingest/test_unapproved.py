@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.inbox import drain
-from ingest.index import Indexer
+from ingest.index import Indexer, again
 from ingest.unapproved import MOST_BYTES, MOST_POSTS, MOST_WAITING, forget_unapproved
-from rag_core.doors.archive import Archive, channels, gaps, posts, updates
+from rag_core.doors.archive import Archive, backlog, channels, gaps, posts, updates
 from rag_core.doors.archive.inventory import indexable
 from rag_core.doors.archive.schema import MIGRATIONS
 from rag_core.doors.lexical import Lexical
@@ -121,9 +121,12 @@ async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
     await channels.set_state(archive, NEW, "paused")
     await indexer.catch_up()
     assert {*lexical.chats} == {READ, NEW}
+    assert await backlog.follow(archive, "store") == 2
     await channels.set_state(archive, NEW, "pending")
     await indexer.catch_up()
     assert len(lexical) == 1
+    assert await backlog.follow(archive, "store") == 1  # the dense leg looks at it again, and finds nothing to embed
+    assert [change.post for change in (await again(archive, [PostKey(NEW, 1)])).changes] == [None]
 
 
 async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ def reader_of(message: Message) -> int:
 
 
 def is_admin(message: Message, admins: Collection[int]) -> bool:
-    """True for a message that an admin wrote under their own name."""
-    return reader_of(message) in admins
+    """True for a message that an admin wrote under their own name, never for an anonymous admin or a channel."""
+    user = message.from_user
+    return message.sender_chat is None and user is not None and not user.is_bot and user.id in admins
 
 
 async def inside(rights: Rights, *, user_id: int, chat_id: int) -> bool:

@@ -32,7 +32,7 @@ from bot.reindex_told import tell as tell_of
 from bot.reindexing import Reindexing
 from bot.rights import Rights
 from bot.scheduled import scheduled
-from bot.session import Inbox, Retries, session_for
+from bot.session import Inbox, NoStrayLinks, Retries, session_for
 from bot.settings import BotSettings, Settings, WebhookSettings
 from bot.traces import tracing
 from bot.turns import Turns
@@ -113,6 +113,7 @@ async def _at_work(bot: Bot, desk: Desk, once: Once) -> AsyncIterator[Dispatcher
         await stack.enter_async_context(_beside(*chores))
         stack.push_async_callback(desk.turns.stop)
         stack.push_async_callback(imports.stop)
+        stack.push_async_callback(dispatcher["notices"].stop)
         await desk.turns.start()
         yield dispatcher
 
@@ -149,6 +150,7 @@ async def _opened(settings: BotSettings, inbox: Inbox) -> AsyncIterator[Bot]:
         )
     session = session_for(settings)
     session.middleware(Retries())
+    session.middleware(NoStrayLinks())
     session.middleware(inbox)
     try:
         # A link preview makes Telegram fetch an address out of a post: never.

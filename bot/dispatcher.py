@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 from aiogram import BaseMiddleware, Bot, Dispatcher
-from aiogram.types import Chat, TelegramObject, Update, User
+from aiogram.types import CallbackQuery, Chat, Message, TelegramObject, Update, User
 from aiogram.types.update import UpdateTypeLookupError
 
 from bot import (
@@ -34,9 +35,12 @@ from bot import (
     welcome,
     why,
 )
+from bot.access import reader_of
 from bot.answering import stopping
+from bot.channels.notices import Notices
 from bot.desk import Desk
 from bot.importing import asked
+from bot.inert import COMMANDS
 from bot.receipts import pressed
 from bot.words import interface_language, words_for
 from rag_core.doors.archive import Archive, updates
@@ -55,6 +59,9 @@ ALLOWED_UPDATES = [
     "stopped_message_generation",
     "chat_member",
 ]
+# A question that is queued, and counted there; without words after it the command is answered at once.
+_COMMAND = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
+_QUEUED = {"ask", "verify"}
 _POSTS = {"channel_post", "edited_channel_post"}
 _GROUPS = {"group", "supergroup"}
 _AGAIN_S = 1.0  # after the archive could not be written
@@ -148,18 +155,66 @@ class Speaks(BaseMiddleware):
         return await handler(event, data)
 
 
+class Limited(BaseMiddleware):
+    """Rate limit of commands and of presses of buttons, by reader and by chat; questions have their own (limits.py).
+
+    Whoever exceeds it is told so once a minute, and hears nothing in between.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Call the handler, unless this reader has sent too much."""
+        limits, words = self._desk.turns.limits, data["words"]
+        if isinstance(event, CallbackQuery):
+            reader = event.from_user.id
+            chat_id = event.message.chat.id if event.message else reader
+            wait = limits.count_command(reader, chat_id, press=True)
+            if wait and (said := limits.said(wait, reader, words)):
+                await event.answer(said)
+        else:
+            assert isinstance(event, Message)
+            if not await _is_command(event, data["bot"]):
+                return await handler(event, data)
+            reader = reader_of(event)
+            wait = limits.count_command(reader, event.chat.id)
+            if wait and (said := limits.said(wait, reader, words)):
+                await event.reply(said, allow_sending_without_reply=True)
+        return None if wait else await handler(event, data)
+
+
+async def _is_command(message: Message, bot: Bot) -> bool:
+    """Whether the bot answers this message at once: a command, or what is no question in a private chat.
+
+    Questions are counted where they are queued, those that are too long or too short here.
+    """
+    text, private = message.text or message.caption or "", message.chat.type == "private"
+    command = _COMMAND.match(text)
+    if command is None:
+        return private and not 0 < len(text) <= questions.LONGEST
+    if not private:
+        ours = (await bot.me()).username or ""
+        if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in COMMANDS):
+            return False  # meant for another bot
+    return not (command[1].lower() in _QUEUED and command[3] and len(text) <= questions.LONGEST)
+
+
 def build_dispatcher(desk: Desk, once: Once) -> Dispatcher:
     """A dispatcher with its handlers. Routers are new each time: aiogram attaches a router only once."""
     dispatcher = Dispatcher(desk=desk, settings=desk.settings, admins=desk.admins, disable_fsm=True)
     dispatcher.update.outer_middleware(once)
     dispatcher.update.outer_middleware(Speaks(desk.settings.bot.language, desk.archive))
+    notices = dispatcher["notices"] = Notices()
+    dispatcher.message.outer_middleware(Limited(desk))
+    dispatcher.callback_query.outer_middleware(Limited(desk))
     dispatcher.include_routers(
         trouble.routes(),
         gate.routes(),  # before all that answers in groups
         after.routes(),  # before /start: a link to a question is one too
         privacy.routes(),
         welcome.routes(),
-        channels.routes(),
+        channels.routes(notices),
         groups.routes(),
         group_settings.routes(),
         granting.routes(),

@@ -22,15 +22,17 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot.access import is_admin
 from bot.channels.buttons import redraw, refused
 from bot.desk import Desk
+from bot.inert import inert
 from bot.marks import marked
-from bot.plain import plain
+from bot.settings import is_person
+from bot.titles import one_line
 from bot.welcome import publish_menu, withdraw_menu
 from bot.words import Words, words_for
 from rag_core.doors.archive import Archive, figures
 
 __all__ = ["routes"]
 
-_ID = re.compile(r"[1-9]\d{0,15}")  # of people: channels and groups have negative ones
+_ID = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ones
 _ASKED_FOR_S = 600  # an older "yes" is somebody scrolling back
 _PATIENCE_S = 3.0  # for the name
 
@@ -56,7 +58,7 @@ async def _on_command(message: Message, command: CommandObject, bot: Bot, desk: 
         await message.answer(words("admins-only", start="/start"))
         return
     grants, said = command.command.lower() == "grant", (command.args or "").strip()
-    if not _ID.fullmatch(said):
+    if not _ID.fullmatch(said) or not is_person(int(said)):
         await message.answer(**_listed(desk, words).as_kwargs())
         return
     who = int(said)
@@ -159,7 +161,7 @@ async def _named(bot: Bot, who: int) -> Text:
             chat = await bot.get_chat(who)
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return Text(Code(str(who)))
-    return Text(plain(chat.full_name), " (", Code(str(who)), ")")
+    return Text(inert(one_line(chat.full_name)), " (", Code(str(who)), ")")
 
 
 def _listed(desk: Desk, words: Words) -> Text:

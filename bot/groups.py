@@ -11,7 +11,8 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import is_admin
 from bot.desk import Desk
-from bot.plain import plain
+from bot.inert import styled
+from bot.titles import one_line, title_of
 from bot.welcome import titles
 from bot.words import Words
 from rag_core.doors.archive import channels
@@ -53,8 +54,8 @@ async def _bound(message: Message, command: CommandObject, desk: Desk, words: Wo
         return await _listed(group, known, desk, words)
     channel = find(asked, known)
     if channel is None:
-        return Text(words("bind-unknown", name=asked, channels="/channels"))
-    title = Bold(plain(channel.title))
+        return words.rich("bind-unknown", name=one_line(asked), channels="/channels")
+    title = styled(Bold, title_of(channel, words))
     if command.command.lower() == "unbind":
         await channels.unbind(desk.archive, group, channel.chat_id)
         return words.rich("bind-undone", title=title)

@@ -44,7 +44,7 @@ def render(answer: Answer, posts: Mapping[PostKey, Post], shown: Shown) -> Text:
 
 def link(label: str, url: str) -> Text:
     """The label as a link, or plain where the address is not https."""
-    return TextLink(label, url=url) if url.startswith("https://") else Text(label)
+    return TextLink(label, url=url) if url.startswith("https://") else inert(label)
 
 
 def titled(channel: Channel | None, origin: Origin | None, url: str, words: Words) -> Text:

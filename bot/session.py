@@ -38,11 +38,22 @@ from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
 from pydantic import ValidationError
 
+from bot.inert import made_inert
 from bot.settings import BotSettings
 from rag_core.doors.archive import Archive, updates
 from rag_core.errors import SettingsWrong
 
-__all__ = ["PROXY_WRONG", "EditPassing", "Inbox", "Retries", "SendOnce", "Session", "patience", "session_for"]
+__all__ = [
+    "PROXY_WRONG",
+    "EditPassing",
+    "Inbox",
+    "NoStrayLinks",
+    "Retries",
+    "SendOnce",
+    "Session",
+    "patience",
+    "session_for",
+]
 
 # Have a back-off of their own, or show for seconds only.
 _ONCE = {method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)}
@@ -52,6 +63,30 @@ _LONGEST_WAIT_S = 120
 PROXY_WRONG = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
 
 log = logging.getLogger(__name__)
+
+
+class NoStrayLinks(BaseRequestMiddleware):
+    """Sets as code what Telegram would make a link of in any text that is sent, but for this bot's commands.
+
+    Views make the names and words of others inert; what one of them overlooks is caught here.
+    """
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Make the request with the entities that its text needs."""
+        given: Any = method
+        for text, entities in (("text", "entities"), ("caption", "caption_entities")):
+            said = getattr(given, text, None)
+            if said and hasattr(given, entities):
+                known = getattr(given, entities) or []
+                marks = made_inert(said, known)
+                if len(marks) != len(known):
+                    given = given.model_copy(update={entities: marks, "parse_mode": None})
+        return await make_request(bot, given)
 
 
 class SendOnce(SendMessage):

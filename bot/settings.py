@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal
@@ -31,11 +32,20 @@ from rag_core.settings import (
     ToolSettings,
 )
 
-__all__ = ["BotSettings", "LogSettings", "Settings", "WatchSettings", "WebhookSettings", "read_settings"]
+__all__ = ["BotSettings", "LogSettings", "Settings", "WatchSettings", "WebhookSettings", "is_person", "read_settings"]
 
 # Telegram's own conditions: https://core.telegram.org/bots/api#setwebhook
 _HOOK = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
+# Ids of people are positive; groups and channels, whose anonymous admins write under their id, have negative ones.
+_ADMINS_WRONG = (
+    "write the numeric ids of people, separated by commas, such as 123456789 (/start tells you yours); "
+    "groups and channels cannot be admins"
+)
+_PERSON = re.compile(r"[1-9][0-9]{0,15}")
+_HIGHEST = 10**16
+# Accounts of Telegram in whose name many write: anonymous admins of groups, channels, its own notices.
+_SHARED = frozenset({1087968824, 136817688, 777000})
 
 
 class BotSettings(BaseModel, extra="forbid", frozen=True):
@@ -60,10 +70,15 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("admins", mode="before")
     @classmethod
-    def _by_commas(cls, value: object) -> object:
+    def _people_only(cls, value: object) -> tuple[int, ...]:
         if isinstance(value, str):
-            return [part for part in value.replace(" ", "").split(",") if part]
-        return value
+            value = [part for part in map(str.strip, value.split(",")) if part]
+        if not isinstance(value, Iterable):
+            raise ValueError(_ADMINS_WRONG)
+        ids = [str(one) for one in value]
+        if not all(_PERSON.fullmatch(one) and is_person(int(one)) for one in ids):
+            raise ValueError(_ADMINS_WRONG)
+        return tuple(map(int, ids))
 
     @field_validator("timezone")
     @classmethod
@@ -78,6 +93,11 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     def zone(self) -> tzinfo:
         """The time zone of the dates in answers."""
         return _zone(self.timezone)
+
+
+def is_person(user_id: object) -> bool:
+    """Whether this is the numeric id of one person: chats have negative ids, and some accounts stand for many."""
+    return isinstance(user_id, int) and 0 < user_id < _HIGHEST and user_id not in _SHARED
 
 
 def _zone(name: str) -> tzinfo:

@@ -6,6 +6,7 @@ import unicodedata
 
 from aiogram.utils.formatting import Bold, Text
 
+from bot.inert import styled
 from bot.plain import plain
 from bot.render import link
 from bot.words import Words
@@ -34,4 +35,4 @@ def title_of(channel: Channel, words: Words, longest: int = _LONGEST) -> str:
 def titled(channel: Channel, words: Words) -> Text:
     """The title as a link to a public channel, in bold otherwise."""
     title = title_of(channel, words)
-    return link(title, f"https://t.me/{channel.username}") if channel.username else Bold(title)
+    return link(title, f"https://t.me/{channel.username}") if channel.username else styled(Bold, title)

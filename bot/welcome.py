@@ -21,6 +21,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.desk import Desk
+from bot.inert import inert
 from bot.render import link
 from bot.titles import title_of
 from bot.words import LANGUAGES, Words, words_for
@@ -49,9 +50,9 @@ def titles(channels: Iterable[Channel], words: Words) -> Text:
     return as_list(*lines)
 
 
-def _title(channel: Channel, words: Words) -> Text | str:
+def _title(channel: Channel, words: Words) -> Text:
     title = title_of(channel, words)
-    return link(title, f"https://t.me/{channel.username}") if channel.username else title
+    return link(title, f"https://t.me/{channel.username}") if channel.username else inert(title)
 
 
 async def _on_start(message: Message, desk: Desk, words: Words) -> None:

@@ -31,6 +31,20 @@ _SLOT = re.compile("\ue000(\\d+)\ue001")
 log = logging.getLogger(__name__)
 
 
+# What Telegram makes a command to tap of; a path is none.
+_COMMAND = re.compile(r"(?<![\w/<>@])/(?=[A-Za-z0-9_]{1,64}(?:@\w+)?(?![\w/]))")
+# Keeps a command from being one: nothing is seen of it. Plain sentences have no code.
+_WORD_JOINER = "\u2060"
+# Values that strangers choose: a title may be just a command.
+_NAMES = frozenset({"channel", "file", "name", "origin", "question", "reason", "text", "title"})
+
+
+class Said(str):
+    """A sentence of ours, which may be put into another one as it is."""
+
+    __slots__ = ()
+
+
 class Words:
     """The sentences of one language: `words("id", count=2)` is plain text, `words.rich(...)` formatted."""
 
@@ -41,13 +55,22 @@ class Words:
         self._bundle.add_resource(FluentResource((_LOCALES / f"{lang}.ftl").read_text("utf-8")))
 
     def __call__(self, sentence: str, **values: str | int) -> str:
-        """The sentence with its values. An unknown id is a bug: KeyError."""
-        return self._format(sentence, values)
+        """The sentence with its values. An unknown id is a bug: KeyError.
+
+        Commands in values become no commands to tap; what else Telegram makes links of is set as code where the
+        sentence is sent (session.py).
+        """
+        return Said(self._format(sentence, {name: _untapped(name, value) for name, value in values.items()}))
 
     def rich(self, sentence: str, **values: str | int | Text) -> Text:
-        """The sentence as formatted text: values that are `Text` keep their formatting."""
+        """The sentence as formatted text: values that are `Text` keep their formatting, others are made inert."""
         from aiogram.utils.formatting import Text
 
+        from bot.inert import inert, links
+
+        for name, value in values.items():
+            if isinstance(value, str) and not _is_ours(name, value) and links(value):
+                values[name] = inert(str(_unmarked(value)))
         pieces = [value for value in values.values() if isinstance(value, Text)]
         slots = {id(piece): f"\ue000{place}\ue001" for place, piece in enumerate(pieces)}
         flat = {n: slots[id(v)] if isinstance(v, Text) else _unmarked(v) for n, v in values.items()}
@@ -77,6 +100,17 @@ class Words:
 def _unmarked(value: str | int) -> str | int:
     # A channel's title may hold anything, also our marks.
     return value.replace("\ue000", "").replace("\ue001", "") if isinstance(value, str) else value
+
+
+def _is_ours(name: str, value: str) -> bool:
+    """Whether a value is a sentence or a command of this bot."""
+    return isinstance(value, Said) or (name not in _NAMES and value.startswith("/") and value[1:].isalpha())
+
+
+def _untapped(name: str, value: str | int) -> str | int:
+    if not isinstance(value, str) or _is_ours(name, value):
+        return value
+    return _COMMAND.sub(f"/{_WORD_JOINER}", value)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 
 from ingest.fields import box
 from ingest.post import Malformed, from_update
+from ingest.unapproved import admit
 from rag_core.doors.archive import Archive, channels, posts, updates
 from rag_core.types import Channel, Post
 
@@ -38,10 +39,11 @@ async def _work_in(archive: Archive, bot_id: int, pending: list[_Pending]) -> in
         seen[channel.chat_id] = (channel, update_id)
         arrivals.append((post, update_id))
     async with archive.writing() as connection:
-        for channel, update_id in seen.values():
+        admitted, kept = await admit(connection, {key: channel for key, (channel, _) in seen.items()}, arrivals)
+        for chat_id, channel in admitted.items():
             # a channel nobody approved: its posts are kept, and read by nobody; a known one stays as it is
-            await channels.put_in(connection, replace(channel, state="pending"), update_id)
-        await channels.heard_in(connection, seen)
-        await posts.keep_each(connection, arrivals, source="live")
+            await channels.put_in(connection, replace(channel, state="pending"), seen[chat_id][1])
+        await channels.heard_in(connection, admitted)
+        await posts.keep_each(connection, kept, source="live")
         await updates.settle_in(connection, bot_id, [update_id for _, update_id in arrivals])
     return len(arrivals)

@@ -6,7 +6,8 @@ memory, or need a server for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -15,11 +16,45 @@ from bot.settings import BotSettings
 from bot.words import Words
 from rag_core.doors.archive import Archive, line
 
-__all__ = ["Limits", "too_much"]
+__all__ = ["Limits", "TokenBuckets", "too_much"]
 
 _SPAN = timedelta(hours=1)
 # Whoever goes on writing is told again after so long, and hears nothing in between.
 _TOLD_EVERY = timedelta(minutes=1)
+# Rounding of shares of a bucket.
+_NOTHING = 1e-9
+# A press turns a page or opens a post: whoever reads presses more often than they ask.
+_PRESSES_EACH = 4
+# Buckets that are full again say nothing; they are looked for when there are so many.
+_MOST_BUCKETS = 10_000
+
+
+class TokenBuckets:
+    """Token buckets, one for each key: so many at once, refilled within `span` seconds. Kept in memory, bounded."""
+
+    def __init__(self, span: float = _SPAN.total_seconds(), clock: Callable[[], float] = time.monotonic) -> None:
+        self._span = span
+        self._clock = clock
+        self._spent: dict[Hashable, tuple[float, float]] = {}  # key -> share of the bucket that is missing, and when
+
+    def wait(self, key: Hashable, capacity: int) -> float:
+        """Seconds until a token is there; 0: now."""
+        over = self._missing(key) - 1 + 1 / capacity
+        return over * self._span if over > _NOTHING else 0.0
+
+    def take(self, key: Hashable, capacity: int) -> float:
+        """Take a token, or the seconds until one is there."""
+        wait = self.wait(key, capacity)
+        if not wait:
+            if len(self._spent) >= _MOST_BUCKETS:
+                self._spent = {one: spent for one, spent in self._spent.items() if self._missing(one)}
+            self._spent[key] = (self._missing(key) + 1 / capacity, self._clock())
+        return wait
+
+    def _missing(self, key: Hashable) -> float:
+        share, then = self._spent.get(key, (0.0, 0.0))
+        left = share - (self._clock() - then) / self._span
+        return left if left > _NOTHING else 0.0
 
 
 class Limits:
@@ -30,6 +65,7 @@ class Limits:
         self._settings = settings
         self._rights = rights
         self._told: dict[int, datetime] = {}
+        self._buckets = TokenBuckets()
         self._counting = asyncio.Lock()
 
     @asynccontextmanager
@@ -51,6 +87,23 @@ class Limits:
         moments = [await line.nth_newest(self._archive, *limit, now - _SPAN) for limit in limits]
         waits = [moment + _SPAN - now for moment in moments if moment]
         return max(waits, default=None)
+
+    def count_command(self, reader: int, chat_id: int, *, press: bool = False) -> timedelta | None:
+        """Count a command or a press of a button: how long until this reader may send the next one; None: now.
+
+        As many commands as questions are let through. They leave no rows, so they are counted in memory.
+        """
+        if reader in self._rights:
+            return None
+        times = _PRESSES_EACH if press else 1
+        limits = [((reader, press), self._settings.reader_limit * times)]
+        if chat_id != reader:
+            limits.append(((chat_id, press), self._settings.chat_limit * times))
+        if wait := max(self._buckets.wait(*one) for one in limits):
+            return timedelta(seconds=wait)
+        for one in limits:
+            self._buckets.take(*one)
+        return None
 
     def said(self, wait: timedelta, reader: int, words: Words) -> str | None:
         """What to tell a reader who has to wait; None where they have just been told."""

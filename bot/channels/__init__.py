@@ -13,6 +13,7 @@ from bot.channels.buttons import Act, Press
 from bot.channels.deeds import on_card, on_switch
 from bot.channels.list import on_channels, on_list
 from bot.channels.membership import Membership, on_others, on_title
+from bot.channels.notices import Notices
 from bot.channels.removal import on_ask_remove, on_leave, on_remove
 from bot.desk import Desk
 
@@ -27,12 +28,12 @@ async def _on_post(_: Message, desk: Desk) -> None:
     desk.indexing.wake()
 
 
-def routes() -> Router:
+def routes(notices: Notices) -> Router:
     """Handlers of posts, of the bot's own membership, of /channels and its buttons."""
     router = Router(name="channels")
     router.channel_post.register(_on_post)
     router.edited_channel_post.register(_on_post)
-    router.my_chat_member.register(Membership().on_change, F.chat.type == "channel")
+    router.my_chat_member.register(Membership(notices).on_change, F.chat.type == "channel")
     router.chat_member.register(on_others)
     router.message.register(on_title, F.new_chat_title, _GROUP)
     router.message.register(on_channels, Command("channels", ignore_case=True), F.chat.type == "private")

@@ -215,6 +215,21 @@ menu-why = What my last answer stands on
 ## The life of a channel (admins)
 
 channel-adder-told = Thank you for adding me to the channel { $title }. One of my admins has to approve it first: until then nobody can ask about it.
+channel-adder-refused = Too many channels wait for approval, so I have left { $title }: please ask an admin of mine to add me.
+channels-digest = More changes of channels, told together:
+channels-digest-line = • { $title }: { $state ->
+    [pending] waits for your approval
+    [out] I am no longer in it
+   *[in] I am in it
+}{ $times ->
+    [one] {""}
+   *[other] { " " }(changed { $times } times)
+}
+channels-digest-how = { $channels } shows all of them.
+channels-refused = { $count ->
+    [one] I left { $count } channel that a stranger added me to, because { $most } wait for your approval already: approve or remove some.
+   *[other] I left { $count } channels that strangers added me to, because { $most } wait for your approval already: approve or remove some.
+}
 channel-thrown-out = I am no longer an administrator of the channel { $title }, so its new posts do not reach me. What I have stays readable; { $channels } can pause or remove it.
 removed-by = Done by { $name } (id { $id }).
 channel-last = last post { $date }

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bot.channels import membership, notices
 from bot.sandbox import Sandbox
 from bot.sandbox.membership import rename, set_member
 from rag_core.doors.archive import Archive, channels, gaps
@@ -243,3 +246,59 @@ async def test_the_name_of_an_imported_group_is_followed(sandbox: Sandbox, live:
         rename(world, group, "Good neighbours", by=ADMIN)
         after = await channel_when(home, group, lambda c: c.title == "Good neighbours")
     assert (after.visibility, after.kind) == (Visibility.MEMBERS, "supergroup")
+
+
+async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = sandbox.world
+    monkeypatch.setattr(notices, "_DIGEST_S", 4.0)
+    started(sandbox, ADMIN, OTTO)
+    async with live():
+        for _ in range(60):
+            set_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
+            set_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
+        set_member(world, SAFE, world.bot.id, "left", by=OTTO)
+        await channel_when(home, SAFE, lambda c: not c.inside)
+        told = await sandbox.replies(ADMIN, 6)
+        assert all("Otto (id 502)" in one["text"] for one in told[:5])
+        assert told[5]["text"].startswith("More changes of channels, told together:\n• ")
+        assert "Harbour News: I am in it (changed 115 times)" in told[5]["text"]
+        assert "The safe: I am no longer in it\n" in told[5]["text"]
+        assert "/channels" in told[5]["text"]
+    assert len(world.sent[ADMIN]) == 6
+
+
+async def test_what_was_held_back_is_told_when_the_bot_stops(sandbox: Sandbox, live: Any, home: Path) -> None:
+    world = sandbox.world
+    started(sandbox, ADMIN)
+    async with live():
+        for _ in range(10):
+            set_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
+            set_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
+        set_member(world, HARBOUR, world.bot.id, "kicked", by=OTTO)
+        await told(sandbox, OTTO, "/help")
+    assert len(world.sent[ADMIN]) == 6
+    assert "I am no longer in it" in world.room(ADMIN).messages[world.sent[ADMIN][-1]]["text"]
+
+
+async def test_only_so_many_channels_of_strangers_wait(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = sandbox.world
+    monkeypatch.setattr(membership, "MOST_WAITING", 3)
+    started(sandbox, ADMIN, OTTO)
+    async with live():
+        for number in range(5):
+            world.add_channel(NEW - number, f"Spam {number}", members=[OTTO], bot=False)
+            set_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
+            await told(sandbox, RITA, "/start")
+        known = await of_archive(home, channels.known)
+        assert [NEW - n in known for n in range(5)] == [True, True, True, False, False]
+        assert not any(world.room(NEW - n).member(world.bot.id).inside for n in (3, 4))
+        refused = world.room(OTTO).messages[world.sent[OTTO][-1]]["text"]
+        assert refused.startswith("Too many channels wait for approval, so I have left Spam")
+        world.add_channel(NEW - 9, "Mine", members=[ADMIN], bot=False)
+        set_member(world, NEW - 9, world.bot.id, "administrator", by=ADMIN)
+        await channel_when(home, NEW - 9, lambda c: c.inside)
+    assert "I left 2 channels" in world.room(ADMIN).messages[world.sent[ADMIN][-1]]["text"]

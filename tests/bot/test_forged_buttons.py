@@ -112,7 +112,7 @@ def _batched(data: list[str], size: int) -> list[list[str]]:
 async def test_no_button_of_others_or_of_nobody_does_anything(
     sandbox: Sandbox, live: Any, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with live():
+    async with live(reader_limit=10_000):
         await seen_by_others(sandbox, home)
         theirs, mine = buttons(sandbox, ADMIN, RITA, GROUP), buttons(sandbox, OTTO)
         before, now = state(home), int(time.time())
@@ -133,7 +133,7 @@ async def test_no_button_of_others_or_of_nobody_does_anything(
 async def test_what_was_granted_removed_or_erased_is_not_done_again_by_the_same_button(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
-    async with live():
+    async with live(reader_limit=10_000):
         await sandbox.say(RITA, "hello")
         await still(sandbox, home)
         for command, undo in ((f"/grant {RITA}", f"/revoke {RITA}"), ("/delete https://t.me/harbour_news/10", None)):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot import granting
+from bot.members import Members
+from bot.rights import Rights
 from bot.sandbox import Sandbox
 from rag_core.doors.archive import Archive, grants
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
+HARBOUR = -1001000001
 TROPHY = "where did the treasurer hide the silver trophy?"
 
 
@@ -151,3 +156,32 @@ async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox: Sandbox, 
         said = await sure(sandbox, ADMIN, f"/grant {RITA}")
     assert "they have to write to me first" in said
     assert await granted(home) == [(RITA, ADMIN)]
+
+
+async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, home: Path) -> None:
+    """Also where the settings or the archive name that chat, or Telegram's account of anonymous admins."""
+    world, room = sandbox.world, sandbox.world.room(GROUP)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        for number in (GROUP, 1087968824, 0):
+            archive.execute("INSERT INTO grants (user_id, granted_by, granted_at) VALUES (?, 501, 1)", (number,))
+        archive.commit()
+    text = "/bind@citegram_bot The safe"
+    async with live():
+        for sender in (GROUP, HARBOUR, None):
+            told = {"from": {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}}
+            if sender:
+                told["sender_chat"] = world.room(sender).wire()
+            entity = {"type": "bot_command", "offset": 0, "length": len("/bind@citegram_bot")}
+            world.queue.push("message", world.add(room, told | {"text": text, "entities": [entity]}))
+            (said,) = await sandbox.replies(GROUP)
+            assert said["text"].startswith("Only the bot's admins"), said["text"]
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        assert archive.execute("SELECT count(*) FROM bindings").fetchone() == (0,)
+
+
+async def test_rights_are_of_people_only() -> None:
+    rights = Rights((501, GROUP, 0, 1087968824), Members(None))  # type: ignore[arg-type]
+    assert list(rights) == [501]
+    assert GROUP not in rights
+    with pytest.raises(ValueError, match="no id of a person"):
+        await rights.grant(None, GROUP, 501)  # type: ignore[arg-type]

@@ -109,3 +109,35 @@ def test_the_hubs_own_variable_names_a_mirror_unless_the_setting_does(monkeypatc
     assert read_settings(None).models.hub == "https://mirror.example"
     monkeypatch.setenv("MODELS__HUB", "https://other.example")
     assert read_settings(None).models.hub == "https://other.example"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-1001234567",
+        "501,-1009",
+        "0",
+        "+5",
+        "1_0",
+        "１２３",
+        "1e3",
+        "1;2",
+        "1 2",
+        "007",
+        "9" * 17,
+        "1087968824",
+        "777000",
+    ],
+)
+def test_admins_are_people(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("BOT__ADMINS", value)
+    with pytest.raises(SettingsWrong, match="numeric ids of people") as caught:
+        read_settings(None)
+    assert "BOT__ADMINS" in caught.value.reason
+    assert "\n" not in caught.value.reason
+
+
+@pytest.mark.parametrize("value", [" 7 , 8 ", "7,8,", "7, 8"])
+def test_ids_of_people_are_taken_with_spaces_between(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("BOT__ADMINS", value)
+    assert read_settings(None).bot.admins == (7, 8)

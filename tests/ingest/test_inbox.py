@@ -9,6 +9,7 @@ import pytest
 
 from ingest.inbox import drain
 from rag_core.doors.archive import Archive, channels, posts, updates
+from rag_core.doors.archive.stored import stored
 from rag_core.errors import ArchiveUnavailable
 from rag_core.types import Channel, PostKey
 
@@ -28,8 +29,8 @@ async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> No
     assert await drain(archive) == 3
     assert await drain(archive) == 0
 
-    found = await posts.get(archive, [PostKey(-1001, 7), PostKey(-1001, 8)])
-    assert {post.text: post.version for post in found.values()} == {"Хлеб 95": 2, "Сайка": 1}
+    found = await stored(archive, [PostKey(-1001, 7), PostKey(-1001, 8)])
+    assert {one.post.text: one.post.version for one in found.values()} == {"Хлеб 95": 2, "Сайка": 1}
     assert await channels.known(archive) == {-1001: Channel(-1001, "Пекарня", "bread", state="pending", inside=True)}
     assert await updates.counts(archive) == {"pending": 0, "poison": 0, "done": 3}
 
@@ -53,6 +54,7 @@ async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(ar
 
 
 async def test_more_than_one_batch_and_two_bots_at_once(archive: Archive) -> None:
+    await channels.put(archive, Channel(-1001, "Пекарня", "bread"))
     for bot in (BOT, 43):
         await updates.keep_batch(archive, bot, [update(n, f"Пост {n}", message_id=n) for n in range(1, 701)])
     assert await drain(archive) == 1400

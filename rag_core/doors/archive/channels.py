@@ -10,6 +10,7 @@ import aiosqlite
 from rag_core.doors.archive.connection import Archive
 from rag_core.doors.archive.rows import from_seconds, now
 from rag_core.doors.archive.tombstones import touch
+from rag_core.doors.archive.unapproved import UNAPPROVED, note_gap
 from rag_core.types import Channel, Visibility
 
 __all__ = [
@@ -43,7 +44,7 @@ async def put_in(connection: aiosqlite.Connection, channel: Channel, update_id: 
     await connection.execute(
         "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at, named_by) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0)) ON CONFLICT (chat_id) DO UPDATE SET "
-        "retitled = retitled OR title IS NOT excluded.title, title = excluded.title, "
+        "retitled = retitled + (title IS NOT excluded.title), title = excluded.title, "
         "username = excluded.username, kind = excluded.kind, named_by = max(named_by, excluded.named_by) "
         "WHERE ?8 IS NULL OR ?8 >= named_by",
         (
@@ -67,19 +68,33 @@ async def set_visibility(archive: Archive, chat_id: int, visibility: Visibility)
 
 
 async def set_state(archive: Archive, chat_id: int, state: str) -> None:
-    """Say whether a known channel is read: "active", "pending" (waits for approval) or "paused"."""
+    """Say whether a known channel is read: "active", "pending" (waits for approval) or "paused".
+
+    With its approval, and where that is taken back, the indexes look again at all its posts.
+    """
     async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET state = ? WHERE chat_id = ?", (state, chat_id))
+        await connection.execute(
+            "UPDATE channels SET retitled = retitled + ((state IN (?1, ?2)) IS NOT (?3 IN (?1, ?2))), state = ?3 "
+            "WHERE chat_id = ?4",
+            (*UNAPPROVED, state, chat_id),
+        )
+        if state not in UNAPPROVED:
+            await note_gap(connection, chat_id)
+    await retitle(archive)
 
 
 async def retitle(archive: Archive) -> int:
-    """Let the indexes look again at the posts of channels with a new title: it is indexed with them. How many posts."""
+    """Let the indexes look again at the posts of channels with a new title, with which they are indexed, and of
+    channels whose approval changed. Returns how many posts.
+
+    `retitled` counts such changes: one that comes meanwhile is not taken for done.
+    """
     touched = 0
-    for row in await archive.rows("SELECT chat_id, title FROM channels WHERE retitled"):
+    for row in await archive.rows("SELECT chat_id, retitled FROM channels WHERE retitled"):
         touched += await touch(archive, row["chat_id"])
         async with archive.writing() as connection:
-            sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND title IS ?"
-            await connection.execute(sql, (row["chat_id"], row["title"]))
+            sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND retitled = ?"
+            await connection.execute(sql, (row["chat_id"], row["retitled"]))
     return touched
 
 

@@ -145,7 +145,8 @@ async def missing(archive: Archive, chat_id: int, present: Iterable[int]) -> lis
 
 
 async def count(archive: Archive, chat_id: int | None = None) -> int:
-    """How many living posts there are, in one channel or in all."""
-    sql = "SELECT count(*) FROM posts WHERE deleted_at IS NULL AND (?1 IS NULL OR chat_id = ?1)"
-    ((number,),) = await archive.rows(sql, (chat_id,))
+    """How many living posts there are, in one channel or in all that an admin approved."""
+    which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
+    sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
+    ((number,),) = await archive.rows(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,))
     return int(number)

@@ -258,6 +258,13 @@ _COPIES_BY_TEXT = (
     "DELETE FROM near_texts WHERE one = OLD.exact; END",
 )
 
+# Channels that nobody approved: their posts leave the indexes, and what is over their quota is not kept
+# (unapproved.py). `dropped_since`: the date of the first such post.
+_UNAPPROVED = (
+    "ALTER TABLE channels ADD COLUMN dropped_since INTEGER",
+    "UPDATE channels SET retitled = retitled + 1 WHERE state IN ('pending', 'removed')",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POSTS, *_TRAFFIC),
     _IDENTITY,
@@ -273,4 +280,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     TALKS,
     RECIPES,
     _COPIES_BY_TEXT,
+    _UNAPPROVED,
 )

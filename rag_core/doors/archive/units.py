@@ -1,7 +1,8 @@
 """Posts as they are searched and shown: those that may be seen, each album as one.
 
-Left out are the deleted, the suspected, members of an album that another post stands for, and what is
-guarded (protected, paid) unless an admin lets it in.
+Left out are the deleted, the suspected, members of an album that another post stands for, what is guarded
+(protected, paid) unless an admin lets it in, and the posts of channels that no admin approved: whoever adds the
+bot to a channel must not change what is found in others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from rag_core.types import Post, PostKey
 __all__ = ["VISIBLE", "Change", "Version", "changes", "get", "parents", "versions"]
 
 VISIBLE = (
-    "t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
+    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
+    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
     "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
 )
 _SHOWN = f"({VISIBLE}) AS shown"

@@ -1,0 +1,146 @@
+"""Rate limit of admin notifications about channels: a token bucket for each actor and one for all, and a digest.
+
+Whoever owns a channel can take the bot out and in without end. What is over the limit is merged by channel: one
+message tells after a while how each of them stands then, so that what matters arrives, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from aiogram import Bot
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.types import InlineKeyboardMarkup, User
+from aiogram.utils.formatting import Text, as_list
+
+from bot.answering.limits import TokenBuckets
+from bot.channels.card import waits
+from bot.desk import Desk
+from bot.titles import titled
+from bot.words import Words, interface_language, words_for
+from ingest.unapproved import MOST_WAITING
+from rag_core.doors.archive import channels, figures
+from rag_core.errors import RagError
+from rag_core.types import Channel
+
+__all__ = ["Notices", "leave", "send", "words_of_admins"]
+
+# In an hour: of one actor, and of all together.
+_MOST_EACH, _MOST = 5, 20
+# From the first notification that is held back until all of them are told: at most 24 messages a day.
+_DIGEST_S = 3600.0
+_STOP_S = 5.0  # for the last digest, where Telegram is out of reach
+_MOST_LINES = 10
+# Channels in one digest: an attacker's memory is bounded, /channels lists all.
+_MOST_MERGED = 500
+
+log = logging.getLogger(__name__)
+
+
+class Notices:
+    """Says whether an event is told at once, and tells the others together. `stop` tells what is left."""
+
+    def __init__(self) -> None:
+        self._buckets = TokenBuckets()
+        self._merged: dict[int, tuple[Channel, int]] = {}  # chat id -> the channel as it was, and how many events
+        self._refused = 0
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: tuple[Bot, Desk] | None = None
+
+    def allow(self, actor: int) -> bool:
+        """Whether one more event of this actor is told at once; counts it."""
+        wants = (((actor,), _MOST_EACH), (None, _MOST))
+        if any(self._buckets.wait(*one) for one in wants):
+            return False
+        for one in wants:
+            self._buckets.take(*one)
+        return True
+
+    def merge(self, channel: Channel, bot: Bot, desk: Desk) -> None:
+        """Tell of this channel in the next digest."""
+        if channel.chat_id in self._merged or len(self._merged) < _MOST_MERGED:
+            _, times = self._merged.get(channel.chat_id, (channel, 0))
+            self._merged[channel.chat_id] = channel, times + 1
+        self._begin(bot, desk)
+
+    def count_refused(self, bot: Bot, desk: Desk) -> None:
+        """A channel was refused, because too many wait: how many is told in the next digest."""
+        self._refused += 1
+        self._begin(bot, desk)
+
+    def _begin(self, bot: Bot, desk: Desk) -> None:
+        self._waiting = bot, desk
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._later())
+
+    async def _later(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DIGEST_S):
+                await self._stopping.wait()
+        await self._tell()
+
+    async def stop(self) -> None:
+        """Tell what is held back now: nobody would know of it later."""
+        self._stopping.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_STOP_S)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _tell(self) -> None:
+        if self._waiting is None:
+            return
+        (bot, desk), merged, refused = self._waiting, self._merged, self._refused
+        self._waiting, self._merged, self._refused = None, {}, 0
+        try:
+            known = await channels.known(desk.archive)
+            async for words, admin in words_of_admins(desk):
+                await send(bot, admin, _digest(merged, refused, known, words))
+        except RagError as exc:
+            log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
+
+
+def _digest(merged: dict[int, tuple[Channel, int]], refused: int, known: dict[int, Channel], words: Words) -> Text:
+    """How the channels stand now; those that readers may search come first."""
+    now = [(known.get(chat_id), channel, times) for chat_id, (channel, times) in merged.items()]
+    now.sort(key=lambda one: one[0] is None or waits(one[0]))
+    lines = []
+    for channel, before, times in now[:_MOST_LINES]:
+        inside = channel is not None and channel.inside
+        state = "out" if not inside else "pending" if channel and waits(channel) else "in"
+        title = titled(channel or before, words)
+        lines.append(words.rich("channels-digest-line", title=title, state=state, times=times))
+    if (more := len(now) - len(lines)) > 0:
+        lines.append(Text(words("titles-more", more=more)))
+    blocks: list[Text | str] = [as_list(words("channels-digest"), *lines)] if lines else []
+    if refused:
+        blocks.append(words("channels-refused", count=refused, most=MOST_WAITING))
+    return as_list(*blocks, words("channels-digest-how", channels="/channels"), sep="\n\n")
+
+
+async def words_of_admins(desk: Desk, actor: User | None = None) -> AsyncIterator[tuple[Words, int]]:
+    """Each admin with words in their language: Telegram tells only that of who acts, others asked in theirs."""
+    spoken = desk.settings.bot.language
+    for admin in list(desk.admins):
+        if actor is not None and actor.id == admin:
+            yield words_for(interface_language(actor.language_code, spoken)), admin
+        else:
+            yield words_for(await figures.language_of(desk.archive, admin) or spoken), admin
+
+
+async def send(bot: Bot, user_id: int, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    """Send somebody a message about a channel, where they can be reached."""
+    try:
+        await bot.send_message(user_id, **said.as_kwargs(), reply_markup=buttons)
+    except (TelegramAPIError, ClientDecodeError) as exc:  # has never written to the bot, or blocked it
+        log.info("user %d could not be told about a channel: %s", user_id, exc)
+
+
+async def leave(bot: Bot, chat_id: int) -> None:
+    """Go out of a channel that is not taken in."""
+    with suppress(TelegramAPIError, ClientDecodeError):
+        await bot.leave_chat(chat_id)

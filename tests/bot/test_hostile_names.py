@@ -1,0 +1,231 @@
+"""A hostile world: whatever strangers may name is shown inert in every view, by one function and one net below it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiogram.types import MessageEntity
+
+from bot.inert import COMMANDS, inert, links, made_inert
+from bot.sandbox import Sandbox
+from bot.sandbox.checks import formatted, spot
+from bot.sandbox.membership import set_member
+from bot.welcome import _ADMINS, _IN_GROUPS, _READERS
+from bot.words import words_for
+from ingest.index import Indexer
+from rag_core import RagSettings, open_rag
+from rag_core.doors.archive import channels, posts
+from rag_core.types import Channel, Media, Origin, Post, PostKey, Visibility
+
+ADMIN, RITA, EVE, GROUP = 501, 500, 666, -1009
+FIRST, SECOND, THIRD, NEW = -1001000101, -1001000102, -1001000103, -1001000199
+LINKS = "Go evil.com/x @evil_chat злой.рф/приз"
+TAGS = "See #evil@evil_chat #evil $EVIL /unbind now"
+NUMBERS = "Call +79991234567 or 88005553535 4111 1111 1111 1111 e@evil.io"
+NAMES = (LINKS, TAGS, NUMBERS)
+CHANNELS = [
+    Channel(FIRST, LINKS, visibility=Visibility.PUBLIC),
+    Channel(SECOND, TAGS, "second_chan", visibility=Visibility.PUBLIC),
+    Channel(THIRD, NUMBERS, visibility=Visibility.PUBLIC),
+]
+TEXTS = [
+    "The ferry to Owl Island leaves at 7:30 every morning from pier four.",
+    "Fresh mackerel is sold on the quay on Fridays.",
+    "A ferry ticket costs twelve euros; children under six sail for nothing.",
+]
+
+
+def written() -> Iterator[Post]:
+    for place, channel in enumerate(CHANNELS):
+        for number, text in enumerate(TEXTS, 1):
+            name = NAMES[(place + number) % 3]
+            yield Post(
+                PostKey(channel.chat_id, number),
+                datetime(2024, 3, 12, 9, tzinfo=UTC) + timedelta(hours=3 * number + place),
+                f"{text} {name}",
+                author=name,
+                origin=Origin(name=name, chat_id=-100777, message_id=5) if number == 1 else None,
+                media=Media("document", f"{name}.pdf", "application/pdf") if number == 2 else None,
+            )
+
+
+async def fill(folder: Path) -> None:
+    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})) as rag:
+        for channel in CHANNELS:
+            await channels.put(rag.archive, channel)
+            await channels.joined(rag.archive, channel.chat_id)
+        await posts.keep(rag.archive, [*written()], source="test")
+        indexer = Indexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    asyncio.run(fill(folder))
+    return folder
+
+
+@pytest.fixture
+def world(sandbox: Sandbox) -> Sandbox:
+    """A sandbox in which every chat and person has a hostile name."""
+    world = sandbox.world
+    for channel in CHANNELS:
+        world.add_channel(channel.chat_id, channel.title, channel.username, members=[ADMIN, RITA])
+    world.add_person(EVE, TAGS, lang="en")
+    world.people[ADMIN].started = world.people[RITA].started = world.people[EVE].started = True
+    return sandbox
+
+
+async def rest(sandbox: Sandbox, home: Path) -> None:
+    await sandbox.until(lambda: not sandbox.world.queue.kept, timeout=30)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        sql, done = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')", -1
+        async with asyncio.timeout(60):
+            while done != len(sandbox.transcript) or archive.execute(sql).fetchone()[0]:
+                done = len(sandbox.transcript)
+                await asyncio.sleep(0.1)
+
+
+def active(text: str, entities: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What can be tapped in a message, but for links to posts and channels and commands that the bot names."""
+    found = []
+    for mark in formatted(text, entities, None, empty=True)[1]:
+        piece = spot(text, mark["offset"], mark["length"])
+        if mark["type"] in {"text_link", "url"}:
+            if not mark.get("url", piece).startswith("https://t.me/") or "evil" in mark.get("url", ""):
+                found.append((mark["type"], piece))
+        elif mark["type"] == "bot_command":
+            if piece[1:] not in COMMANDS - {"unbind"}:
+                found.append((mark["type"], piece))
+        elif mark["type"] in {"mention", "email", "hashtag", "cashtag", "phone_number", "bank_card", "text_mention"}:
+            found.append((mark["type"], piece))
+    return found
+
+
+def sent(sandbox: Sandbox) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Every text the bot sent or edited, with its entities."""
+    for call in sandbox.transcript:
+        params = call["params"]
+        for text, entities in (("text", "entities"), ("caption", "caption_entities")):
+            if params.get(text) and call["method"].lower() != "answercallbackquery":
+                marks = params.get(entities) or []
+                yield params[text], json.loads(marks) if isinstance(marks, str) else marks
+
+
+async def press_each(sandbox: Sandbox, who: int, chat: int, seen: set[str]) -> None:
+    """Press every button in a chat once."""
+    room = sandbox.world.room(chat)
+    for number in list(sandbox.world.sent.get(chat, ())):
+        message = room.messages.get(number, {})
+        for row in message.get("reply_markup", {}).get("inline_keyboard", ()):
+            for button in row:
+                data = button.get("callback_data", "")
+                if data and data not in seen and len(seen) < 120:
+                    seen.add(data)
+                    await sandbox.press(who, chat, number, data)
+
+
+async def test_no_view_shows_a_link_that_a_stranger_named(world: Sandbox, home: Path, live: Any) -> None:
+    sandbox = world
+    async with live(sections={"models": {"embedder": "none"}}, reader_limit=10_000, chat_limit=10_000):
+        sandbox.world.add_channel(NEW, LINKS, members=[EVE], bot=False)
+        set_member(sandbox.world, NEW, sandbox.world.bot.id, "administrator", by=EVE)
+        set_member(sandbox.world, SECOND, sandbox.world.bot.id, "left", by=EVE)
+        await rest(sandbox, home)
+        asked = ["/start", "/help", "When does the ferry leave?", "/why", "/sources", "/link", f"/search {LINKS}",
+                 "/search ferry", f"/search \"{TAGS}\" ferry", f"Is it true that {NUMBERS}?", "xylophone lessons?",
+                 f"/verify The ferry leaves at 7:30. {LINKS}", "timeline of the ferry", f"/mode {TAGS}",
+                 f"/verify {NUMBERS}", "/privacy", "/mydata", "/unknown", f"/start {TAGS}", "/stop"]  # fmt: skip
+        for text in asked:
+            await sandbox.say(RITA, text)
+            await rest(sandbox, home)
+        for text in ("/channels", f"/grant {EVE}", f"/revoke {EVE}", f"/delete {LINKS}", "/check", "/import",
+                     "/delete https://t.me/second_chan/1", "/reindex", f"/reindex {TAGS}", "/models", "/stats",
+                     "/grant", "/why"):  # fmt: skip
+            await sandbox.say(ADMIN, text)
+            await rest(sandbox, home)
+        for name in NAMES:
+            await sandbox.send_file(ADMIN, f"{name}.json", b'{"name": "x"')
+            await rest(sandbox, home)
+        for text in (f"/bind@citegram_bot {FIRST}", f"/bind@citegram_bot {TAGS}",
+                     f"/bind@citegram_bot {LINKS} no",
+                     f"/bind@citegram_bot {THIRD}", "/bind@citegram_bot", "/settings@citegram_bot",
+                     "/start@citegram_bot",
+                     "/ask@citegram_bot When does the ferry leave?", "/why", "/sources",
+                     f"/unbind@citegram_bot {FIRST}"):  # fmt: skip
+            await sandbox.say(ADMIN, text, chat_id=GROUP)
+            await rest(sandbox, home)
+        seen: set[str] = set()
+        for _ in range(2):
+            for who, chat in ((RITA, RITA), (ADMIN, GROUP), (ADMIN, ADMIN)):
+                await press_each(sandbox, who, chat, seen)
+            await rest(sandbox, home)
+        assert len(seen) > 30
+    messages = [*sent(sandbox)]
+    assert len(messages) > 60
+    shown = "\n".join(text for text, _ in messages)
+    assert all(part in shown for name in NAMES for part in name.split()[1:2])
+    assert [(found, text) for text, marks in messages if (found := active(text, marks))] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_of_sentences_are_inert_unless_they_are_ours(name: str) -> None:
+    words = words_for("en")
+    for text in (words.rich("added-by", name=name, id="5"), words.rich("bind-done", title=inert(name))):
+        said, marks = text.render()
+        assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []
+    plain = words("added-by", name=name, id="5")
+    assert "bot_command" not in {mark["type"] for mark in formatted(plain, [], None)[1]}
+    assert plain.replace("\u2060", "") == f"Added by {name} (id 5)."
+
+
+def test_commands_of_ours_stay_commands_to_tap() -> None:
+    said, marks = words_for("en").rich("bind-unknown", name="/stop", channels="/channels").render()
+    assert [
+        spot(said, mark["offset"], mark["length"])
+        for mark in formatted(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
+        if mark["type"] == "bot_command"
+    ] == ["/channels"]
+    assert {*_READERS, *_ADMINS, *_IN_GROUPS, "settings", "bind", "unbind"} == COMMANDS
+
+
+def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:
+    text = "\U0001f600 see evil.com/x and /help or t.me/a in bold evil.org"
+    bold = MessageEntity(type="bold", offset=0, length=len(text) + 1)
+    link = MessageEntity(type="text_link", offset=text.index("t.me") + 1, length=6, url="https://t.me/a")
+    marks = [mark.model_dump(exclude_none=True, mode="json") for mark in made_inert(text, [bold, link])]
+    assert active(text, marks) == []
+    assert {spot(text, m["offset"], m["length"]) for m in marks if m["type"] == "code"} == {"evil.com/x", "evil.org"}
+    assert not any(
+        m["offset"] < c["offset"] + c["length"] and c["offset"] < m["offset"] + m["length"]
+        for m in marks if m["type"] == "bold" for c in marks if c["type"] == "code"
+    )  # fmt: skip
+    assert made_inert("Nothing here, /help", []) == []
+
+
+@pytest.mark.parametrize("text", [LINKS, TAGS, NUMBERS, "x@evil.io", "evil\u3002com", "$BTC", "#a1@evil_chat"])
+def test_all_kinds_are_found(text: str) -> None:
+    assert links(text)
+    said, marks = inert(text).render()
+    assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []
+
+
+def test_no_view_formats_a_text_of_others_without_making_it_inert() -> None:
+    """Names and texts from outside pass `plain` or `one_line`; what formats them at once has left `inert` out."""
+    raw = re.compile(
+        r"\b(?:Bold|Italic|Strikethrough|Text|BlockQuote|ExpandableBlockQuote)\((?:plain|one_line|title_of)\("
+    )
+    views = Path(__file__).parents[2] / "bot"
+    found = [f"{file}: {match[0]}" for file in views.rglob("*.py") for match in raw.finditer(file.read_text("utf-8"))]
+    assert found == []

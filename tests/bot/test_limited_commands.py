@@ -1,0 +1,103 @@
+"""Commands and presses of buttons have the limits that questions have; whoever exceeds them is told once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.answering.limits import TokenBuckets
+from bot.sandbox import Sandbox
+from bot.sandbox.people import press
+
+ADMIN, RITA, OTTO, GROUP = 501, 500, 502, -1009
+FERRY = "When does the ferry to Owl Island leave?"
+LIMITED = "You have asked a lot just now: please go on in"
+
+
+def texts(sandbox: Sandbox, chat: int) -> list[str]:
+    room = sandbox.world.room(chat)
+    return [room.messages[number].get("text", "") for number in sandbox.world.sent.get(chat, ())]
+
+
+async def rest(sandbox: Sandbox) -> None:
+    """Wait until every update is handled; somebody who is not limited asks last."""
+    await sandbox.say(ADMIN, "/help")
+    await sandbox.replies(ADMIN)
+    await sandbox.until(lambda: not sandbox.world.queue.kept)
+
+
+@pytest.mark.parametrize(
+    "command", ["/why", "/start", "/help", "/sources", "/mydata", "/search", "/search ferry", "/link", "/privacy",
+                "/mode",
+                "/channels", "/new", "/stop", "/verify", "/ask", "/nonsense", "x" * 2000],
+)  # fmt: skip
+async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: Any, command: str) -> None:
+    async with live(reader_limit=5):
+        for _ in range(25):
+            await sandbox.say(OTTO, command)
+        await rest(sandbox)
+    said = texts(sandbox, OTTO)
+    assert len([text for text in said if text.startswith(LIMITED)]) == 1
+    assert len(said) <= 6
+
+
+async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
+    async with live(reader_limit=5):
+        await sandbox.say(OTTO, FERRY)
+        (answer,) = await sandbox.replies(OTTO)
+        first, *_ = [b["callback_data"] for row in answer["reply_markup"]["inline_keyboard"] for b in row]
+        before = len(sandbox.transcript)
+        for _ in range(80):
+            press(sandbox.world, OTTO, OTTO, answer["message_id"], first)
+        await rest(sandbox)
+    answered = [c for c in sandbox.transcript[before:] if c["method"].lower() == "answercallbackquery"]
+    assert len(answered) == 21
+    assert sum(str(call["params"].get("text")).startswith(LIMITED) for call in answered) == 1
+
+
+async def test_a_limited_reader_stops_nobody_else_and_questions_have_a_limit_of_their_own(
+    sandbox: Sandbox, live: Any
+) -> None:
+    async with live(reader_limit=5):
+        for _ in range(30):
+            await sandbox.say(OTTO, "/why")
+        await sandbox.say(RITA, "/start")
+        assert (await sandbox.replies(RITA))[0]["text"]
+        await sandbox.say(OTTO, FERRY)
+        await sandbox.until(lambda: any("7:30" in text for text in texts(sandbox, OTTO)))
+        for _ in range(30):
+            await sandbox.say(ADMIN, "/start")
+        await sandbox.replies(ADMIN, 30)
+
+
+async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandbox: Sandbox, live: Any) -> None:
+    async with live(reader_limit=100, chat_limit=4):
+        for _ in range(20):
+            await sandbox.say(OTTO, "/start@another_bot", chat_id=GROUP)
+            await sandbox.say(OTTO, "/weather", chat_id=GROUP)
+            await sandbox.say(OTTO, "just talking", chat_id=GROUP)
+        await rest(sandbox)
+        assert texts(sandbox, GROUP) == []
+        for _ in range(10):
+            await sandbox.say(OTTO, "/help@citegram_bot", chat_id=GROUP)
+        await rest(sandbox)
+    said = texts(sandbox, GROUP)
+    assert len(said) == 5
+    assert sum(text.startswith(LIMITED) for text in said) == 1
+
+
+def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    buckets = TokenBuckets(100.0, lambda: now)
+    assert [buckets.take("a", 5) for _ in range(5)] == [0] * 5
+    assert buckets.take("a", 5) == pytest.approx(20)
+    assert buckets.take("b", 5) == 0
+    now = 21.0
+    assert buckets.take("a", 5) == 0
+    assert buckets.take("a", 5) > 0
+    monkeypatch.setattr("bot.answering.limits._MOST_BUCKETS", 10)
+    for number in range(1000):
+        now += 200
+        buckets.take(number, 5)
+    assert len(buckets._spent) <= 10

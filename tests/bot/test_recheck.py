@@ -28,7 +28,6 @@ from rag_core.types import Post, PostKey, Visibility
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
 CREW = -1001000003
 PADLOCK = "Which digits open the boathouse padlock?"
-BOTH = "Which digits open the boathouse padlock and where do the paddles hang?"
 SECRET = "4417"
 WITHDRAWN = "I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again."
 EDITED = "The boathouse padlock was taken away."
@@ -369,7 +368,6 @@ VIEWS = {
     "start": saying("/start"),
     "receipt": pressing("❝"),
     "more sources": pressing("Sources"),
-    "shorter": pressing("Shorter"),
     "why pressed": pressing("Why"),
 }
 
@@ -380,7 +378,7 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
     sandbox: Sandbox, live: Any, home: Path, change: Change, name: str
 ) -> None:
     async with live(), opened(home) as archive:
-        await sandbox.say(OTTO, BOTH)
+        await sandbox.say(OTTO, PADLOCK)
         (answer,) = await sandbox.replies(OTTO)
         assert SECRET in answer["text"]
         await settled(home)
@@ -409,7 +407,8 @@ async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: 
     async with opened(home) as archive:
         with pytest.raises(Withdrawn):
             await recheck_basis(basis, here, archive, rights)
-        async with archive.writing() as connection:
-            await connection.execute("ALTER TABLE posts RENAME TO elsewhere")
+    async with opened(home) as archive:
+        file = home / "citegram.db"
+        file.write_bytes(b"?" * file.stat().st_size)
         with pytest.raises(CouldNotCheck):
             await recheck_basis(basis, here, archive, rights)

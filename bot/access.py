@@ -9,6 +9,7 @@ channels bound to it, whoever asks there. A channel that waits for approval is r
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from aiogram.types import Message
 
@@ -17,7 +18,15 @@ from bot.words import Words
 from rag_core.doors.archive import Archive, channels
 from rag_core.types import Channel, Viewer, Visibility
 
-__all__ = ["closed", "inside", "is_admin", "readable", "reader_of", "viewer_for"]
+__all__ = ["Access", "closed", "inside", "is_admin", "look_up", "readable", "reader_of", "viewer_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The channels that are open to an asker, and the ids of those of which Telegram does not say whether they are."""
+
+    open: dict[int, Channel]
+    unknown: frozenset[int] = frozenset()
 
 
 def reader_of(message: Message) -> int:
@@ -42,15 +51,31 @@ async def readable(
     archive: Archive, rights: Rights, *, user_id: int, chat_id: int, private: bool
 ) -> dict[int, Channel]:
     """The channels that this asker may read in this chat, by chat id."""
-    active = {key: c for key, c in (await channels.known(archive)).items() if c.state == "active"}
+    return (await look_up(archive, rights, user_id=user_id, chat_id=chat_id, private=private)).open
+
+
+async def look_up(  # noqa: PLR0913 - an asker has as many parts as it has
+    archive: Archive,
+    rights: Rights,
+    *,
+    user_id: int,
+    chat_id: int,
+    private: bool,
+    among: Collection[int] | None = None,
+    max_age_s: float | None = None,
+) -> Access:
+    """Which channels this asker may read in this chat, of all or `among` some; `max_age_s` as in `Members.look_up`."""
+    known = await channels.known(archive)
+    active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not private:
         bound = await channels.bound(archive, chat_id)
-        return {key: channel for key, channel in active.items() if key in bound}
+        return Access({key: channel for key, channel in active.items() if key in bound})
     if user_id in rights:
-        return active
+        return Access(active)
     inside = [key for key, c in active.items() if c.visibility is Visibility.MEMBERS and c.inside]
-    member = await rights.members.among(user_id, inside)
-    return {key: c for key, c in active.items() if c.visibility is Visibility.PUBLIC or key in member}
+    member = await rights.members.look_up(user_id, inside, max_age_s)
+    allowed = {key: c for key, c in active.items() if c.visibility is Visibility.PUBLIC or member.get(key)}
+    return Access(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
 
 
 async def viewer_for(archive: Archive, rights: Rights, *, user_id: int, chat_id: int, private: bool) -> Viewer:

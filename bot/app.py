@@ -28,6 +28,7 @@ from bot.importing.running import Imports
 from bot.indexing import Indexing
 from bot.members import Members
 from bot.metrics.watched import watched
+from bot.recheck import RecheckBeforeSending
 from bot.reindex_told import tell as tell_of
 from bot.reindexing import Reindexing
 from bot.rights import Rights
@@ -151,6 +152,7 @@ async def _opened(settings: BotSettings, inbox: Inbox) -> AsyncIterator[Bot]:
     session = session_for(settings)
     session.middleware(Retries())
     session.middleware(NoStrayLinks())
+    session.middleware(RecheckBeforeSending())  # inside the retries: each of them is checked
     session.middleware(inbox)
     try:
         # A link preview makes Telegram fetch an address out of a post: never.

@@ -63,6 +63,11 @@ class Kept:
     messages: tuple[int, ...] = ()
 
     @property
+    def posts(self) -> tuple[PostKey, ...]:
+        """All posts that it names or found."""
+        return (*(one.key for one in self.cited), *self.others)
+
+    @property
     def quotes(self) -> tuple[Quoted, ...]:
         """Its citations, each once, in their order."""
         return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.places))
@@ -97,8 +102,12 @@ def written(answer: Answer, posts: Mapping[PostKey, Post]) -> Json:
 
 
 def with_messages(kept: Json, messages: Sequence[int]) -> str:
-    """The JSON text for the archive; `messages` are the ids of those it was sent in."""
-    return json.dumps(kept | {"messages": list(messages)}, ensure_ascii=False)
+    """The JSON text for the archive; `messages` are the ids of those it was sent in.
+
+    What the messages stood on ("basis", bot/recheck.py) is kept until they have arrived, and no longer.
+    """
+    arrived = {name: value for name, value in kept.items() if name != "basis"}
+    return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
 
 
 def read(text: str) -> Kept:

@@ -17,7 +17,8 @@ from aiogram.types import ChatMemberRestricted, ResultChatMemberUnion
 
 __all__ = ["Members"]
 
-# The promise is five minutes from leaving to silence, and an answer takes its time too.
+# For finding posts. Before anything is sent Telegram is asked again (bot/recheck.py): whoever left and of whom no
+# update came is shown nothing more, except drafts of the next seconds.
 _MEMBER_FOR_S = 240.0
 _ADMIN_FOR_S = 60.0
 _OUTSIDE_FOR_S = 30.0  # whoever just joined where no update tells of it should not wait long
@@ -52,23 +53,32 @@ class Members:
 
     async def among(self, user_id: int, chats: Collection[int]) -> frozenset[int]:
         """Those of the chats that this user is in now. At most so many are asked about for one question."""
+        return frozenset(chat for chat, inside in (await self.look_up(user_id, chats)).items() if inside)
+
+    async def look_up(
+        self, user_id: int, chats: Collection[int], max_age_s: float | None = None
+    ) -> dict[int, bool | None]:
+        """Whether this user is in each of the chats; None where Telegram does not say.
+
+        With `max_age_s` nothing older than that counts, 0 asks about each chat anew, however many they are.
+        """
         if user_id <= 0:  # a channel or an anonymous admin is nobody
-            return frozenset()
-        unknown = [pair for chat in chats if self._known(pair := (chat, user_id), _MEMBER_FOR_S) is None]
+            return dict.fromkeys(chats, False)
+        longest = _MEMBER_FOR_S if max_age_s is None else max_age_s
+        known = {chat: self._known((chat, user_id), longest) for chat in chats}
+        unknown = [(chat, user_id) for chat, standing in known.items() if standing is None]
         # with very many channels the next question asks about the others
         unknown.sort(key=lambda pair: self._kept[pair].at if pair in self._kept else float("-inf"))
-        await self._ask(unknown[:_MOST_CALLS])
-        found = {chat: self._known((chat, user_id), _MEMBER_FOR_S) for chat in chats}
-        return frozenset(chat for chat, standing in found.items() if standing and standing.inside)
+        asked = await self._ask(unknown[:_MOST_CALLS] if max_age_s is None else unknown)
+        found = {chat: standing or asked.get((chat, user_id)) for chat, standing in known.items()}
+        return {chat: standing.inside if standing else None for chat, standing in found.items()}
 
     async def leads(self, user_id: int, chat_id: int) -> bool:
         """Whether this user owns the chat or is its administrator now."""
         pair = (chat_id, user_id)
         if user_id <= 0:
             return False
-        if self._known(pair, _ADMIN_FOR_S) is None:
-            await self._ask([pair])
-        standing = self._known(pair, _ADMIN_FOR_S)
+        standing = self._known(pair, _ADMIN_FOR_S) or (await self._ask([pair])).get(pair)
         return standing is not None and standing.leads
 
     def forget(self, chat_id: int, user_id: int) -> None:
@@ -83,21 +93,24 @@ class Members:
         standing = self._kept.get(pair)
         if standing is None:
             return None
-        lasts = longest if standing.inside else _OUTSIDE_FOR_S
+        lasts = longest if standing.inside else min(longest, _OUTSIDE_FOR_S)
         return standing if self._clock() - standing.at < lasts else None
 
-    async def _ask(self, pairs: Collection[_Pair]) -> None:
+    async def _ask(self, pairs: Collection[_Pair]) -> dict[_Pair, _Standing]:
+        """What Telegram says of each of them now; those of which it says nothing in time are left out."""
+        found: dict[_Pair, _Standing] = {}
         if not pairs:
-            return
+            return found
         lines = asyncio.Semaphore(_AT_ONCE)
         try:
             async with asyncio.timeout(_PATIENCE_S), asyncio.TaskGroup() as group:
                 for pair in pairs:
-                    group.create_task(self._one(pair, lines))
+                    group.create_task(self._one(pair, lines, found))
         except TimeoutError:
-            log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs))
+            log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs) - len(found))
+        return found
 
-    async def _one(self, pair: _Pair, lines: asyncio.Semaphore) -> None:
+    async def _one(self, pair: _Pair, lines: asyncio.Semaphore, found: dict[_Pair, _Standing]) -> None:
         async with lines:
             began = self._clock()
             try:
@@ -112,6 +125,7 @@ class Members:
                 standing = _Standing(_inside(member), member.status in _LEADS, began)
             if self._moved.get(pair, float("-inf")) < began:  # else it may be of before the change
                 self._keep(pair, standing)
+                found[pair] = standing
 
     def _keep(self, pair: _Pair, standing: _Standing) -> None:
         if len(self._kept) >= _MOST_KEPT:

@@ -21,10 +21,12 @@ from bot import access, trouble
 from bot.access import reader_of
 from bot.channels.buttons import redraw
 from bot.desk import Desk
+from bot.kept import mark
 from bot.marks import marked
 from bot.plain import Shown
 from bot.questions import LONGEST
-from bot.search_page import last_page, page
+from bot.recheck import Basis, Reader, ShownPost, rechecked
+from bot.search_page import entries_of, last_page, page
 from bot.words import Words, question_language
 from rag_core.doors.archive import Archive
 from rag_core.errors import RagError
@@ -78,8 +80,9 @@ class Searches:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            said, buttons, _ = await self._shown(message, reader, 0, desk, words)
-            await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+            said, buttons, _, basis = await self._shown(message, reader, 0, desk, words)
+            with rechecked(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
+                await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(self, pressed: CallbackQuery, callback_data: Turn, desk: Desk, words: Words) -> None:
         """A button. In a group only whoever searched may press it; who wrote as a chat cannot be told from others."""
@@ -95,12 +98,15 @@ class Searches:
                 await pressed.answer(words("search-busy"))
                 return
             try:
-                said, buttons, found = await self._shown(asked, pressed.from_user.id, callback_data.number, desk, words)
+                said, buttons, found, basis = await self._shown(
+                    asked, pressed.from_user.id, callback_data.number, desk, words
+                )
+                moved = found not in ("", callback_data.found)
+                here = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
+                with rechecked(basis, here, desk.archive, desk.admins):
+                    await redraw(pressed, said, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(trouble.sentence(exc, words, admin=False)[:200], show_alert=True)
-                return
-            moved = found not in ("", callback_data.found)
-            await redraw(pressed, said, buttons, words("search-changed") if moved else "")
 
     @asynccontextmanager
     async def _in_line(self, reader: int) -> AsyncIterator[bool]:
@@ -120,26 +126,33 @@ class Searches:
 
     async def _shown(
         self, asked: Message, reader: int, number: int, desk: Desk, words: Words
-    ) -> tuple[Text, InlineKeyboardMarkup | None, str]:
-        """A page, its buttons, and the mark of what was found; a sentence and no mark where nothing can be searched."""
+    ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
+        """A page, its buttons, the mark of what was found, and what the page stands on.
+
+        A sentence and no mark where nothing can be searched.
+        """
         where = {"user_id": reader, "chat_id": asked.chat.id}
         private = asked.chat.type == "private"
         viewer = await access.viewer_for(desk.archive, desk.admins, **where, private=private)
         if not viewer.channels:
             admin = reader in desk.admins
-            return Text(await access.closed(desk.archive, words, admin=admin, private=private)), None, ""
+            return Text(await access.closed(desk.archive, words, admin=admin, private=private)), None, "", Basis()
         text, zone = _asked(asked), desk.settings.bot.zone
         # days are those of the reader, counted from when the search was asked for
         question = Question(text, question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._at_once:
             found = await listing(question, desk.rag)
             if not (found.sought.words or found.sought.filters):
-                return Text(words("search-common")), None, ""
+                return Text(words("search-common")), None, "", Basis()
             number = max(0, min(number, last_page(found)))
             # long posts take a while to be looked through
             said = await asyncio.to_thread(page, found, number, Shown(words, zone, group=not private))
-        mark = _mark_of(found)
-        return said, _buttons(number, last_page(found), _mark(asked, desk.archive), mark), mark
+        entries = entries_of(found, number)
+        copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
+        shown = tuple(ShownPost(entry.post.key, mark(entry.post.text)) for entry in entries)
+        sign = _mark_of(found)
+        buttons = _buttons(number, last_page(found), _mark(asked, desk.archive), sign)
+        return said, buttons, sign, Basis(shown, copies, viewer.channels)  # how many there are was counted over all
 
 
 def _asked(message: Message) -> str:

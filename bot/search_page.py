@@ -6,7 +6,7 @@ Built from text and entities only; links come from the archive, never out of a p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
@@ -23,7 +23,7 @@ from rag_core.listing import Found, Listing
 from rag_core.spots import Spots, around
 from rag_core.types import Channel, post_link
 
-__all__ = ["ON_A_PAGE", "last_page", "page"]
+__all__ = ["ON_A_PAGE", "entries_of", "last_page", "page"]
 
 ON_A_PAGE = 5
 # So much of names and texts that a page of nothing but emoji, which count twice, fits 4096 characters.
@@ -41,6 +41,11 @@ def last_page(listing: Listing) -> int:
     return max(0, len(listing.found) - 1) // ON_A_PAGE
 
 
+def entries_of(listing: Listing, number: int) -> Sequence[Found]:
+    """The posts that a page shows."""
+    return listing.found[number * ON_A_PAGE : (number + 1) * ON_A_PAGE]
+
+
 def page(listing: Listing, number: int, shown: Shown) -> Text:
     """One page of what was found; a sentence that says what to try where nothing was."""
     words = shown.words
@@ -48,7 +53,7 @@ def page(listing: Listing, number: int, shown: Shown) -> Text:
         blocks = [Text(_nothing(listing, words))]
     else:
         first = number * ON_A_PAGE
-        entries = listing.found[first : first + ON_A_PAGE]
+        entries = entries_of(listing, number)
         blocks = [_head(listing, number, shown)]
         for place, found in enumerate(entries, first):
             if place == listing.whole and place:

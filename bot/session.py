@@ -39,6 +39,7 @@ from aiogram.types.update import UpdateTypeLookupError
 from pydantic import ValidationError
 
 from bot.inert import made_inert
+from bot.recheck import CouldNotCheck
 from bot.settings import BotSettings
 from rag_core.doors.archive import Archive, updates
 from rag_core.errors import SettingsWrong
@@ -183,7 +184,7 @@ def _places(exc: ValidationError) -> str:
 
 
 class Retries(BaseRequestMiddleware):
-    """Tries a call again when Telegram says wait, is down, or cannot be reached.
+    """Tries a call again when Telegram says wait, is down, or cannot be reached, and when access cannot be checked.
 
     getUpdates has aiogram's own back-off; what shows only for seconds (drafts, "typing") is not worth a wait.
     """
@@ -204,7 +205,13 @@ class Retries(BaseRequestMiddleware):
         for attempt in range(1, self.tries):
             try:
                 return await make_request(bot, method)
-            except (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError) as exc:
+            except (
+                TelegramRetryAfter,
+                TelegramServerError,
+                TelegramNetworkError,
+                ClientDecodeError,
+                CouldNotCheck,
+            ) as exc:
                 wait = patience(exc, self.pause * 2 ** (attempt - 1))
                 if wait is None:
                     raise

@@ -9,6 +9,7 @@ from aiogram.exceptions import TelegramAPIError
 from aiogram.types import ErrorEvent, Message
 
 from bot.access import reader_of
+from bot.recheck import CouldNotCheck, Withdrawn
 from bot.rights import Rights
 from bot.settings import Settings
 from bot.words import Words, interface_language, words_for
@@ -20,6 +21,8 @@ _SENTENCES: dict[type[RagError], str] = {
     ArchiveUnavailable: "trouble-archive",
     IndexUnavailable: "trouble-index",
     StageTimeout: "trouble-timeout",
+    Withdrawn: "answer-withdrawn",
+    CouldNotCheck: "trouble-unchecked",
 }
 
 log = logging.getLogger(__name__)
@@ -51,6 +54,8 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: Rights) -> bo
     admin = message.chat.type == "private" and asker in admins
     try:
         await message.answer(sentence(exc, words, admin=admin))
+        if pressed and isinstance(exc, Withdrawn | CouldNotCheck):
+            await pressed.answer()  # or the button looks busy; refused where the handler has done it
     except TelegramAPIError as failed:
         log.warning("update %d: the reader could not be told: %s", event.update.update_id, failed)
     return True

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from dataclasses import replace
+from functools import partial
 
 from aiogram import Bot
 from aiogram.types import InlineKeyboardMarkup
@@ -23,12 +24,12 @@ from bot.answering.live import Live, shown
 from bot.answering.outbox import JOB, PAUSE_S, Outbox
 from bot.answering.places import Places
 from bot.answering.remembered import Remembered
-from bot.answering.still import still_stands
 from bot.deeper import noted, searching
 from bot.metrics.meter import Meter
 from bot.pages import pages
 from bot.plain import Shown
 from bot.receipts import buttons
+from bot.recheck import CouldNotCheck, Reader, Withdrawn, basis_of_answer, basis_of_verdicts, rechecked
 from bot.render import render
 from bot.rights import Rights
 from bot.rules import kept_to, words_in
@@ -83,7 +84,7 @@ class Turns:
         self._places = Places(bot, rag.archive, lambda: len(self._running))
         self._bells = [asyncio.Event() for _ in range(_WORKERS)]
         self._tasks: list[asyncio.Task[None]] = []
-        self._outbox = Outbox(bot, rag.archive, self._ledger, self.wake)
+        self._outbox = Outbox(bot, rag.archive, rights, self._ledger, self.wake)
         self._closing = False
 
     def wake(self) -> None:
@@ -150,9 +151,14 @@ class Turns:
     async def _one(self, asked: Asked) -> None:
         """One question, from row to finished row, or to an answer that is on its way."""
         waiting, whole = await deliveries.kept(self._rag.archive, asked.id)
-        if waiting and not await still_stands(whole, asked, self._rag.archive, self._rights):
-            await deliveries.drop(self._rag.archive, asked.id)
-            waiting = []
+        if waiting:
+            try:
+                await self._outbox.recheck_kept(asked, whole)
+            except Withdrawn:
+                await deliveries.drop(self._rag.archive, asked.id)
+                waiting = []
+            except CouldNotCheck:  # the outbox checks before it sends, and waits as long as that fails
+                log.info("question %d: its answer of an earlier life is checked later", asked.id)
         if not waiting:
             screen = self._places.screen(asked)
             said, found = await self._said(asked)
@@ -176,7 +182,8 @@ class Turns:
             if asked.attempts > _MOST_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
             live = Live(await words_in(asked, self._rag.archive))
-            async with shown(live, self._places.screen(asked), self._bot, asked):
+            checking = partial(rechecked, reader=_reader_of(asked), archive=self._rag.archive, rights=self._rights)
+            async with shown(live, self._places.screen(asked), self._bot, asked, checking):
                 return await self._unless_halted(asked, live)
         except Exception as exc:
             self.meter.noted("trouble")
@@ -237,8 +244,8 @@ class Turns:
         return found
 
     async def _rendered(self, asked: Asked, found: Answer, words: Words) -> tuple[Text, kept.Json]:
-        cited = await posts.get(self._rag.archive, found.named())
-        whole = kept.written(found, cited)
+        cited = await posts.get(self._rag.archive, (*found.named(), *(passage.key for passage in found.nearest)))
+        whole = kept.written(found, cited) | {"basis": basis_of_answer(found, cited).as_json()}
         said = render(found, cited, Shown(words, self._settings.zone, group=not asked.private))
         return await noted(said, asked, whole, self._rag.archive, words), whole
 
@@ -250,4 +257,9 @@ class Turns:
         self.meter.noted("answered")
         named = await posts.get(self._rag.archive, found.posts())
         shown = Shown(words, self._settings.zone, group=not asked.private)
-        return verdict_page(found, named, shown), kept_verdicts(found, named)
+        whole = kept_verdicts(found, named) | {"basis": basis_of_verdicts(found, named).as_json()}
+        return verdict_page(found, named, shown), whole
+
+
+def _reader_of(asked: Asked) -> Reader:
+    return Reader(asked.user_id, asked.chat_id, asked.private)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
@@ -22,6 +23,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.desk import Desk
 from bot.inert import inert
+from bot.recheck import Basis, Reader, rechecked
 from bot.render import link
 from bot.titles import title_of
 from bot.words import LANGUAGES, Words, words_for
@@ -56,26 +58,30 @@ def _title(channel: Channel, words: Words) -> Text:
 
 
 async def _on_start(message: Message, desk: Desk, words: Words) -> None:
-    blocks = [Text(words("start-hello")), *await _reading(message, desk, words)]
+    reads, checked = await _reading(message, desk, words)
+    blocks = [Text(words("start-hello")), *reads]
     if not desk.admins and message.from_user:
         number = str(message.from_user.id)
         line = Code(f"BOT__ADMINS={number}")
         blocks.append(words.rich("start-no-admin", id=Code(number), line=line))
-    await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+    with checked:
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
 
 
-async def _reading(message: Message, desk: Desk, words: Words) -> list[Text]:
-    """What may be read here, and how to ask; or what to do where nothing may."""
+async def _reading(message: Message, desk: Desk, words: Words) -> tuple[list[Text], AbstractContextManager[None]]:
+    """What may be read here, and how to ask, or what to do where nothing may; and the context to send it in."""
     reader, private = access.reader_of(message), message.chat.type == "private"
+    here = Reader(reader, message.chat.id, private)
     channels = await access.readable(
         desk.archive, desk.admins, user_id=reader, chat_id=message.chat.id, private=private
     )
+    checked = rechecked(Basis(counted=frozenset(channels)), here, desk.archive, desk.admins)
     if not channels:
         admin = access.is_admin(message, desk.admins)
-        return [Text(await access.closed(desk.archive, words, admin=admin, private=private))]
+        return [Text(await access.closed(desk.archive, words, admin=admin, private=private))], checked
     reads = as_list(words("start-reads", count=len(channels)), titles(channels.values(), words))
     how = words("start-how") if private else words("start-how-group", command="/ask")
-    return [reads, Text(how)]
+    return [reads, Text(how)], checked
 
 
 async def _on_help(message: Message, desk: Desk, words: Words) -> None:
@@ -101,14 +107,15 @@ async def _on_group(message: Message, command: CommandObject, desk: Desk, words:
     """In groups only by name: /help@bot. A bare /help is meant for whichever bot is there."""
     if not command.mention:
         return
-    blocks = await _reading(message, desk, words)
+    blocks, checked = await _reading(message, desk, words)
     if command.command.lower() == "help":
         verifying = words("verify-help-group", verify="/verify")
         blocks = [
             Text(words("help-group", ask="/ask", search="/search", verifying=verifying)),
             Text(words("help-settings", settings="/settings")),
         ]
-    await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+    with checked:
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
 
 
 def routes() -> Router:

@@ -23,6 +23,7 @@ from bot.inert import styled
 from bot.kept import Cited, Kept
 from bot.pages import pages
 from bot.plain import Shown, dated, plain
+from bot.recheck import Reader, rechecked, take_basis
 from bot.render import titled
 from bot.stages_told import stages_told
 from bot.words import Words, words_for
@@ -156,14 +157,16 @@ async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: Desk
     where = {"user_id": reader_of(message), "chat_id": message.chat.id}
     private = message.chat.type == "private"
     viewer = await access.viewer_for(desk.archive, desk.admins, **where, private=private)
+    basis = await take_basis(kept.read(asked.answer).posts, viewer, desk.archive)
     shown = Shown(words_for(asked.lang), desk.settings.bot.zone, group=not private)
     said = await explained(asked, viewer, desk.archive, shown)
     if admin and (stages := await stages_told(kept.read(asked.answer).trace_id, desk.archive, words)):
         said = as_list(said, stages, sep="\n\n")
     first, *rest = pages(said)
-    await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
-    for page in rest:
-        await message.answer(page.text, entities=list(page.entities))
+    with rechecked(basis, Reader(**where, private=private), desk.archive, desk.admins):
+        await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
+        for page in rest:
+            await message.answer(page.text, entities=list(page.entities))
 
 
 async def meant(message: Message, bot: Bot, archive: Archive) -> Answered | str:

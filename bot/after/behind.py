@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from aiogram.types import CallbackQuery, Message
 
-from bot import access
+from bot import access, kept
 from bot.desk import Desk
 from bot.keyboard import Deed, Press
 from bot.plain import Shown
+from bot.recheck import Reader, rechecked, take_basis
 from bot.words import Words, words_for
 from rag_core.doors.archive.given import Given, given
 from rag_core.types import Viewer
@@ -34,11 +37,17 @@ async def behind(pressed: CallbackQuery, press: Press, desk: Desk, words: Words)
     return None
 
 
-async def viewer_here(asked: Given, user_id: int, desk: Desk) -> Viewer:
-    """What somebody may read now where the question was asked."""
-    return await access.viewer_for(
+async def viewer_here(asked: Given, user_id: int, desk: Desk) -> tuple[Viewer, AbstractContextManager[None]]:
+    """What somebody may read now where the question was asked, and the context to send what is made of it in.
+
+    To be worked out before the view is made: what changes after this is not sent.
+    """
+    here = Reader(user_id, asked.chat_id, asked.private)
+    viewer = await access.viewer_for(
         desk.archive, desk.admins, user_id=user_id, chat_id=asked.chat_id, private=asked.private
     )
+    basis = await take_basis(kept.read(asked.answer).posts, viewer, desk.archive)
+    return viewer, rechecked(basis, here, desk.archive, desk.admins)
 
 
 def shown_to(asked: Given, desk: Desk) -> Shown:

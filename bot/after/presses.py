@@ -104,32 +104,37 @@ async def _vote(pressed: _Pressed) -> None:
 
 
 async def _turn(pressed: _Pressed) -> None:
-    viewer = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
+    viewer, checked = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
     shown = shown_to(pressed.asked, pressed.desk)
     said, buttons = await sources(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
-    await redraw(pressed.query, said, buttons)
+    with checked:
+        await redraw(pressed.query, said, buttons)
 
 
 async def _sources(pressed: _Pressed) -> None:
-    viewer = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
+    viewer, checked = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
     shown = shown_to(pressed.asked, pressed.desk)
     said, buttons = await sources(pressed.asked, viewer, pressed.desk.archive, shown)
-    await _reply(pressed, said, buttons)
+    with checked:
+        await _reply(pressed, said, buttons)
 
 
 async def _why(pressed: _Pressed) -> None:
-    viewer = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
+    viewer, checked = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
     shown = shown_to(pressed.asked, pressed.desk)
-    await _reply(pressed, await explained(pressed.asked.answered, viewer, pressed.desk.archive, shown))
+    said = await explained(pressed.asked.answered, viewer, pressed.desk.archive, shown)
+    with checked:
+        await _reply(pressed, said)
 
 
 async def _shorter(pressed: _Pressed) -> None:
-    viewer = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
+    viewer, checked = await viewer_here(pressed.asked, pressed.user_id, pressed.desk)
     said = await shortened(pressed.asked, viewer, pressed.desk.archive, shown_to(pressed.asked, pressed.desk))
     if said is None:
         await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
         return
-    await _reply(pressed, said)
+    with checked:
+        await _reply(pressed, said)
 
 
 async def _deeper(pressed: _Pressed) -> None:

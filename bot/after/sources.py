@@ -104,9 +104,10 @@ async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: 
             said = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
             await message.reply(said, allow_sending_without_reply=True)
         return
-    viewer = await viewer_here(asked, reader_of(message), desk)
+    viewer, checked = await viewer_here(asked, reader_of(message), desk)
     text, buttons = await sources(asked, viewer, desk.archive, shown_to(asked, desk))
-    await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+    with checked:
+        await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
 
 def routes() -> Router:

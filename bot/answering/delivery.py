@@ -84,11 +84,23 @@ class Delivery:
         self._bot = bot
         self._archive = archive
         self._parcels = list(waiting)
+        self.whole: str | None = None  # what is kept of the answer itself
 
     async def keep(self, whole: str | None) -> None:
         """Keep the messages until they have arrived, and `whole`, which is kept of the answer itself."""
+        self.whole = whole
         with self._as_well_as_it_goes():
             await deliveries.keep(self._archive, self.asked.id, self._parcels, whole)
+
+    async def replace(self, said: str) -> None:
+        """Put one sentence in place of all that was not sent, and keep nothing more of the answer."""
+        sent = [parcel for parcel in self._parcels if parcel.sent]
+        # In a group, or after a try of which nobody knows, there is a message already that is to become the sentence.
+        begun = next((parcel.message_id for parcel in self._parcels if not parcel.sent), None)
+        self._parcels = [*sent, Parcel(len(sent), said, "[]", message_id=begun)]
+        self.whole = None
+        with self._as_well_as_it_goes():
+            await deliveries.replace(self._archive, self.asked.id, self._parcels)
 
     async def send(self) -> list[int]:
         """Send what has not been sent; the ids of all messages. Raises what Telegram refused, or was out of reach."""

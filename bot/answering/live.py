@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 from bot.answering.screens import passing
 from bot.inert import inert
 from bot.plain import plain
+from bot.recheck import CACHED_FOR_DRAFTS_S, Basis, CouldNotCheck, Withdrawn, basis_of_sentences
 from bot.render import spoken, titled
 from bot.words import Words
 from rag_core.doors.archive.questions import Asked
@@ -89,10 +90,18 @@ class Live:
             return self.extract
         return replace(self.extract, sentences=tuple(self.sentences), model=model)
 
-    def text(self) -> Text:
-        """What the reader sees now."""
+    def basis(self) -> Basis:
+        """The posts whose words `text` shows."""
+        if self.extract is None:
+            return Basis()
+        return basis_of_sentences(self.sentences or self.extract.sentences[:1])
+
+    def text(self, *, with_posts: bool = True) -> Text:
+        """What the reader sees now; without posts only what is being done."""
         now = self.words("live-place", count=self.place) if self.place else self.words("live-stage", stage=self.stage)
         blocks: list[Text] = [Italic(now)]
+        if not with_posts:
+            return as_list(*blocks)
         if self.sentences and self.extract:
             blocks.insert(0, spoken(replace(self.extract, sentences=tuple(self.sentences), model="")))
         elif self.extract:
@@ -119,10 +128,16 @@ class Screen(Protocol):
         ...
 
 
+Checking = Callable[..., AbstractContextManager[None]]
+
+
 @asynccontextmanager
-async def shown(live: Live, screen: Screen, bot: Bot, asked: Asked) -> AsyncIterator[None]:
-    """While the answer is made, show what is known of it, and "typing"."""
-    tasks = [asyncio.create_task(_show(live, screen)), asyncio.create_task(_type(bot, asked))]
+async def shown(live: Live, screen: Screen, bot: Bot, asked: Asked, checking: Checking) -> AsyncIterator[None]:
+    """While the answer is made, show what is known of it, and "typing".
+
+    `checking` is `rechecked` for its reader: posts that are not open to them any more are not shown.
+    """
+    tasks = [asyncio.create_task(_show(live, screen, checking)), asyncio.create_task(_type(bot, asked))]
     try:
         yield
     finally:
@@ -133,13 +148,17 @@ async def shown(live: Live, screen: Screen, bot: Bot, asked: Asked) -> AsyncIter
                 log.error("an answer could not be shown while it was made", exc_info=said)
 
 
-async def _show(live: Live, screen: Screen) -> None:
+async def _show(live: Live, screen: Screen, checking: Checking) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_S):
             await live.worth.wait()
     while True:
         live.news.clear()
-        pause = await screen.put(live.text())
+        try:
+            with checking(live.basis(), max_age_s=CACHED_FOR_DRAFTS_S):
+                pause = await screen.put(live.text())
+        except (Withdrawn, CouldNotCheck):
+            pause = await screen.put(live.text(with_posts=False))
         await asyncio.sleep(max(pause, screen.every))
         with suppress(TimeoutError):
             async with asyncio.timeout(screen.lasts):

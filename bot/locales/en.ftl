@@ -120,6 +120,7 @@ shortfall = { $stage ->
 ## Trouble
 
 trouble-archive = The archive of posts cannot be read or written right now. Please try again later.
+trouble-unchecked = I could not check whether this is still open to you. Try again in a minute.
 trouble-index = The search does not work right now, so I cannot tell whether the posts say this. Please try again later.
 trouble-timeout = This took too long and I stopped. Please try again, perhaps with a shorter question.
 trouble-general = Something went wrong on my side; it is in the log. Please try again later.
@@ -838,6 +839,7 @@ live-place = { $count ->
 }
 answer-unsure = I am not sure that this is what you asked: please look into the posts.
 delivery-again = Here is your answer; perhaps it came already…
+answer-withdrawn = I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again.
 button-halt = Stop
 stopped-nothing = Stopped. I had not found anything yet.
 stopped-waiting = { $count ->

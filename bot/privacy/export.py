@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from sqlite3 import Row
 from typing import Any
@@ -15,10 +16,11 @@ from aiogram.types import BufferedInputFile, Message
 from bot import access, kept
 from bot.access import reader_of
 from bot.desk import Desk
+from bot.recheck import Reader, rechecked, take_basis
 from bot.words import Words
 from rag_core.doors.archive import channels, posts
 from rag_core.doors.archive.mine import my_links, my_questions, my_talks, my_votes
-from rag_core.types import Channel, post_link
+from rag_core.types import Channel, PostKey, post_link
 
 __all__ = ["routes"]
 
@@ -26,23 +28,28 @@ Json = dict[str, Any]
 
 
 async def _on_mydata(message: Message, desk: Desk, words: Words) -> None:
-    document = json.dumps(await _all_of(reader_of(message), desk), ensure_ascii=False, indent=2)
-    file = BufferedInputFile(document.encode(), "citegram-mydata.json")
-    await message.answer_document(file, caption=words("mydata-here"))
+    with ExitStack() as checks:
+        document = json.dumps(await _all_of(reader_of(message), desk, checks), ensure_ascii=False, indent=2)
+        file = BufferedInputFile(document.encode(), "citegram-mydata.json")
+        await message.answer_document(file, caption=words("mydata-here"))
 
 
-async def _all_of(user_id: int, desk: Desk) -> Json:
+async def _all_of(user_id: int, desk: Desk, checks: ExitStack) -> Json:
+    """All of it; what it shows of posts is checked again before it is sent, by `checks`."""
     archive, known = desk.archive, await channels.known(desk.archive)
+    rows = list(await my_questions(archive, user_id))
+    cited: dict[Reader, list[PostKey]] = {}
+    for row in rows:
+        keys = [one.key for one in kept.read(row["answer"]).cited] if row["answer"] else []
+        cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
     open_in: dict[int, frozenset[int]] = {}
-    questions = []
-    for row in await my_questions(archive, user_id):
-        chat = row["chat_id"]
-        if chat not in open_in:
-            viewer = await access.viewer_for(
-                archive, desk.admins, user_id=user_id, chat_id=chat, private=bool(row["private"])
-            )
-            open_in[chat] = viewer.channels
-        questions.append(await _question(row, open_in[chat], known, desk))
+    for here, keys in cited.items():
+        viewer = await access.viewer_for(
+            archive, desk.admins, user_id=user_id, chat_id=here.chat_id, private=here.private
+        )
+        open_in[here.chat_id] = viewer.channels
+        checks.enter_context(rechecked(await take_basis(keys, viewer, archive), here, archive, desk.admins))
+    questions = [await _question(row, open_in[row["chat_id"]], known, desk) for row in rows]
     votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _when(vote["voted_at"])}
              for vote in await my_votes(archive, user_id)]  # fmt: skip
     links = [dict(link) | {"made_at": _when(link["made_at"])} for link in await my_links(archive, user_id)]

@@ -23,10 +23,11 @@ from bot.plain import Shown, dated, plain
 from bot.receipts import cited
 from bot.receipts.buttons import Receipt, meant
 from bot.receipts.cited import Place
+from bot.recheck import Basis, Reader, rechecked, take_basis
 from bot.render import titled
 from bot.words import Words, words_for
 from rag_core.doors.archive import questions
-from rag_core.types import Channel, post_link
+from rag_core.types import Channel, Viewer, post_link
 
 __all__ = ["Receipts", "routes"]
 
@@ -44,6 +45,8 @@ class _Asked:
     """What a receipt is to show, and where: `number` is the post's in the answer at `message_id`."""
 
     found: cited.Words | None
+    basis: Basis
+    reader: Reader
     cited: Cited
     number: int
     channel: Channel
@@ -91,7 +94,8 @@ class Receipts:
         self._lately[key] = now
         try:
             await _answer(pressed)
-            await _show(wanted, bot, desk)
+            with rechecked(wanted.basis, wanted.reader, desk.archive, desk.admins):
+                await _show(wanted, bot, desk)
         except BaseException:
             del self._lately[key]  # it did not come: the next press is the first
             raise
@@ -119,10 +123,13 @@ async def _wanted(pressed: CallbackQuery, button: Receipt, bot: Bot, desk: Desk)
     readable = await access.readable(desk.archive, desk.admins, **where, private=private)
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
+    basis = await take_basis([quoted.key], Viewer(reader, frozenset(readable)), desk.archive)
     number, one = next((n, one) for n, one in enumerate(given.cited, 1) if one.key == quoted.key)
     shown = Shown(words_for(asked.lang), desk.settings.bot.zone, group=not private)
     found = await cited.words(desk.archive, quoted, one)
-    return _Asked(found, one, number, readable[quoted.key.chat_id], shown, chat.id, message_id, asked.thread)
+    channel = readable[quoted.key.chat_id]
+    here = Reader(**where, private=private)
+    return _Asked(found, basis, here, one, number, channel, shown, chat.id, message_id, asked.thread)
 
 
 async def _show(wanted: _Asked, bot: Bot, desk: Desk) -> None:

@@ -190,7 +190,7 @@ async def test_the_update_alone_closes_it_at_once(sandbox: Sandbox, live: Any, h
         assert "4417" in await told(sandbox, RITA)
         before = calls(sandbox)
         assert "4417" in await told(sandbox, RITA)
-        assert calls(sandbox) == before
+        assert calls(sandbox) == before + 1  # before the answer is sent; the search goes by what is remembered
         set_member(sandbox.world, CREW, RITA, "left")
         await sandbox.until(lambda: not sandbox.world.queue.kept)
         assert "4417" not in await told(sandbox, RITA)

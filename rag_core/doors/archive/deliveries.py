@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import aiosqlite
+
 from rag_core.doors.archive.connection import Archive
 
-__all__ = ["Parcel", "drop", "keep", "kept", "note", "repeated"]
+__all__ = ["Parcel", "drop", "keep", "kept", "note", "repeated", "replace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,25 @@ class Parcel:
 async def keep(archive: Archive, question_id: int, parcels: Sequence[Parcel], answer: str | None) -> None:
     """Keep the messages of an answer, and what is kept of the answer itself; nothing where the question is gone."""
     async with archive.writing() as connection:
-        await connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
-        await connection.executemany(
-            "INSERT OR REPLACE INTO deliveries (question_id, page, text, entities, markup, tried, message_id, sent) "
-            "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM questions WHERE id = ?",
-            [(p.page, p.text, p.entities, p.markup, p.tried, p.message_id, p.sent, question_id) for p in parcels],
-        )
+        await _keep_in(connection, question_id, parcels, answer)
+
+
+async def replace(archive: Archive, question_id: int, parcels: Sequence[Parcel]) -> None:
+    """Keep other messages in place of those of an answer, of which nothing is kept any more."""
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+        await _keep_in(connection, question_id, parcels, None)
+
+
+async def _keep_in(
+    connection: aiosqlite.Connection, question_id: int, parcels: Sequence[Parcel], answer: str | None
+) -> None:
+    await connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
+    await connection.executemany(
+        "INSERT OR REPLACE INTO deliveries (question_id, page, text, entities, markup, tried, message_id, sent) "
+        "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM questions WHERE id = ?",
+        [(p.page, p.text, p.entities, p.markup, p.tried, p.message_id, p.sent, question_id) for p in parcels],
+    )
 
 
 async def kept(archive: Archive, question_id: int) -> tuple[list[Parcel], str | None]:

@@ -1,0 +1,174 @@
+"""Golden files: what readers are shown by the sample channels' bot, in the chat and on the terminal.
+
+`GOLDEN=write` makes them anew; a difference is a change that readers see, and belongs in a commit that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.__main__ import main
+from bot.sandbox.town import ADMIN, GROUP, READER, furnished, running
+from bot.settings import Settings
+
+GOLDEN = Path(__file__).with_name("golden")
+WRITE = os.environ.get("GOLDEN") == "write"
+
+CHAT: list[tuple[int, str]] = [
+    (READER, "/start"),
+    (READER, "/help"),
+    (READER, "When does the farmers' market open?"),
+    (READER, "/why"),
+    (READER, "/sources"),
+    (READER, "How much does the owl walk cost?"),
+    (READER, "Who leads the owl walk?"),
+    (READER, "and in winter?"),
+    (READER, "how many posts mention the library?"),
+    (READER, "when was the library first mentioned?"),
+    (READER, "timeline of the market"),
+    (READER, "what is new in October 2026?"),
+    (READER, "What was posted on 1 October 2026?"),
+    (READER, "Who is the mayor of Paris?"),
+    (READER, "/search library"),
+    (READER, '/search "owl walk"'),
+    (READER, "/search photos in September"),
+    (READER, "/verify The library is open on Sundays."),
+    (READER, "/verify The owl walk is free. The market opens at nine."),
+    (READER, "/verify Nothing like this was ever said about zeppelins."),
+    (READER, "tell me about the swimming pool"),
+    (READER, "Сколько стоит абонемент в бассейн?"),
+    (READER, "/privacy"),
+    (READER, "/mode"),
+    (READER, "/new"),
+    (READER, "/unknowncommand"),
+    (READER, "!!!"),
+    (ADMIN, "/start"),
+    (ADMIN, "/help"),
+    (ADMIN, "Сколько стоит абонемент в бассейн?"),
+    (ADMIN, "/why"),
+    (ADMIN, "/sources"),
+    (ADMIN, "По какому номеру звонить, если ночью прорвало трубу?"),
+    (ADMIN, "Где репетируют певцы Зотовой?"),
+    (ADMIN, "Куда выбросить батарейки?"),
+    (ADMIN, "Когда открывается пекарня?"),
+    (ADMIN, "а в воскресенье?"),
+    (ADMIN, "Сколько постов про библиотеку?"),
+    (ADMIN, "Когда впервые написали про пекарню?"),
+    (ADMIN, "хронология пекарни"),
+    (ADMIN, "Что писали 5 октября 2026?"),
+    (ADMIN, "Что нового в октябре?"),
+    (ADMIN, "расскажи про бассейн"),
+    (ADMIN, "Кто мэр Парижа?"),
+    (ADMIN, "/search бассейн"),
+    (ADMIN, "/search «горячая вода»"),
+    (ADMIN, "/search посты с фото за сентябрь"),
+    (ADMIN, "/verify Абонемент в бассейн стоит 2 750 рублей."),
+    (ADMIN, "/verify Библиотека закрыта по понедельникам. Пекарня работает круглосуточно."),
+    (ADMIN, "/verify Дирижабли летают по пятницам."),
+    (ADMIN, "/channels"),
+    (ADMIN, "/models"),
+    (ADMIN, "/privacy"),
+    (ADMIN, "/mode"),
+    (ADMIN, "/grant"),
+    (ADMIN, "/import"),
+    (ADMIN, "/reindex"),
+]
+IN_GROUP = ["/ask When does the farmers' market open?", "/ask Сколько стоит абонемент в бассейн?", "/settings", "/bind"]
+TERMINAL = [
+    ("ask", "Сколько стоит абонемент в бассейн?"),
+    ("ask", "How much does the owl walk cost?"),
+    ("ask", "how many posts mention the library?"),
+    ("ask", "Who is the mayor of Paris?"),
+    ("ask", "Кто мэр Парижа?"),
+    ("ask", "хронология пекарни"),
+    ("verify", "Абонемент в бассейн стоит 2 750 рублей."),
+    ("verify", "The owl walk is free."),
+    ("verify", "Дирижабли летают по пятницам."),
+]
+# What differs from run to run: marks of buttons and traces, versions, times of day of the bot itself.
+CHANGING = re.compile(r"\b[0-9a-f]{12,}\b|start=[\w-]+|\b\d+(?:[.,]\d+)? (?:ms|мс|s|с|GB|ГБ|MB|МБ)\b")
+
+
+def plain(text: str) -> str:
+    return CHANGING.sub("…", text)
+
+
+def shown(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as a reader sees it: words, what is formatted or linked, labels of buttons."""
+    text = message.get("text", message.get("caption", ""))
+    units = text.encode("utf-16-le")
+    entities = [
+        [one["type"], units[2 * one["offset"] : 2 * (one["offset"] + one["length"])].decode("utf-16-le")[:60]]
+        + ([plain(one["url"])] if "url" in one else [])
+        for one in message.get("entities", message.get("caption_entities", ()))
+    ]
+    rows = message.get("reply_markup", {}).get("inline_keyboard", ())
+    labels = [[button["text"] for button in row] for row in rows]
+    return {"text": plain(text).split("\n"), "entities": entities, "buttons": labels}
+
+
+def compare(name: str, found: list[dict[str, Any]]) -> None:
+    file = GOLDEN / f"{name}.json"
+    if WRITE:
+        GOLDEN.mkdir(exist_ok=True)
+        file.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    for old, new in zip(json.loads(file.read_text(encoding="utf-8")), found, strict=True):
+        assert new == old
+
+
+def settings_in(folder: Path) -> Settings:
+    return Settings.model_validate(
+        {"data": {"dir": folder}, "models": {"embedder": "none"}, "bot": {"reader_limit": 999}}
+    )
+
+
+async def replies(sandbox: Any, chat: int, who: int, text: str) -> list[dict[str, Any]]:
+    """What the bot leaves in a chat after somebody wrote there, once nothing moves any more."""
+    room = sandbox.world.room(chat)
+    before = set(room.messages)
+    await sandbox.say(who, text, chat_id=chat)
+    still, seen = 0, -1
+    async with asyncio.timeout(60):
+        while still < 6:
+            await asyncio.sleep(0.1)
+            now = len(sandbox.transcript)
+            mine = [number for number in room.messages if number not in before]
+            still = still + 1 if now == seen and len(mine) > 1 and not sandbox.world.queue.kept else 0
+            seen = now
+    sent = sandbox.world.sent.get(chat, ())
+    return [shown(room.messages[number]) for number in sent if number in room.messages and number not in before]
+
+
+@pytest.mark.timeout(300)
+async def test_the_chat_shows_what_it_showed(tmp_path: Path) -> None:
+    found = []
+    async with furnished(settings_in(tmp_path), 0) as (sandbox, settings), running(settings):
+        for who, text in CHAT:
+            found.append({"asked": text, "by": who, "shown": await replies(sandbox, who, who, text)})
+        for text in IN_GROUP:
+            found.append({"asked": text, "by": ADMIN, "shown": await replies(sandbox, GROUP, ADMIN, text)})
+    compare("chat", found)
+
+
+def test_the_terminal_prints_what_it_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def filled() -> None:
+        async with furnished(settings_in(tmp_path), 0):
+            pass
+
+    asyncio.run(filled())
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    found = []
+    for command, text in TERMINAL:
+        code = main(["--data", str(tmp_path), command, text])
+        read = capsys.readouterr()
+        found.append({"asked": f"{command} {text}", "code": code, "printed": plain(read.out).split("\n")})
+    compare("terminal", found)

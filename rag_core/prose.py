@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rag_core.prompts import script
 from rag_core.readable import readable
@@ -138,6 +139,7 @@ def _shingles(text: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[n : n + _SHINGLE]) for n in range(len(words) - _SHINGLE + 1))
 
 
+@lru_cache(maxsize=1)
 def _of_the_prompts() -> frozenset[tuple[str, ...]]:
     """Rows of words that stand in what the writer is told."""
     told = [script("write", lang) for lang in ("ru", "en")]

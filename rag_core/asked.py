@@ -14,7 +14,8 @@ Weigh = Callable[[str], float]  # a term -> how telling it is, above 0
 
 
 _LEAST_SAME = 4  # letters: fewer is chance
-_MOST_KINDRED = 32
+# Of the words of a passage that begin alike so many are compared, and so many of one word are remembered.
+_MOST_COMPARED, _MOST_KINDRED = 64, 8
 
 
 def kinship(term: str, others: Iterable[str]) -> float:
@@ -38,7 +39,9 @@ def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple
     """The stems that each of the asked ones is kin to, nearest first, at most `_MOST_KINDRED`; without itself."""
     by_start: dict[str, list[str]] = {}
     for other in dict.fromkeys(others):
-        by_start.setdefault(other[:_LEAST_SAME], []).append(other)
+        listed = by_start.setdefault(other[:_LEAST_SAME], [])
+        if len(listed) < _MOST_COMPARED:
+            listed.append(other)
     found = {}
     for term in asked:
         near = ((kinship(term, (other,)), other) for other in by_start.get(term[:_LEAST_SAME], ()) if other != term)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import Match, SequenceMatcher
 from functools import lru_cache
 
-from rag_core.verify.facts import Stated
+from rag_core.verify.facts import LONGEST_STATED, Stated
 from rag_core.verify.naming import initials, same_word
 from rag_core.verify.vocabulary import Vocabulary, aliases, likeness
 from rag_core.verify.words import Word
@@ -25,6 +25,7 @@ __all__ = [
 
 Weight = Callable[[str], float]  # a term -> how telling it is, above 0
 
+_MOST_WORDS = LONGEST_STATED // 2  # that so many characters can hold
 COPIED = 0.8  # of the words in their order: the sentence is all but copied
 
 
@@ -47,7 +48,8 @@ def common_blocks(claim: Stated, best: Stated) -> tuple[Match, ...]:
 
 @lru_cache(maxsize=256)
 def _blocks(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Match, ...]:
-    return tuple(SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks())
+    compared = SequenceMatcher(None, mine[:_MOST_WORDS], theirs[:_MOST_WORDS], autojunk=False)
+    return tuple(compared.get_matching_blocks())
 
 
 def share(words: Sequence[Word], there: Sequence[Word], weight: Weight) -> float:

@@ -203,7 +203,7 @@ async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
     every = texts()
     await empty_library.keep(
         *(
-            make_post(10 * n + m, f"Паром {m}: {text}" if m else text)
+            make_post(10 * n + m, f"Паром {m}: {text}" if m else text, chat=empty_library.harbour)
             for n, text in enumerate(every.values(), 1)
             for m in range(3)
         )

@@ -252,7 +252,7 @@ class Turns:
     async def _verified(self, asked: Asked, question: Question, words: Words) -> tuple[Text, kept.Json]:
         """What to send and to keep of verdicts. What was forwarded may be in another language than its reader's."""
         question = replace(question, lang=question_language(asked.text, asked.lang))
-        async with self._lightly.seat():
+        async with self._lightly.seat_to_verify():
             found = await verify(question, self._rag)
         self.meter.noted("answered")
         named = await posts.get(self._rag.archive, found.posts())

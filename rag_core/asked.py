@@ -8,25 +8,45 @@ from dataclasses import dataclass
 from rag_core.analysis import stem, terms
 from rag_core.wants import Want, wanted
 
-__all__ = ["Asked", "Weigh", "is_asking", "kinship"]
+__all__ = ["Asked", "Weigh", "is_asking", "kindred", "kinship"]
 
 Weigh = Callable[[str], float]  # a term -> how telling it is, above 0
+
+
+_LEAST_SAME = 4  # letters: fewer is chance
+# Of the words of a passage that begin alike so many are compared, and so many of one word are remembered.
+_MOST_COMPARED, _MOST_KINDRED = 64, 8
 
 
 def kinship(term: str, others: Iterable[str]) -> float:
     """How much of a stem is shared with the nearest of the others, 0..1: "учител" and "учительниц" are kin."""
     best = 0.0
+    start = term[:_LEAST_SAME]
     for other in others:
-        if other[:1] != term[:1]:
+        if other[:_LEAST_SAME] != start:
             continue
         same, most = 0, max(len(term), len(other))
         for a, b in zip(term, other, strict=False):
             if a != b:
                 break
             same += 1
-        if same >= 4 and same >= 0.6 * most:  # four letters: fewer is chance
+        if same >= _LEAST_SAME and same >= 0.6 * most:
             best = max(best, same / most)
     return best
+
+
+def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
+    """The stems that each of the asked ones is kin to, nearest first, at most `_MOST_KINDRED`; without itself."""
+    by_start: dict[str, list[str]] = {}
+    for other in dict.fromkeys(others):
+        listed = by_start.setdefault(other[:_LEAST_SAME], [])
+        if len(listed) < _MOST_COMPARED:
+            listed.append(other)
+    found = {}
+    for term in asked:
+        near = ((kinship(term, (other,)), other) for other in by_start.get(term[:_LEAST_SAME], ()) if other != term)
+        found[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MOST_KINDRED]
+    return found
 
 
 # Words that say what kind of thing is asked for, not what it is about: posts seldom repeat them.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from rag_core.analysis import terms
-from rag_core.asked import Asked
+from rag_core.asked import Asked, kindred
 from rag_core.compose import fingerprint
 from rag_core.sentences import LONGEST, MOST_SHOWN, Span, pieces, sentences
 from rag_core.types import Citation, Evidence, Sentence, Source
@@ -86,12 +86,18 @@ def _candidates(asked: Asked, source: Source, standing: float, longest: int) -> 
     stems = [frozenset(terms(text[a:b])) for a, b in found]
     title = frozenset(terms(source.passage.header))
     pairs = set(pairwise(asked.order))
+    kin_of = kindred(asked.share, chain.from_iterable(stems))
     result = []
     for (start, end), i, j in _spans(text, found, longest):
         order = terms(text[start:end])
         here = frozenset(order)
         near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
-        met, kin = asked.met(here), asked.kin(here)
+        kin = sum(
+            share * next((near for near, other in kin_of[term] if other in here), 0.0)
+            for term, share in asked.share.items()
+            if term not in here
+        )
+        met = asked.met(here)
         has = holds(asked.want, text[start:end], asked.text)
         score = (
             standing

@@ -69,7 +69,7 @@ _FRAME = re.compile(
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
     r"как\w{2,3}|please|пожалуйста|проходит|находится|нового|new|happened)$"
 )
-_WAS = re.compile(r"(?:\s+(?:было|была|были|был|there|were|was|is|are))+$", re.I)
+_WAS = re.compile(r"(?<!\s)(?:\s++(?:было|была|были|был|there|were|was|is|are))+$", re.I)
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 
 

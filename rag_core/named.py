@@ -16,7 +16,8 @@ _BETWEEN = re.compile(r"[\s_-]+")
 def same_name(said: str, written: str) -> bool:
     """Whether every word that is said is one of the name: "Анны Смирновой" is "Анна Смирнова, редактор"."""
     wanted, there = _words(said), _words(written)
-    return bool(wanted) and all(any(one & other for other in there) for one in wanted)
+    known = set().union(*there)
+    return bool(wanted) and not any(one.isdisjoint(known) for one in wanted)
 
 
 def _words(name: str) -> list[set[str]]:

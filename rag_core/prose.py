@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rag_core.prompts import script
 from rag_core.readable import readable
@@ -36,7 +37,7 @@ _STEPS = re.compile(
 )
 _LABEL = re.compile(r"^(?:[-*•]\s+|\d{1,2}[.)]\s+(?=\D)|(?:final answer|answer|ответ)\s?:\s*)+", re.I)
 _MARKUP = re.compile(r"[*`#]+|(?<!\w)__?|__?(?!\w)")
-_CITED = re.compile(r"([^\[\]]*)((?:\[\s*\d{1,4}\s*\]\s*[,;]?\s*)+)")
+_CITED = re.compile(r"(?:\[\s*\d{1,4}\s*\]\s*[,;]?\s*)+")
 _WORD = re.compile(r"[^\W_]+")
 _SHINGLE = 7  # words in a row that are no chance
 
@@ -109,8 +110,10 @@ def read_line(line: str, known: Collection[int]) -> list[Written]:
     line = readable(_TAG.sub(" ", _TEMPLATE.sub(" ", line)))
     found, end = [], 0
     for match in _CITED.finditer(line):
-        given = dict.fromkeys(int(number) for number in re.findall(r"\d+", match[2]))
-        found.append((match[1], tuple(number for number in given if number in known)[:MOST_CITED]))
+        given = dict.fromkeys(int(number) for number in re.findall(r"\d+", match[0]))
+        bracket = max(line.rfind(sign, end, match.start()) for sign in "[]")
+        text = line[max(end, bracket + 1) : match.start()]
+        found.append((text, tuple(number for number in given if number in known)[:MOST_CITED]))
         end = match.end()
     found.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
     return [Written(_sentence(text), numbers) for text, numbers in found if _WORD.search(text)]
@@ -138,6 +141,7 @@ def _shingles(text: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[n : n + _SHINGLE]) for n in range(len(words) - _SHINGLE + 1))
 
 
+@lru_cache(maxsize=1)
 def _of_the_prompts() -> frozenset[tuple[str, ...]]:
     """Rows of words that stand in what the writer is told."""
     told = [script("write", lang) for lang in ("ru", "en")]

@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-__all__ = ["LONGEST", "MOST_SHOWN", "Span", "pieces", "sentences"]
+__all__ = ["LONGEST", "MOST_SHOWN", "Span", "parted", "pieces", "sentences", "windows"]
 
 LONGEST = 300  # characters: what a reader takes in at a glance, and the most that counts as one shown sentence
 MOST_SHOWN = 600  # characters of all shown sentences together
 
 Span = tuple[int, int]
 
-_END = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s)|\n+")
+# Possessive, and only from the beginning of a run: a text of dots is read once.
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)|\n+")
 _STARTS = re.compile(r"[\s\"'«“„‘(\[—–\-*•]*(?:[A-ZА-ЯЁ0-9]|[^\w\s])")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\.$)")
 # After these a full stop never ends a sentence, because something always follows.
@@ -24,6 +25,7 @@ _OPEN = frozenset(
     "ул пр просп пер пл д кв стр корп им св акад проф доц тов гр гл рис табл см ср напр т тел обл р оз о "
     "mr mrs ms dr prof st vs no fig gen col lt sgt rev hon jr sr approx al e g i".split()
 )
+_CLOSEST = 10  # characters from cut to cut, on average
 _SPACE = re.compile(r"\s+")
 _CLAUSE = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
 
@@ -68,13 +70,45 @@ def pieces(text: str, span: Span, longest: int = LONGEST) -> list[Span]:
         return [span]
     clauses = [start, *(m.end() for m in _CLAUSE.finditer(text, start, end)), end]
     cuts = [start, *(cut for a, b in pairwise(clauses) for cut in (*_between_words(text, a, b, longest), b))]
+    cuts = _thinned(cuts, longest)
     found: list[Span] = []
+    reach = 0
     for i, first in enumerate(cuts[:-1]):
-        last = max(cut for cut in cuts[i + 1 :] if cut - first <= longest)
-        window = _stripped(text, first, last)
+        reach = max(reach, i + 1)
+        while reach + 1 < len(cuts) and cuts[reach + 1] - first <= longest:
+            reach += 1
+        window = _stripped(text, first, cuts[reach])
         if window[0] < window[1] and (not found or window[1] > found[-1][1]):
             found.append(window)
     return found
+
+
+def parted(text: str, span: Span, longest: int) -> list[Span]:
+    """A sentence that is too long, as parts of at most `longest` characters that follow one another."""
+    cuts = [span[0], *_between_words(text, *span, longest), span[1]]
+    return [part for part in (_stripped(text, *cut) for cut in pairwise(cuts)) if part[0] < part[1]]
+
+
+def windows(text: str, span: Span, longest: int) -> list[Span]:
+    """A sentence that is too long, as windows of at most `longest` characters that overlap by half."""
+    start, end = span
+    if end - start <= longest:
+        return [span]
+    half = longest // 2
+    cuts = [start, *_between_words(text, start, end, half), end]
+    found = [_stripped(text, first, last) for first, last in zip(cuts, cuts[2:], strict=False)]
+    return [window for window in found if window[0] < window[1]]
+
+
+def _thinned(cuts: list[int], longest: int) -> list[int]:
+    """The cuts, fewer where they stand closer than any prose does: windows would hold the same words many times."""
+    if len(cuts) * _CLOSEST <= cuts[-1] - cuts[0]:
+        return cuts
+    kept = cuts[:1]
+    for cut, following in pairwise(cuts):
+        if cut - kept[-1] >= _CLOSEST or following - kept[-1] > longest:
+            kept.append(cut)
+    return [*kept, cuts[-1]] if kept[-1] != cuts[-1] else kept
 
 
 def _between_words(text: str, start: int, end: int, longest: int) -> Iterator[int]:

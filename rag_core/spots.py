@@ -16,6 +16,7 @@ __all__ = ["Spot", "Spots", "around", "small"]
 _MARK = "[\u0300-\u036f]"  # stress marks and the like
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|{_MARK})*")
 _MOST_TRIED = 200  # places a piece may begin at
+_LONGEST_PHRASE = 300  # characters
 _LEAD = 4  # the share of a piece that stands before the first word found: one in so many
 
 
@@ -86,6 +87,8 @@ def _word(term: str, written: str) -> Word:
 
 def _phrase(phrase: str) -> re.Pattern[str]:
     said = small(readable(phrase))
+    if len(said) > _LONGEST_PHRASE:  # what stands on is not looked at: so many letters are found in one text
+        said = said[:_LONGEST_PHRASE].rpartition(" ")[0] or said[:_LONGEST_PHRASE]
     # possessive: a run of marks is read in one way only, or a text full of them would take for ever
     spelt = ["".join(f"{re.escape(letter)}{_MARK}*+" for letter in piece) for piece in re.findall(r"[^\W_]+", said)]
     sign = phrase[0] if phrase[0] in "#@" else ""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from rag_core.analysis import language_of, terms
-from rag_core.asked import kinship
+from rag_core.asked import kindred, kinship
 from rag_core.header import speakers
 from rag_core.phrases import day
 from rag_core.sentences import LONGEST, Span, pieces, sentences
@@ -87,8 +87,8 @@ def _objected(text: str, said: str) -> bool:
 def attributed(text: str, sources: Sequence[Source]) -> Sentence | None:
     """The sentence with a quote of each source that has part in it; None where they do not say it."""
     passages = [source.passage for source in sources]
-    support = supported(text, passages)
-    if support < ENOUGH or len(text) > LONGEST:
+    support = supported(text, passages) if len(text) <= LONGEST else 0.0
+    if support < ENOUGH:
         return None
     if support == 1.0:
         passages = [passage for passage in passages if _verbatim(text, passage)]
@@ -129,12 +129,14 @@ def _verbatim(text: str, passage: Passage) -> bool:
 def best_quote(sentence_text: str, passage: Passage) -> Span | None:
     """Where in the passage's text the sentence stands that is most like this one; None in a passage without text."""
     asked, numbers = frozenset(terms(sentence_text)), _numbers(sentence_text)
+    kin = kindred(asked, terms(passage.text))
     best, most = None, -1.0
     for sentence in sentences(passage.text):
         for start, end in pieces(passage.text, sentence):
             piece = passage.text[start:end]
             there = frozenset(terms(piece))
-            like = sum(1.0 if term in there else kinship(term, there) for term in asked)
+            near = (1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in asked)
+            like = sum(near)
             like += len(numbers & _numbers(piece)) - 0.01 * len(there)  # of two that say it, the one that says no more
             if best is None or like > most:
                 best, most = (start, end), like

@@ -1,4 +1,8 @@
-"""Who may search at the same time: few, so that each is quick. Whoever waits for a model lets the next one search."""
+"""Semaphore: who may search at the same time. Few, so that each is quick.
+
+Whoever waits for a model lets the next one search. Verifying a text is several searches and many comparisons: one text
+at a time, so that a question never waits behind a row of them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ class Lightly:
 
     def __init__(self, seats: int = _SEATS) -> None:
         self._seats = asyncio.Semaphore(seats)
+        self._verifying = asyncio.Semaphore(max(1, seats - 1))
 
     @asynccontextmanager
     async def seat(self) -> AsyncIterator[Callable[[], None]]:
@@ -33,3 +38,9 @@ class Lightly:
             yield leave
         finally:
             leave()
+
+    @asynccontextmanager
+    async def seat_to_verify(self) -> AsyncIterator[None]:
+        """A seat for verifying; one always stays free for questions."""
+        async with self._verifying, self.seat():
+            yield

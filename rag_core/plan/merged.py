@@ -26,6 +26,8 @@ def distinct(queries: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ..
     """Those that look for something else than the known ones and those before them."""
     kept: list[str] = []
     for query in queries:
+        if len(kept) == MOST_QUERIES:
+            break
         if not any(alike(query, other) for other in (*known, *kept)):
             kept.append(query)
     return tuple(kept)

@@ -88,7 +88,7 @@ def _kind(kind: Kind, topic: str, bounded: bool) -> Kind:
 
 
 def _without(asked: str, pieces: Iterable[str]) -> str:
-    for words in filter(None, pieces):
+    for words in dict.fromkeys(filter(None, pieces)):
         asked = asked.replace(words, " ")
     return asked
 
@@ -96,6 +96,6 @@ def _without(asked: str, pieces: Iterable[str]) -> str:
 def _cut(text: str, pieces: Iterable[str]) -> str:
     """The question without the words that became filters: they stand in no text."""
     rest = text
-    for words in filter(None, pieces):
+    for words in dict.fromkeys(filter(None, pieces)):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     return " ".join(rest.split()).strip(" ,;:") if terms(rest) else text

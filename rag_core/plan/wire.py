@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from rag_core.analysis import terms
-from rag_core.plan.queries import LONGEST, MOST_QUERIES, sanitised, short
+from rag_core.plan.queries import LONGEST, MOST_PHRASES, MOST_QUERIES, sanitised, short
 
 __all__ = [
     "PLAN_GRAMMAR",
@@ -150,7 +151,7 @@ def _strings(text: str) -> list[str]:
 def _cleaned(texts: Iterable[str]) -> tuple[str, ...]:
     """Without code, orders and invisible characters, at most so long as a query may be; each looking for its own."""
     kept: list[str] = []
-    for text in texts:
+    for text in islice(texts, MOST_PHRASES):
         query = short(sanitised(text))
         if terms(query) and not any(alike(query, other) for other in kept):
             kept.append(query)

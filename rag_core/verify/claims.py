@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from rag_core.analysis import language_of
-from rag_core.sentences import sentences
+from rag_core.sentences import LONGEST, parted, sentences
 from rag_core.verify.claimed import asked_of, claims_something, stands_alone
+from rag_core.verify.facts import LONGEST_STATED
 from rag_core.verify.verdict import Claim
 
 __all__ = ["claims_of"]
 
 MOST = 20  # claims of one message: nobody reads more verdicts
+_MOST_JOINTS = 40  # of a sentence: words and marks at which it may be parted
 _JOINED = re.compile(
     r"(?P<semicolon>\s*;\s+)|,?\s+(?P<word>а также|причем|а|но|и|однако|зато|and|but|while|whereas)\s+(?=[^\W_])|,\s+(?P<also>then|also|затем|также)\s+"
 )
@@ -27,6 +30,7 @@ _EDGE = " \t\n\"'«»“”„*•–—-,;?"
 def claims_of(text: str, lang: str) -> tuple[Claim, ...]:
     """The claims of a message in order, each a part of it word for word; a sentence in another language has its own."""
     found: list[Claim] = []
+    seen: set[str] = set()
     for start, end in sentences(text):
         if not claims_something(text[start:end]):
             continue
@@ -34,9 +38,12 @@ def claims_of(text: str, lang: str) -> tuple[Claim, ...]:
         for at, to in _parts(text, start, end):
             at, to = _trimmed(text, at, to)
             said = text[at:to]
-            if said and not any(claim.text.casefold() == said.casefold() for claim in found):
+            if said and said.casefold() not in seen:
+                seen.add(said.casefold())
                 found.append(Claim(said, _lang(said, lang), at, to))
-    return tuple(found[:MOST])
+            if len(found) == MOST:
+                return tuple(found)
+    return tuple(found)
 
 
 def _lang(said: str, lang: str) -> str:
@@ -49,13 +56,17 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The sentence, or its parts where each has a subject and a verb of its own and none leans on another."""
     if not _DEPENDS.search(f" {text[start:end]}"):
         at, parts = start, []
-        for joint in _JOINED.finditer(text, start, end):
-            if stands_alone(text[at : joint.start()]) and stands_alone(text[joint.end() : end]):
+        for joint in islice(_JOINED.finditer(text, start, end), _MOST_JOINTS):
+            before = text[at : min(joint.start(), at + LONGEST)]
+            if stands_alone(before) and stands_alone(text[joint.end() : min(end, joint.end() + LONGEST)]):
                 parts.append((at, joint.start()))
                 at = joint.end()
         yield from parts
         start = at
-    yield start, end
+    if end - start <= LONGEST_STATED:
+        yield start, end
+        return
+    yield from (part for part in parted(text, (start, end), LONGEST_STATED) if claims_something(text[slice(*part)]))
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from rag_core.sentences import sentences
+from rag_core.sentences import sentences, windows
 from rag_core.verify.moments import Moment, moments_of
 from rag_core.verify.numerals import Number, numbers_of
 from rag_core.verify.scopes import Scope, denials, modals
+from rag_core.verify.vocabulary import Vocabulary
 from rag_core.verify.words import Word, folded, words_of
 
-__all__ = ["Name", "Stated", "links_in", "stated", "stated_by_sentence", "without_links"]
+__all__ = ["LONGEST_STATED", "Name", "Stated", "links_in", "stated", "stated_by_sentence", "without_links"]
 
 # Of any scheme; those there are have at most twenty letters. A name of a host has parts of at most 63 letters
 # (RFC 1035), and without an end to them a long text of dots would be searched from each of them to its end.
@@ -25,6 +26,9 @@ _UNIT = re.compile(
     r"(?:тыс|тысяч\w*|млн|миллион\w*|млрд|миллиард\w*|трлн|триллион\w*|thousands?|millions?|billions?|trillions?|hundreds?|процент\w*|percent\w*|"
     r"проц|руб\w*|год(?:а|у|ом)?|г|year|years)$"
 )
+# Characters of a sentence that are held against a claim at once. What is longer is taken in windows that overlap by
+# half, so that every check, though it compares words with words, costs in proportion to the text.
+LONGEST_STATED = 600
 _SHOUTED = 0.75  # of the words with a capital: a heading, whose capitals tell nothing
 
 
@@ -38,23 +42,27 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A sentence as it can be checked; `words` are those of meaning, without numbers and dates; `all_words` every one."""
+    """A sentence as it can be checked; `words` are those of meaning, without numbers and dates; `all_words` every one.
+
+    `initials` are the first letters of the words that are no stop words.
+    """
 
     text: str
     start: int
-    all_words: tuple[Word, ...]
-    words: tuple[Word, ...]
+    all_words: Vocabulary
+    words: Vocabulary
     numbers: tuple[Number, ...]
     moments: tuple[Moment, ...]
     names: tuple[Name, ...]
     denied: tuple[Scope, ...]
     modal: tuple[Scope, ...]
     links: frozenset[str]
+    initials: str = ""
 
     @property
     def stems(self) -> frozenset[str]:
         """The stems of its words of meaning."""
-        return frozenset(word.stem for word in self.words)
+        return self.words.stems
 
 
 def links_in(text: str) -> frozenset[str]:
@@ -73,29 +81,34 @@ def _addresses(links: Iterable[re.Match[str]]) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def stated(text: str, lang: str, start: int = 0) -> Stated:
-    """What one sentence states; `start` is where it stands in its post."""
+    """What one sentence states; `start` is where it stands in its post. Of a longer text the first `LONGEST_STATED`."""
+    text = text[:LONGEST_STATED]
     low = folded(text)
-    everything = words_of(text)
+    everything = Vocabulary(words_of(text))
     links = list(_LINK.finditer(low))
-    plain = low
-    for link in links:
-        plain = plain[: link.start()] + " " * len(link[0]) + plain[link.end() :]
+    plain = _blanked(low, [link.span() for link in links], " ")
     moments = tuple(moments_of(plain, text))
-    rest = plain
-    for moment in moments:
-        rest = rest[: moment.start] + "·" * (moment.end - moment.start) + rest[moment.end :]
+    rest = _blanked(plain, [(moment.start, moment.end) for moment in moments], "·")
     numbers = tuple(numbers_of(rest, lang))
     taken = [*((m.start, m.end) for m in moments), *((n.start, n.end) for n in numbers if not n.weak)]
-    taken += [(link.start(), link.end()) for link in links]
-    free = [word for word in everything if not any(a <= word.start < b for a, b in taken)]
-    words = tuple(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
+    free_text = _blanked(low, [*taken, *(link.span() for link in links)], "\0")
+    free = [word for word in everything if free_text[word.start] != "\0"]
+    words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
     return Stated(
         text, start, everything, words, numbers, moments, _names(free, everything), tuple(denials(low, everything)),
-        tuple(modals(low, everything)), _addresses(links),
+        tuple(modals(low, everything)), _addresses(links), "".join(word.low[0] for word in everything if word.stem),
     )  # fmt: skip
 
 
-def _names(free: list[Word], everything: tuple[Word, ...]) -> tuple[Name, ...]:
+def _blanked(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
+    """The text with a sign in place of each character of the spans."""
+    letters = list(text)
+    for start, end in spans:
+        letters[start:end] = blank * (end - start)
+    return "".join(letters)
+
+
+def _names(free: list[Word], everything: Sequence[Word]) -> tuple[Name, ...]:
     capitals = sum(word.capital for word in everything)
     shouted = len(everything) > 3 and capitals > _SHOUTED * len(everything)
     followed = {a.start for a, b in pairwise(everything) if b.capital and b.start - a.end == 1}
@@ -109,4 +122,5 @@ def _names(free: list[Word], everything: tuple[Word, ...]) -> tuple[Name, ...]:
 @lru_cache(maxsize=512)
 def stated_by_sentence(text: str, lang: str) -> tuple[Stated, ...]:
     """What a post states, sentence by sentence."""
-    return tuple(stated(text[start:end], lang, start) for start, end in sentences(text))
+    parts = (part for span in sentences(text) for part in windows(text, span, LONGEST_STATED))
+    return tuple(stated(text[start:end], lang, start) for start, end in parts)

@@ -50,6 +50,8 @@ async def looked_for(question: Question, plan: Plan, rag: Rag, run: Run) -> tupl
 
 async def newer(question: Question, plan: Plan, since: dict[int, datetime], rag: Rag, run: Run) -> tuple[Passage, ...]:
     """What channels have said of it since a moment of each. Raises as `looked_for`."""
+    if not plan.queries:
+        return ()
     words = " ".join(word for word in _FIGURES.sub(" ", question.text).split() if not is_asking(word))
     about = replace(plan, queries=(words if terms(words) else plan.queries[0],), legs=LEXICAL_ONLY)
     found: dict[tuple[PostKey, int], Passage] = {}

@@ -69,12 +69,12 @@ _HOUR = re.compile(
 
 def moments_of(low: str, text: str) -> list[Moment]:
     """The dates and times of a folded text, in order; `text` as it was written tells "May" from "may"."""
-    taken: list[tuple[int, int]] = []
+    taken = bytearray(len(low))
     found: list[Moment] = []
     for start, end, moments in _all(low, text):
-        if any(start < to and end > at for at, to in taken):
+        if any(taken[start:end]):
             continue
-        taken.append((start, end))
+        taken[start:end] = b"\1" * (end - start)
         found.extend(moments)
     return sorted(found, key=lambda moment: moment.start)
 
@@ -107,34 +107,31 @@ def _figured(low: str) -> Iterator[Found]:
     for m in (*_ISO.finditer(low), *_DOTTED.finditer(low)):
         year = int(m["y"]) if m["y"] else None
         year = year + 2000 if year is not None and year < 100 else year
-        clock = _clock_like(low, m)
-        if not clock:
+        if not _HALF_BEHIND.match(low, m.end()):  # "в 10.11" beside a word of the day is a time
             yield m.start(), m.end(), [Moment(m.start(), m.end(), year, int(m["m"]), int(m["d"]))]
+    russian = bool(_CYRILLIC.search(low))
     for m in _SLASHED.finditer(low):
         a, b = int(m["a"]), int(m["b"])
-        month, day = (a, b) if a <= 12 and not re.search("[а-я]", low) else (b, a)
+        month, day = (a, b) if a <= 12 and not russian else (b, a)
         if 1 <= month <= 12 and 1 <= day <= 31:
             yield m.start(), m.end(), [Moment(m.start(), m.end(), int(m["y"]), month, day)]
 
 
-def _clock_like(low: str, m: re.Match[str]) -> bool:
-    """Whether "в 10.11" beside a word of the day is a time."""
-    return bool(re.match(r"\s*(?:утра|вечера|a\.?m\b|p\.?m\b)", low[m.end() :]))
+_CYRILLIC = re.compile("[а-я]")
+_HALF_BEHIND = re.compile(r"\s*(?:утра|вечера|a\.?m\b|p\.?m\b)")
+_AT_BEFORE = re.compile(r"(?:^|\s)(?:в|с|до|к|at|from|until)\s$")
+_MEASURE_BEHIND = re.compile(r"\s*(?:%|млн|млрд|тыс|процент|руб|раз|percent|million|billion|°)")
+_LONGEST_AT = 8  # characters of what `_AT_BEFORE` finds
 
 
 def _clocks(low: str) -> Iterator[Found]:
     for start, end, minutes, either in hours(low):
         yield start, end, [Moment(start, end, minute=minute, either=either) for minute in minutes]
     for m in _CLOCK.finditer(low):
-        if (
-            "." in m[0].split()[0]
-            and not m["half"]
-            and not re.search(r"(?:^|\s)(?:в|с|до|к|at|from|until)\s$", low[: m.start()])
-        ):
+        dotted = "." in m[0].split()[0]
+        if dotted and not m["half"] and not _AT_BEFORE.search(low, max(0, m.start() - _LONGEST_AT), m.start()):
             continue
-        if "." in m[0].split()[0] and re.match(
-            r"\s*(?:%|млн|млрд|тыс|процент|руб|раз|percent|million|billion|°)", low[m.end() :]
-        ):
+        if dotted and _MEASURE_BEHIND.match(low, m.end()):
             continue
         yield m.start(), m.end(), [Moment(m.start(), m.end(), minute=minute_of(int(m["h"]), int(m["min"]), m["half"]))]
     for m in _HOUR.finditer(low):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-__all__ = ["initials", "same_word", "skeleton"]
+__all__ = ["initials", "is_cyrillic", "same_word", "skeleton", "skeletons"]
 
 _ENDINGS = re.compile(
     r"(?:иями|иях|ями|ами|ого|его|ому|ему|ыми|ими|ией|иею|иям|ией|ых|их|ым|им|ом|ем|ой|ей|ою|ею|ах|ях|ам|ям|"
@@ -56,16 +55,22 @@ def same_word(one: str, other: str) -> bool:
         return False
     if bool(_CYRILLIC.search(one)) == bool(_CYRILLIC.search(other)):
         return len(one) >= _LEAST_SAME and len(other) >= _LEAST_SAME and _same_script(one, other)
-    return any(_sound_alike(a, b) for a in _skeletons(one) for b in _skeletons(other))
+    return any(_sound_alike(a, b) for a in skeletons(one) for b in skeletons(other))
 
 
-def _skeletons(word: str) -> set[str]:
-    """As it is and, in Russian, without its ending."""
+def is_cyrillic(word: str) -> bool:
+    """Whether a folded word has Cyrillic letters."""
+    return bool(_CYRILLIC.search(word))
+
+
+def skeletons(word: str) -> set[str]:
+    """How a word sounds as it is and, in Russian, without its ending."""
     return {skeleton(word), skeleton(bare(word))}
 
 
 def _sound_alike(first: str, second: str) -> bool:
-    if min(len(first), len(second)) < _LEAST_SAME or first[0] != second[0]:
+    short, long = sorted((len(first), len(second)))
+    if short < _LEAST_SAME or first[0] != second[0] or 2 * short < _LIKE * (short + long):
         return False
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _LIKE
 
@@ -86,7 +91,6 @@ def _same_script(one: str, other: str) -> bool:
     )
 
 
-def initials(word: str, names: Sequence[str]) -> bool:
-    """Whether a short word is made of the first letters of names that follow one another: "оон"."""
-    row = "".join(name[0] for name in names if name)
+def initials(word: str, row: str) -> bool:
+    """Whether a short word is made of the first letters of words that follow one another: "оон"."""
     return 2 <= len(word) <= 6 and word in row

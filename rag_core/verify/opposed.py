@@ -6,12 +6,11 @@ Functions that yield (differs, why) say with `differs` that the sentence says ot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Mapping, Sequence
 
 from rag_core.verify.facts import Name, Stated
-from rag_core.verify.matching import COPIED, has_name, names_same, nearest, word_for_word
-from rag_core.verify.opposites import opposed
+from rag_core.verify.matching import COPIED, common_blocks, has_name, names_same, nearest, word_for_word
+from rag_core.verify.opposites import opposed, opposition_keys
 from rag_core.verify.scopes import Scope
 from rag_core.verify.words import Word
 
@@ -25,27 +24,30 @@ Found = Iterator[tuple[bool, str]]
 
 _SAME_STORY = 0.5  # of the claim's words in the sentence: a name that differs there is another name
 _SAME = 0.7  # of a word: it is the same word
+_MOST_COMPARED = 32  # different words that may be the opposite of one
 _MODAL_ABOUT = 0.6  # of the claim: less may be about another thing that may be
 
 
 def names_differ(claim: Stated, best: Stated, post: Sequence[Stated], about: float) -> Found:
     """The names of the claim that the post does not have."""
-    spare = [name for name in best.names if not has_name(name.word, [claim])]
     copied = word_for_word(claim, best) >= COPIED
+    mine, theirs = _neighbours(claim), _neighbours(best)
+    spare = [name for name in best.names if not has_name(name.word, [claim])]
+    rivals = [other.word for other in spare if not other.weak or copied]
+    beside = _by_neighbour(rivals, theirs)
     for name in claim.names:
         if has_name(name.word, [best]) or _part_met(name, claim, best):
             continue
         said = claim.text[name.word.start : name.word.end]
-        rivals = [other for other in spare if not other.weak or copied]
-        rival = next((other for other in rivals if copied or _same_place(name.word, claim, other.word, best)), None)
+        rival = next(iter(rivals), None) if copied else _in_place_of(mine[name.word.start], rivals, beside)
         if has_name(name.word, post):
-            if rival and copied and not name.weak and _same_place(name.word, claim, rival.word, best):
-                yield True, f"{said} ≠ {best.text[rival.word.start : rival.word.end]}"
+            if rival and copied and not name.weak and _same_place(mine[name.word.start], theirs[rival.start]):
+                yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
         elif name.weak:
             if rival and copied:
                 yield False, f"{said} is not there"
         elif rival and (copied or about >= _SAME_STORY):
-            yield True, f"{said} ≠ {best.text[rival.word.start : rival.word.end]}"
+            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
         else:
             yield False, f"{said} is not there"
 
@@ -65,26 +67,45 @@ def _part_met(name: Name, claim: Stated, best: Stated) -> bool:
     return before is None or not before.capital or not before.stem or before.opens
 
 
-def _same_place(one: Word, claim: Stated, other: Word, best: Stated) -> bool:
+# The words before and behind a word, by where it starts; empty at the ends of the sentence.
+Neighbours = tuple[str, str]
+
+
+def _neighbours(sentence: Stated) -> dict[int, Neighbours]:
+    lows = ["", *(w.low for w in sentence.all_words), ""]
+    return {word.start: (lows[n], lows[n + 2]) for n, word in enumerate(sentence.all_words)}
+
+
+def _same_place(mine: Neighbours, theirs: Neighbours) -> bool:
     """Whether the word before or behind is the same for both."""
-    mine, theirs = _beside(one, claim), _beside(other, best)
     return any(a == b and a for a, b in zip(mine, theirs, strict=True))
 
 
-def _beside(word: Word, sentence: Stated) -> tuple[str, str]:
-    at = next(n for n, other in enumerate(sentence.all_words) if other.start == word.start)
-    lows = ["", *(w.low for w in sentence.all_words), ""]
-    return lows[at], lows[at + 2]
+def _by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
+    """Which of the words is the first with a neighbour: (0 before or 1 behind, the neighbour) -> its number."""
+    found: dict[tuple[int, str], int] = {}
+    for n, word in enumerate(words):
+        for side, beside in enumerate(neighbours[word.start]):
+            if beside:
+                found.setdefault((side, beside), n)
+    return found
+
+
+def _in_place_of(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
+    """The first of the words that stands in the same place."""
+    first = min((beside[key] for key in enumerate(mine) if key in beside), default=None)
+    return None if first is None else words[first]
 
 
 def denial_differs(claim: Stated, best: Stated, about: float) -> Found:
     """What one of the two denies and the other says."""
     flips = sum(1 for _ in _opposites(claim, best)) % 2 == 1
+    denied = {id(one): frozenset().union(*(scope.wide for scope in one.denied)) for one in (claim, best)}
     for scope, where, other in (*((s, best, claim) for s in best.denied), *((s, claim, best) for s in claim.denied)):
         if scope.first is None or flips:
             continue
         found, there = nearest(scope.first, other.words)
-        if found >= _SAME and there and not any(there.stem in s.wide for s in other.denied):
+        if found >= _SAME and there and there.stem not in denied[id(other)]:
             yield True, f"{'not ' if where is claim else ''}{there.low} ≠ {'not ' if where is best else ''}{there.low}"
             return
     if not flips and word_for_word(claim, best) >= COPIED and _odd(claim, best):
@@ -93,8 +114,7 @@ def denial_differs(claim: Stated, best: Stated, about: float) -> Found:
 
 def _odd(claim: Stated, best: Stated) -> bool:
     """Whether the part of the sentence that the claim copies has another number of denials."""
-    mine, theirs = [w.low for w in claim.all_words], [w.low for w in best.all_words]
-    blocks = [b for b in SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks() if b.size]
+    blocks = [block for block in common_blocks(claim, best) if block.size]
     start = best.all_words[blocks[0].b].start
     end = best.all_words[blocks[-1].b + blocks[-1].size - 1].end
     return sum(start <= scope.at < end for scope in best.denied) != len(claim.denied)
@@ -102,9 +122,19 @@ def _odd(claim: Stated, best: Stated) -> bool:
 
 def _opposites(claim: Stated, best: Stated) -> Iterator[tuple[Word, Word]]:
     lone = [word for word in claim.words if nearest(word, best.words)[0] < _SAME]
-    spare = [word for word in best.words if nearest(word, claim.words)[0] < _SAME]
+    spare: dict[str, Word] = {}
+    for word in best.words:
+        if nearest(word, claim.words)[0] < _SAME:
+            spare.setdefault(word.low, word)
+    by_key: dict[tuple[str, object], list[Word]] = {}
+    for word in spare.values():
+        for key in opposition_keys(word.low):
+            listed = by_key.setdefault(key, [])
+            if len(listed) < _MOST_COMPARED:
+                listed.append(word)
     for word in lone:
-        if other := next((one for one in spare if opposed(word.low, one.low)), None):
+        near = {other.start: other for key in opposition_keys(word.low) for other in by_key.get(key, ())}
+        if other := next((near[start] for start in sorted(near) if opposed(word.low, near[start].low)), None):
             yield word, other
 
 
@@ -154,8 +184,9 @@ def replaced(claim: Stated, best: Stated) -> Iterator[str]:
     if word_for_word(claim, best) < COPIED:
         return
     spare = [word for word in best.words if nearest(word, claim.words)[0] < _SAME]
+    mine, beside = _neighbours(claim), _by_neighbour(spare, _neighbours(best))
     for word in claim.words:
         if nearest(word, best.words)[0] < _SAME:
-            other = next((one for one in spare if _same_place(word, claim, one, best)), None)
+            other = _in_place_of(mine[word.start], spare, beside)
             if other:
                 yield f"{word.low} for {other.low}"

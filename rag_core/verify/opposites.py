@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from rag_core.analysis import stem
 
-__all__ = ["alike", "opposed"]
+__all__ = ["alike", "opposed", "opposition_keys", "sides"]
 
 # A side of words that say the same / the side that says the opposite.
 _PAIRS = """
@@ -161,13 +161,15 @@ _PREFIXES = [
     ("при", "у"), ("в", "вы"), ("за", "вы"), ("за", "от"), ("за", "рас"), ("до", "не"), ("под", "от"), ("по", "с"), ("с", "раз"), ("под", "с"),
     ("над", "под"), ("о", "рас"), ("пере", "недо"), ("pre", "post"), ("over", "under"), ("in", "out"), ("up", "down"), ("ex", "in"), ("as", "des"), ("in", "de"),
 ]  # fmt: skip
+_ALL_PREFIXES = frozenset(prefix for pair in _PREFIXES for prefix in pair)
+_LEAST_REST = 4  # letters behind a prefix
 
 
 def _stem(word: str) -> str:
     return stem(word) or word
 
 
-def _sides() -> dict[str, set[tuple[int, int]]]:
+def _sides() -> dict[str, frozenset[tuple[int, int]]]:
     found: dict[str, set[tuple[int, int]]] = {}
     rows = [line.split(" / ") for line in _PAIRS.strip().splitlines()]
     rows += [line.split("/") for line in _APART.strip().splitlines()]
@@ -175,7 +177,7 @@ def _sides() -> dict[str, set[tuple[int, int]]]:
         for side, words in enumerate(row):
             for word in words.split():
                 found.setdefault(_stem(word), set()).add((n, side))
-    return found
+    return {word: frozenset(places) for word, places in found.items()}
 
 
 _SIDES = _sides()
@@ -187,7 +189,7 @@ def opposed(one: str, other: str) -> bool:
     a, b = _stem(one), _stem(other)
     if a == b:
         return False
-    first, second = _SIDES.get(a, set()), _SIDES.get(b, set())
+    first, second = _SIDES.get(a, frozenset()), _SIDES.get(b, frozenset())
     if first & second:
         return False
     if any(n == m for n, _ in first for m, _ in second):
@@ -209,7 +211,7 @@ def _turned(one: str, other: str) -> bool:
     for here, there in _PREFIXES:
         if one.startswith(here) and other.startswith(there):
             rest, left = one[len(here) :], other[len(there) :]
-            if len(rest) >= 4 and (rest == left or (len(rest) > 5 and _stem(rest) == _stem(left))):
+            if len(rest) >= _LEAST_REST and (rest == left or (len(rest) > 5 and _stem(rest) == _stem(left))):
                 return True
     return False
 
@@ -217,5 +219,21 @@ def _turned(one: str, other: str) -> bool:
 @lru_cache(maxsize=20_000)
 def alike(one: str, other: str) -> bool:
     """Whether two folded words stand on the same side of an opposition: "вырос" and "увеличился"."""
-    first, second = _SIDES.get(_stem(one), set()), _SIDES.get(_stem(other), set())
-    return bool(first & second)
+    return bool(sides(one) & sides(other))
+
+
+def sides(word: str) -> frozenset[tuple[int, int]]:
+    """On which side of which oppositions a folded word stands."""
+    return _SIDES.get(_stem(word), frozenset())
+
+
+@lru_cache(maxsize=20_000)
+def opposition_keys(word: str) -> frozenset[tuple[str, object]]:
+    """Lookup keys of a folded word: two words that are opposed have one in common."""
+    root = _stem(word)
+    keys: set[tuple[str, object]] = {("pair", row) for row, _ in _SIDES.get(root, ())}
+    keys |= {("root", root[:8]), ("root", _NO.sub("", root)[:8]), ("less", root), ("less", _LESS.sub("", root))}
+    for prefix in _ALL_PREFIXES:
+        if word.startswith(prefix) and len(rest := word[len(prefix) :]) >= _LEAST_REST:
+            keys |= {("rest", rest), ("rest", _stem(rest))}
+    return frozenset(keys)

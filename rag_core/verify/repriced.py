@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from rag_core.asked import is_asking
@@ -34,7 +35,11 @@ def priced_anew(claim_text: str, line: str, lang: str) -> bool:
 
 def listed_otherwise(claim: Stated, best: Stated) -> Iterator[tuple[bool, str]]:
     """A price of the claim that stands behind another thing of a list, where the claim's thing has a price of its own."""
-    listed = [(number, _before(best, number)[1]) for number in best.numbers if number.unit in CURRENCIES]
+    prices = [number for number in best.numbers if number.unit in CURRENCIES]
+    if not prices or not any(price.unit in CURRENCIES for price in claim.numbers):
+        return
+    before = _Before(best)
+    listed = [(number, before.thing(number)[1]) for number in prices]
     for price in claim.numbers:
         mine = [words for number, words in listed if price.unit in CURRENCIES and same_value(price, number)]
         if not mine or any(_shares(words, claim) or not words for words in mine):
@@ -50,7 +55,7 @@ def _shares(words: list[Word], claim: Stated) -> bool:
 
 
 def _same_thing(claim: Stated, there: Stated, price: Number) -> bool:
-    start, words = _before(there, price)
+    start, words = _Before(there).thing(price)
     numbers = [n for n in there.numbers if start <= n.start < price.start]
     if not words or any(nearest(word, claim.words)[0] < _SAME for word in words):
         return False
@@ -60,15 +65,21 @@ def _same_thing(claim: Stated, there: Stated, price: Number) -> bool:
     return bool(numbers) or (first is not None and nearest(first, words)[0] >= _SAME)
 
 
-def _before(there: Stated, price: Number) -> tuple[int, list[Word]]:
-    """Where the thing that is priced begins to be named, and the words that name it: as far back as one is found."""
-    starts = [0, *(found.end() for found in _BREAK.finditer(there.text, 0, price.start))]
-    words: list[Word] = []
-    for start in reversed(starts):
-        words = [w for w in there.words if start <= w.start < price.start and not is_asking(w.low)]
-        if words:
-            return start, words
-    return 0, words
+class _Before:
+    """What stands before the prices of a sentence."""
+
+    def __init__(self, there: Stated) -> None:
+        self._starts = [0, *(found.end() for found in _BREAK.finditer(there.text))]
+        self._words = [word for word in there.words if not is_asking(word.low)]
+        self._places = [word.start for word in self._words]
+
+    def thing(self, price: Number) -> tuple[int, list[Word]]:
+        """Where the thing that is priced begins to be named, and the words that name it: as far back as one is found."""
+        last = bisect_left(self._places, price.start)
+        if not last:
+            return 0, []
+        start = self._starts[bisect_right(self._starts, self._places[last - 1]) - 1]
+        return start, self._words[bisect_left(self._places, start) : last]
 
 
 def _first(claim: Stated) -> Word | None:

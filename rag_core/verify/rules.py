@@ -6,11 +6,11 @@ not there is not found. Rules find what is wrong; that all is met does not yet m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rag_core.verify.facts import Stated, stated, stated_by_sentence
+from rag_core.verify.facts import LONGEST_STATED, Stated, stated, stated_by_sentence
 from rag_core.verify.matching import Weight, share
 from rag_core.verify.opposed import denial_differs, names_differ, opposite_said, pronoun_in, replaced, unsure
 from rag_core.verify.repriced import listed_otherwise
@@ -18,11 +18,14 @@ from rag_core.verify.roles import role_differs
 from rag_core.verify.rumours import belied, hearsay
 from rag_core.verify.valued import moments_differ, numbers_differ, weekdays_differ
 from rag_core.verify.verdict import Label
+from rag_core.verify.vocabulary import Vocabulary
 
-__all__ = ["Checked", "Objection", "by_rules", "even"]
+__all__ = ["MOST_FIGURES", "Checked", "Objection", "by_rules", "even"]
 
 _ABOUT = 0.4  # of the claim's words in the sentence: it speaks of the same
 _ALL_ABOUT = 0.6  # the same of the whole post, where the words that differ stand beside that sentence
+MOST_FIGURES = 40  # of a claim: more is a table
+_MOST_FACTS = 2  # met facts that count
 _FACT = 0.15  # a met fact in choosing the nearest sentence: less than words, more than chance
 
 
@@ -76,26 +79,50 @@ def by_rules(
     """Hold a claim against a passage; its date counts as said, and its header as the names that are spoken of.
 
     What else a header says is not said by the post: whoever names a channel would bear out whatever they like.
+    A claim of more than `LONGEST_STATED` characters or `MOST_FIGURES` numbers and dates is not found in any passage.
     """
+    if len(claim.strip()) > LONGEST_STATED:
+        return _unread(stated("", lang), "too long to be checked")
     said = stated(claim.strip(), lang)
+    if len(said.numbers) + len({moment.start for moment in said.moments}) > MOST_FIGURES:
+        return _unread(said, "too many figures to be checked")
     post = stated_by_sentence(passage, lang)
     if not post or not said.all_words:
-        return Checked(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, "no text"),))
+        return _unread(said, "no text")
     _, place = max((_near(said, one, weight), -n) for n, one in enumerate(post))
     best = post[-place]
-    words = [word for one in post for word in one.words]
-    near_words, met = share(said.words, best.words, weight), share(said.words, words, weight)
+    everything = Vocabulary([word for one in post for word in one.words])
+    near_words, met = share(said.words, best.words, weight), share(said.words, everything, weight)
     everywhere = (*post, replace(stated(header, lang), moments=(), numbers=(), links=frozenset())) if header else post
     objections = tuple(_objections(said, best, post, everywhere, date, weight))
     return Checked(said, post, best, near_words, met, objections)
 
 
+def _unread(said: Stated, why: str) -> Checked:
+    return Checked(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, why),))
+
+
 def _near(claim: Stated, sentence: Stated, weight: Weight) -> float:
     """How much a sentence is about what the claim is about."""
-    facts = sum(bool(set(a.values) & set(b.values)) for a in claim.numbers for b in sentence.numbers)
-    facts += sum(bool(a.fields().items() & b.fields().items()) for a in claim.moments for b in sentence.moments)
+    facts = _shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
+    facts += _shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
     back = share(sentence.words, claim.words, weight)
-    return share(claim.words, sentence.words, weight) + 0.2 * back + _FACT * min(2, facts)
+    return share(claim.words, sentence.words, weight) + 0.2 * back + _FACT * min(_MOST_FACTS, facts)
+
+
+def _shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
+    """How many pairs of these have something in common, counted up to `_MOST_FACTS`."""
+    places: dict[Hashable, set[int]] = {}
+    for n, values in enumerate(theirs):
+        for value in values:
+            if len(listed := places.setdefault(value, set())) < _MOST_FACTS:
+                listed.add(n)
+    count = 0
+    for values in mine:
+        count += len({n for value in values for n in places.get(value, ())})
+        if count >= _MOST_FACTS:
+            return _MOST_FACTS
+    return count
 
 
 def _objections(

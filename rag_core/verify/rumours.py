@@ -34,7 +34,8 @@ def belied(
     if about < _SAME or not _called_false(best, text) or _says(_FALSE, claim) or _says(_HEARSAY, claim):
         yield from denied
         return
-    outside = [scope for scope in best.denied if not _inside(scope.at, best)]
+    called = [found.span() for found in _FALSE.finditer(folded(best.text))]
+    outside = [scope for scope in best.denied if not any(start <= scope.at < end for start, end in called)]
     if len(claim.denied) % 2 == len(outside) % 2:
         yield True, f"{claim.text.strip(' .!')[:_SHOWN]} ≠ called false"
 
@@ -43,11 +44,6 @@ def _called_false(best: Stated, text: Sequence[Stated]) -> bool:
     at = next((n for n, one in enumerate(text) if one is best), len(text))
     behind = text[at + 1] if at + 1 < len(text) else None
     return _says(_FALSE, best) or (behind is not None and bool(_NEXT.match(folded(behind.text))))
-
-
-def _inside(at: int, best: Stated) -> bool:
-    """Whether this "not" is of the words that call it false."""
-    return any(found.start() <= at < found.end() for found in _FALSE.finditer(folded(best.text)))
 
 
 def _says(what: re.Pattern[str], sentence: Stated) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rag_core.verify.words import Word
 
@@ -44,6 +45,7 @@ _AUXILIARIES = frozenset(
     "буду будут будем будете смог смогла смогли смогут сможет стал стала стали станет станут удалось able".split()
 )
 _REACH, _BACK = 6, 3  # content words
+_MOST_WALKED = 40  # words of any sort on the way to them
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +88,20 @@ def _is_modal(word: Word, has: Callable[[str], bool]) -> bool:
 
 
 def _scope(kind: str, low: str, words: Sequence[Word], n: int) -> Scope:
-    behind: list[Word] = []
     ends = _LIST_ENDS if words[n].low in {"без", "without"} else _ENDS
-    for word in words[n + 1 :]:
-        if ends.search(low[words[n].end : word.start]) or len(behind) == _REACH:
-            break
-        if word.stem:
-            behind.append(word)
-    before: list[Word] = []
-    for word in words[:n][::-1]:
-        if _ENDS.search(low[word.end : words[n].start]) or len(before) == _BACK:
-            break
-        if word.stem:
-            before.append(word)
+    behind = _content(low, words[n : n + _MOST_WALKED], ends, _REACH)
+    before = _content(low, words[max(0, n - _MOST_WALKED) : n + 1][::-1], _ENDS, _BACK)
     first = next((word for word in behind if word.low not in _AUXILIARIES), None)
     return Scope(kind, words[n].start, first, frozenset(word.stem for word in (*behind, *before)))
+
+
+def _content(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) -> list[Word]:
+    """The first `most` content words behind the first of a row, up to a mark that ends the clause."""
+    found: list[Word] = []
+    for one, word in pairwise(row):
+        between = low[one.end : word.start] if one.start < word.start else low[word.end : one.start]
+        if ends.search(between) or len(found) == most:
+            break
+        if word.stem:
+            found.append(word)
+    return found

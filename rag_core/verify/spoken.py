@@ -58,6 +58,8 @@ _FROM_TO = re.compile(
     r"(?<!\w)с\s+(?P<a>[01]?\d|2[0-4])\s+до\s+(?P<b>[01]?\d|2[0-4])(?![\d:]|[.,]\d)(?=\s*(?:$|[.,;!?)\n]|час|ч\b))"
 )
 
+_LONGEST_BEFORE = 100  # characters before a weekday that tell how it is meant
+
 Days = tuple[int, int, list[int]]  # start, end, weekdays; Monday is 0
 Hours = tuple[
     int, int, list[int], bool
@@ -71,15 +73,19 @@ def weekdays(low: str, text: str) -> Iterator[Days]:
             yield m.start(), m.end(), days
     for m in _RUN.finditer(low):
         first, last = _NUMBERS[m["a"][:2]], _NUMBERS[m["b"][:2]]
-        if not _MOVED.search(low[: m.start()]) and _capital(m, text):
+        if not _found_before(_MOVED, low, m.start()) and _capital(m, text):
             yield m.start(), m.end(), [(first + n) % 7 for n in range((last - first) % 7 + 1)]
     for m in _ONE.finditer(low):
         day = _NUMBERS[m[0][:2]]
-        left_out = _BUT.search(low[: m.start()])  # "except Mondays": all others
+        left_out = _found_before(_BUT, low, m.start())  # "except Mondays": all others
         yield m.start(), m.end(), [n for n in range(7) if n != day] if left_out else [day]
     for m in _BRIEF.finditer(low):
-        if _capital(m, text) and (_BESIDE.match(low, m.end()) or _AFTER.search(low[: m.start()])):
+        if _capital(m, text) and (_BESIDE.match(low, m.end()) or _found_before(_AFTER, low, m.start())):
             yield m.start(), m.end(), [_NUMBERS[m[0][:2]]]
+
+
+def _found_before(what: re.Pattern[str], low: str, at: int) -> bool:
+    return what.search(low, max(0, at - _LONGEST_BEFORE), at) is not None
 
 
 def _capital(m: re.Match[str], text: str) -> bool:

@@ -6,7 +6,8 @@ Each function yields (differs, why): differs where the sentence has another valu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from rag_core.analysis import stem
@@ -21,6 +22,7 @@ __all__ = ["moments_differ", "numbers_differ", "same_value", "weekdays_differ"]
 _EXACT, _ROUGH = 1e-6, 0.1
 _HOUR, _HALF_DAY = 60, 720  # minutes
 _WEEK = 7  # days
+_BESIDE = 80  # characters that tell what a number or a day is said of
 _BEYOND = 3.0  # "more than 100" is not said of 5 000
 
 _PRICED = re.compile(r"(?:(?<!\w)(?:теперь|уже|сейчас|по|стоит|стоят|costs?|now)|:|\s[-—–])\s*$")
@@ -56,8 +58,11 @@ def numbers_differ(claim: Stated, best: Stated, post: Sequence[Stated]) -> Found
     spare = [n for n in best.numbers if not any(same_value(mine, n) for mine in claim.numbers)]
     dated = {float(value) for one in post for m in one.moments for value in _bare(m)}
     copied = word_for_word(claim, best) >= COPIED
+    low = folded(best.text)
+    prices = {n.start for n in spare if _is_price(n, low)}
     for number in claim.numbers:
-        rivals = [n for n in spare if _same_role(number, n) or _price(number, n, best)]
+        priced = number.unit in CURRENCIES
+        rivals = [n for n in spare if _same_role(number, n) or (priced and n.start in prices)]
         if any(same_value(number, n) for n in best.numbers) or (not number.unit and max(number.values) in dated):
             continue
         elsewhere = any(same_value(number, n) for one in post for n in one.numbers)
@@ -89,10 +94,11 @@ def _same_role(one: Number, other: Number) -> bool:
     return (not one.unit and not other.unit) or set(one.values) == set(other.values)
 
 
-def _price(one: Number, other: Number, best: Stated) -> bool:
-    """Whether the other is a price said without its unit: "теперь 820", "по 900 за килограмм"."""
-    said = _PRICED.search(folded(best.text)[: other.start])
-    return one.unit in CURRENCIES and not other.unit and _counts_nothing(other) and said is not None
+def _is_price(number: Number, low: str) -> bool:
+    """Whether a number is a price said without its unit: "теперь 820", "по 900 за килограмм"."""
+    if number.unit or not _counts_nothing(number):
+        return False
+    return _PRICED.search(low, max(0, number.start - _BESIDE), number.start) is not None
 
 
 def _counts_nothing(number: Number) -> bool:
@@ -102,9 +108,11 @@ def _counts_nothing(number: Number) -> bool:
 
 def moments_differ(claim: Stated, best: Stated, post: Sequence[Stated], date: datetime | None) -> Found:
     """The dates and times of the claim that the post does not have."""
-    here = [*best.moments]
-    everywhere = [moment for one in post for moment in one.moments]
+    here = _different(best.moments)
+    everywhere = _different(moment for one in post for moment in one.moments)
     own = _own(date, everywhere)
+    unnamed = _unnamed(here, claim)
+    bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     copied = word_for_word(claim, best) >= COPIED
     for moment in claim.moments:
         if _shut_then(moment, claim, best):
@@ -113,10 +121,10 @@ def moments_differ(claim: Stated, best: Stated, post: Sequence[Stated], date: da
         near = any(_meets(moment, other, date) for other in (*here, *own))
         if near or (not copied and any(_meets(moment, other, date) for other in everywhere)):
             continue
-        if _as_number(moment, post):
+        if _is_number(moment, bare):
             continue
         said = claim.text[moment.start : moment.end]
-        rival = _rival(moment, here, claim)
+        rival = _rival(moment, unnamed)
         if _one_of(moment, claim, _WEEK):  # "daily" may be said in other words, but not of some days only
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
@@ -133,7 +141,9 @@ def _shut_then(moment: Moment, claim: Stated, best: Stated) -> bool:
         return False
     same, low = [one for one in best.moments if one.weekday == moment.weekday], folded(best.text)
     return bool(same) and all(
-        _SHUT.match(low[one.end :].lstrip(" -–—:")) or _SHUT_ON.search(low[: one.start]) for one in same
+        _SHUT.match(low[one.end : one.end + _BESIDE].lstrip(" -–—:"))
+        or _SHUT_ON.search(low, max(0, one.start - _BESIDE), one.start)
+        for one in same
     )
 
 
@@ -151,7 +161,7 @@ def weekdays_differ(claim: Stated, best: Stated, post: Sequence[Stated]) -> Foun
         for one in post:
             hours = any(_agrees("minute", a, b) for a in claim.moments for b in one.moments)
             alike = hours or any(same_value(a, b) for a in claim.numbers for b in one.numbers)
-            if alike and (rival := _rival(moment, one.moments, claim)):
+            if alike and (rival := _rival(moment, _unnamed(one.moments, claim))):
                 yield True, f"{claim.text[moment.start : moment.end]} ≠ {one.text[rival.start : rival.end]}"
                 return
 
@@ -187,21 +197,31 @@ def _lent(mine: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
     return "month" in theirs and ("day" in theirs or "day" not in mine)
 
 
-def _rival(claimed: Moment, here: Sequence[Moment], claim: Stated) -> Moment | None:
+def _different(moments: Iterable[Moment]) -> list[Moment]:
+    """The moments, each that says the same once, in order."""
+    return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
+
+
+def _unnamed(here: Sequence[Moment], claim: Stated) -> list[Moment]:
+    """The moments that the claim does not name."""
+    mine = _different(claim.moments)
+    return [
+        other for other in here if not any(all(_agrees(name, one, other) for name in other.fields()) for one in mine)
+    ]
+
+
+def _rival(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | None:
     """A moment of the sentence of the same sort that the claim does not name."""
     mine = claimed.fields()
-    for other in here:
-        theirs = other.fields()
-        shared = mine.keys() & theirs.keys()
-        named = any(all(_agrees(name, one, other) for name in theirs) for one in claim.moments)
-        if shared and not named and any(not _agrees(name, claimed, other) for name in shared):
+    for other in unnamed:
+        shared = mine.keys() & other.fields().keys()
+        if shared and any(not _agrees(name, claimed, other) for name in shared):
             return other
     return None
 
 
-def _as_number(moment: Moment, post: Sequence[Stated]) -> bool:
+def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
     """Whether a year or an hour stands there as a bare number."""
     if moment.day is not None or moment.month is not None or moment.either:
         return False
-    bare = {float(value) for value in _bare(moment)}
-    return any(bare & set(n.values) for one in post for n in one.numbers if not n.unit and _counts_nothing(n))
+    return not bare.isdisjoint(float(value) for value in _bare(moment))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from rag_core.cite import standing
 from rag_core.doors.archive import channels, posts
 from rag_core.rag import Rag
 from rag_core.rounds import say_what_is_missing
+from rag_core.sentences import sentences
 from rag_core.stage import Run
 from rag_core.types import Channel, Passage, PostKey, Question, Shortfall, link_of
 from rag_core.verify.claims import claims_of
@@ -20,13 +22,16 @@ from rag_core.verify.telling import Weighed
 from rag_core.verify.verdict import Claim, Label, Verdict
 from rag_core.verify.weigh import decide, weigh
 
-__all__ = ["MOST_CLAIMS", "SEARCHED", "Verification", "verify"]
+__all__ = ["LONGEST_MESSAGE", "MOST_CLAIMED", "MOST_CLAIMS", "SEARCHED", "Verification", "verify"]
 
 # Stages without which everything was searched all the same.
 SEARCHED = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
 
 # A long post has a dozen; more verdicts than this nobody reads, and each is a search of its own.
 MOST_CLAIMS = 8
+# Characters of all claims that are looked up, as many as a question may have; and of a message, as many as a post has.
+MOST_CLAIMED = 1000
+LONGEST_MESSAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +66,31 @@ async def verify(question: Question, rag: Rag) -> Verification:
     run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
     try:
         async with run.stage("plan"):
-            claims = await asyncio.to_thread(claims_of, question.text, question.lang)
+            claims, unread = await asyncio.to_thread(_claimed, question)
             run.note(claims=len(claims))
         known = await channels.known(rag.archive)
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-        verdicts = [await _verdict(claim, question, readable, rag, run) for claim in claims[:MOST_CLAIMS]]
+        chosen = _chosen(claims)
+        verdicts = [await _verdict(claim, question, readable, rag, run) for claim in chosen]
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await say_what_is_missing(question.viewer, rag, run)
         said = tuple(dict.fromkeys(run.shortfalls))
-        return Verification(tuple(verdicts), max(0, len(claims) - MOST_CLAIMS), said, run.trace_id, readable)
+        return Verification(tuple(verdicts), len(claims) - len(chosen) + unread, said, run.trace_id, readable)
     finally:
         rag.traced(run)
+
+
+def _claimed(question: Question) -> tuple[tuple[Claim, ...], int]:
+    """The claims of a message, and how many sentences behind its first `LONGEST_MESSAGE` characters were not read."""
+    text = question.text
+    unread = sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
+    return claims_of(text[:LONGEST_MESSAGE], question.lang), len(unread)
+
+
+def _chosen(claims: Sequence[Claim]) -> Sequence[Claim]:
+    """The first claims, at most `MOST_CLAIMS` of `MOST_CLAIMED` characters together; the first one in any case."""
+    lengths = accumulate(len(claim.text) for claim in claims[:MOST_CLAIMS])
+    return claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
 
 
 async def _verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Rag, run: Run) -> Verdict:

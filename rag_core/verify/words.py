@@ -13,6 +13,7 @@ __all__ = ["Word", "folded", "words_of"]
 
 _WORD = re.compile(r"[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*")
 _OPENS = re.compile(r"(?:^|[.!?…:\n])[\s\"'«“„(\[—–\-*•]*$")
+_MOST_MARKS = 40  # quotes, brackets and spaces between the end of a sentence and the next
 _MARKS = str.maketrans("", "", "'’‘`ʼʿʾ\u0300\u0301\u0302\u0304\u0306\u0308\u0323")
 _LONG = str.maketrans("āīūēōḥṣḍṭẓ", "aiueohsdtz")
 
@@ -44,8 +45,7 @@ def words_of(text: str) -> tuple[Word, ...]:
         said = re.sub(r"['’]s$", "", match[0])
         said = said if re.search(r"n['’]t$", said) else said.translate(_LONG).translate(_MARKS)
         capital = text[match.start()].isupper()
-        opens = capital and bool(_OPENS.search(text[max(0, match.start() - 8) : match.start()]))
-        opens = opens and (match.start() < 8 or bool(_OPENS.search(text[: match.start()])))
+        opens = capital and bool(_OPENS.search(text, max(0, match.start() - _MOST_MARKS), match.start()))
         bare = "" if said.endswith(("n't", "n’t")) or said == "cannot" else stem(said)
         found.append(Word(said, bare, match.start(), match.end(), capital, opens))
     return tuple(found)

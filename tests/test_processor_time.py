@@ -1,0 +1,230 @@
+"""What strangers write costs processor time in proportion to its length, in every function that reads text.
+
+Functions are found, not listed: every module-level function of the three packages whose arguments can be made of a
+hostile text (`hostile_arguments`) is called on each pattern. What cannot be called is written out here with its reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import inspect
+import logging
+import pkgutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hostile_arguments import CannotBuild, arguments_for, hostile
+
+import bot
+import ingest
+import rag_core
+from rag_core.answering import answer
+from rag_core.types import Post
+from rag_core.verify.rules import by_rules
+from rag_core.verify.verdicts import verify
+
+LENGTH = 4000  # characters: what one message has at most
+MOST_S = 0.25
+# Where half the text takes less than this, nothing is said of the growth.
+FLOOR_S = 0.04
+MOST_GROWTH = 3.2  # of twice the text: 2 is linear, 4 is quadratic
+
+PATTERNS = ["не ", "Anna Ivanova ", ".", "1 ", "monday ", "Анна и ", "a@a."]
+# All words differ, and all begin alike: no cache and no index by the first letters helps.
+DIFFERENT = ["w{0} ", "Учител{1}{2} ", "{3}.{4:02}.20{5:02} "]
+# Those that nearly every check of words or signs has been slow with; the rest is for what reads sentences.
+FEW = ["не ", "Anna Ivanova ", ".", "w{0} "]
+
+# No reader's and no poster's text gets there.
+NOT_REACHED = {
+    "rag_core.doors.llm": "talks to a model",
+    "rag_core.doors.onnx_bert": "builds a model",
+    "rag_core.doors.onnx_navec": "builds a model",
+    "rag_core.doors.onnx_maxsim": "builds a model",
+    "rag_core.doors.hub": "downloads models",
+    "rag_core.doors.packages": "downloads models",
+    "rag_core.doors.pull": "downloads models",
+    "rag_core.doors.vectors": "numbers, not texts",
+    "rag_core.doors.qdrant": "talks to a server",
+    "ingest.rebuild": "a program of its own: its arguments are the bot's",
+}
+# Of the bot what reads or shows what posters and readers write; the rest hands it on.
+SHOWING = (
+    "changes inert kept links pages plain questions render search search_page telling titles tokens verdict_page "
+    "verify why words after receipts"
+).split()
+# Values that no text can be part of. A function that takes another sort of thing must be made callable, or named here.
+NOT_MADE = {
+    "pathlib.Path": "a file, read by its caller",
+    "sqlite3.Row": "a row of the archive",
+    "sqlite3.Connection": "the archive",
+    "re.Pattern[str]": "a rule",
+    "a type that holds itself": "a tree",
+    "an annotation that only the type checker reads": "a library's own type",
+    "rag_core.tools.wires.Wire": "a form of a model's call",
+    "rag_core.doors.qdrant.calls.Calls": "a server",
+    "rag_core.doors.word_index.WordIndex": "an open index",
+    "rag_core.errors.RagError": "an error",
+    "rag_core.doors.archive.connection.Archive": "the archive",
+    "asyncio.timeouts.Timeout": "a clock",
+    "pydantic_core._pydantic_core.ValidationError": "an error of a library",
+    "collections.abc.Hashable": "a key of a cache",
+    "name 'Bot' is not defined": "the client of the Bot API",
+    "ingest.html_text.Text": "a page of an export, read by a parser of the standard library",
+    "pydantic.types.SecretStr": "the administrator's secrets",
+    "array.array": "numbers",
+    "collections.abc.Awaitable": "a call that waits",
+    "ingest.ledger.Ledger": "the archive",
+    "aiogram.utils.formatting.Text": "a message of the bot",
+    "aiogram.exceptions.TelegramBadRequest": "an error of the Bot API",
+    "__pydantic_fields__": "a form of a model's call",
+    "type[BaseException]": "an error",
+}
+
+
+def modules() -> Iterator[ModuleType]:
+    for package in (rag_core, ingest, bot):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            shown = package is not bot or found.name.split(".")[1] in SHOWING
+            if shown and not any(found.name == name or found.name.startswith(f"{name}.") for name in NOT_REACHED):
+                yield importlib.import_module(found.name)
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """Every function of the modules, private ones too, by its full name; coroutines are tested through the whole."""
+    found = {}
+    for module in modules():
+        for name, value in vars(module).items():
+            plain = inspect.unwrap(value) if callable(value) else value
+            if not inspect.isfunction(plain) or value.__module__ != module.__name__:
+                continue
+            if not inspect.signature(plain).parameters:
+                continue
+            if not (inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)):
+                found[f"{module.__name__}.{name}"] = value
+    return found
+
+
+def texts() -> dict[str, str]:
+    made = {pattern: hostile(pattern, LENGTH) for pattern in PATTERNS}
+    for pattern in DIFFERENT:
+        row = (
+            pattern.format(n, chr(1072 + n % 32), chr(1072 + n // 32 % 32), n % 28 + 1, n % 12 + 1, n % 30)
+            for n in range(1500)
+        )
+        made[pattern] = "".join(row)[:LENGTH]
+    return made
+
+
+class TooSlow(BaseException):
+    """The processor time is up."""
+
+
+@contextmanager
+def stopped_after(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def seconds(function: Callable[..., Any], text: str, caches: list[Any]) -> float:
+    """The processor time of one call, with nothing remembered from the calls before."""
+    arguments = arguments_for(function, text, f"Паром {text}"[:LENGTH])
+    for cache in caches:
+        cache.cache_clear()
+    begun = time.process_time()
+    with suppress(TooSlow, Exception, SystemExit), stopped_after(4 * MOST_S):
+        found = function(**arguments)
+        if inspect.isgenerator(found):
+            list(found)
+    return time.process_time() - begun
+
+
+def caches() -> list[Any]:
+    found = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+    ours = [one for one in found if (one.__module__ or "").split(".")[0] in {"rag_core", "ingest", "bot"}]
+    return [one for one in ours if inspect.signature(one).parameters]  # constants are worked out once
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
+    called, every = functions(), texts()
+    few = {pattern: every[pattern] for pattern in FEW}
+    kept, slow, unknown = caches(), [], {}
+    for name, function in called.items():
+        try:
+            for pattern, text in (every if name.startswith("rag_core.") else few).items():
+                if found := too_slow(function, text, kept):
+                    slow.append(f"{name} {pattern!r}: {found}")
+                    break
+        except CannotBuild as exc:
+            unknown[name] = str(exc)
+    new = {name: why for name, why in unknown.items() if not any(known in why for known in NOT_MADE)}
+    assert not new, "no arguments can be made for these: teach hostile_arguments, or give a reason in NOT_MADE"
+    assert len(called) - len(unknown) > 600
+    assert not slow
+
+
+def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
+    """What is wrong with the time that a function takes; nothing where it is right. The best of three counts."""
+    taken = seconds(function, text, kept)
+    if taken <= MOST_GROWTH * FLOOR_S:
+        return ""
+    taken = min(taken, *(seconds(function, text, kept) for _ in range(2)))
+    if taken > MOST_S:
+        return f"{taken:.2f} s"
+    half = min(seconds(function, text[: LENGTH // 2], kept) for _ in range(3))
+    return f"{taken / half:.1f} times that of half the text" if half > FLOOR_S and taken > MOST_GROWTH * half else ""
+
+
+@pytest.mark.alone
+async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
+    empty_library: Any, make_post: Callable[..., Post]
+) -> None:
+    """Each text stands three times in the archive, is claimed, and is asked."""
+    every = texts()
+    await empty_library.keep(
+        *(
+            make_post(10 * n + m, f"Паром {m}: {text}" if m else text, chat=empty_library.harbour)
+            for n, text in enumerate(every.values(), 1)
+            for m in range(3)
+        )
+    )
+    slow = []
+    for pattern, text in every.items():
+        for work, longest in ((verify, LENGTH), (answer, 1000)):
+            question = empty_library.question(text[:longest])
+            begun = time.process_time()
+            await work(question, empty_library.rag)
+            if (taken := time.process_time() - begun) > 1.0:
+                slow.append(f"{work.__name__} {pattern!r}: {taken:.2f} s")
+    assert not slow
+
+
+def test_a_claim_with_a_name_that_is_also_a_verb_is_checked() -> None:
+    assert by_rules("Named director last spring.", "The lamp shines at night.", "en").claim.names
+
+
+def test_a_claim_that_is_too_long_or_a_table_is_not_found() -> None:
+    long = "The ferry leaves the harbour " * 30
+    assert by_rules(long, long, "en").why == "too long to be checked"
+    table = " ".join(f"{n} boats" for n in range(2, 50))
+    assert by_rules(table, table, "en").why == "too many figures to be checked"

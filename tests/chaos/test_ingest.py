@@ -126,6 +126,10 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Traffic]:
     traffic, home = Traffic(sandbox, seed=7), Home(folder, None)
 
     async def live() -> None:
+        archive = await Archive.open(home.data)
+        for channel in CHANNELS:  # approved: what waits for approval is in no index
+            await channels.put(archive, channel)
+        await archive.close()
         await sandbox.start()
         async with running(inhabitant(sandbox, home.data)):
             while traffic.updates < 400:

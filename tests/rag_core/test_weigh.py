@@ -8,11 +8,13 @@ import pytest
 from scripted import Scripted
 
 from rag_core.stage import Run
-from rag_core.types import Passage, PostKey
+from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verify.verdict import Claim, Label
 from rag_core.verify.verdicts import verify
 from rag_core.verify.weigh import decide, weigh
 from rag_core.verify.weights import BAR, WEIGHTS, Weights
+
+EVERYBODY = Viewer(1, frozenset({-1001}))
 
 
 def passage(text: str, number: int = 1) -> Passage:
@@ -64,8 +66,8 @@ async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
     run = Run(rag.settings.budgets, "verify")
     told = ["The ferry leaves at 7:30.", "The ferry leaves at 9:15.", "Dogs travel free."]
     async with run.stage("verify"):
-        found = await weigh(claim, [passage(text, n) for n, text in enumerate(told, 1)], rag, run)
-        assert await weigh(claim, [], rag, run) == []
+        found = await weigh(claim, [passage(text, n) for n, text in enumerate(told, 1)], EVERYBODY, rag, run)
+        assert await weigh(claim, [], EVERYBODY, rag, run) == []
     assert [support.label for support in found] == [Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND]
 
 
@@ -88,7 +90,7 @@ async def test_meaning_moves_only_what_words_decided(library: object) -> None:
     run = Run(rag.settings.budgets, "verify")
     texts = ["The museum on the embankment opened in 2020.", "The museum on the embankment opened in 2019."]
     async with run.stage("verify"):
-        found = await weigh(claim, [passage(text) for text in texts], with_meaning, run)
+        found = await weigh(claim, [passage(text) for text in texts], EVERYBODY, with_meaning, run)
     assert [support.layer for support in found] == ["meaning", "rules"]
 
 
@@ -99,8 +101,12 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
     rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
     run = Run(rag.settings.budgets, "verify")
     async with run.stage("verify"):
-        (found,) = await weigh(claim, [passage("The keeper of the lighthouse has honey from his bees.")], rag, run)
-        await weigh(claim, [passage("The lighthouse keeper sells honey.")], rag, run)  # words decide: nobody is asked
+        (found,) = await weigh(
+            claim, [passage("The keeper of the lighthouse has honey from his bees.")], EVERYBODY, rag, run
+        )
+        await weigh(
+            claim, [passage("The lighthouse keeper sells honey.")], EVERYBODY, rag, run
+        )  # words decide: nobody is asked
     assert (found.label, found.layer) == (Label.SUPPORTED, "judge")
     assert [shortfall.stage for shortfall in run.shortfalls] == ["judge"] * bare
     assert "log-probabilities" in repr(run.shortfalls) or not bare

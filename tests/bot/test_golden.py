@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,14 +135,15 @@ async def replies(sandbox: Any, chat: int, who: int, text: str) -> list[dict[str
     room = sandbox.world.room(chat)
     before = set(room.messages)
     await sandbox.say(who, text, chat_id=chat)
-    still, seen = 0, -1
-    async with asyncio.timeout(60):
-        while still < 6:
-            await asyncio.sleep(0.1)
-            now = len(sandbox.transcript)
-            mine = [number for number in room.messages if number not in before]
-            still = still + 1 if now == seen and len(mine) > 1 and not sandbox.world.queue.kept else 0
-            seen = now
+    still, seen = 0.0, ""
+    with suppress(TimeoutError):  # some things are answered by silence
+        async with asyncio.timeout(15):
+            while still < 0.6:
+                await asyncio.sleep(0.1)
+                mine = {number: message for number, message in room.messages.items() if number not in before}
+                now = json.dumps(mine, default=str) if len(mine) > 1 else ""
+                still = still + 0.1 if now and now == seen and not sandbox.world.queue.kept else 0.0
+                seen = now
     sent = sandbox.world.sent.get(chat, ())
     return [shown(room.messages[number]) for number in sent if number in room.messages and number not in before]
 

@@ -81,7 +81,12 @@ CHAT: list[tuple[int, str]] = [
     (ADMIN, "/import"),
     (ADMIN, "/reindex"),
 ]
-IN_GROUP = ["/ask When does the farmers' market open?", "/ask Сколько стоит абонемент в бассейн?", "/settings", "/bind"]
+IN_GROUP = [
+    "/ask@citegram_bot When does the farmers' market open?",
+    "/ask@citegram_bot Сколько стоит абонемент в бассейн?",
+    "/settings@citegram_bot",
+    "/bind@citegram_bot",
+]
 TERMINAL = [
     ("ask", "Сколько стоит абонемент в бассейн?"),
     ("ask", "How much does the owl walk cost?"),
@@ -106,7 +111,7 @@ def shown(message: dict[str, Any]) -> dict[str, Any]:
     text = message.get("text", message.get("caption", ""))
     units = text.encode("utf-16-le")
     entities = [
-        [one["type"], units[2 * one["offset"] : 2 * (one["offset"] + one["length"])].decode("utf-16-le")[:60]]
+        [one["type"], plain(units[2 * one["offset"] : 2 * (one["offset"] + one["length"])].decode("utf-16-le"))[:60]]
         + ([plain(one["url"])] if "url" in one else [])
         for one in message.get("entities", message.get("caption_entities", ()))
     ]
@@ -138,11 +143,11 @@ async def replies(sandbox: Any, chat: int, who: int, text: str) -> list[dict[str
     still, seen = 0.0, ""
     with suppress(TimeoutError):  # some things are answered by silence
         async with asyncio.timeout(15):
-            while still < 0.6:
-                await asyncio.sleep(0.1)
+            while still < 0.3:
+                await asyncio.sleep(0.05)
                 mine = {number: message for number, message in room.messages.items() if number not in before}
                 now = json.dumps(mine, default=str) if len(mine) > 1 else ""
-                still = still + 0.1 if now and now == seen and not sandbox.world.queue.kept else 0.0
+                still = still + 0.05 if now and now == seen and not sandbox.world.queue.kept else 0.0
                 seen = now
     sent = sandbox.world.sent.get(chat, ())
     return [shown(room.messages[number]) for number in sent if number in room.messages and number not in before]

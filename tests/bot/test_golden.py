@@ -103,7 +103,7 @@ CHANGING = re.compile(r"\b[0-9a-f]{12,}\b|start=[\w-]+|\b\d+(?:[.,]\d+)? (?:ms|�
 
 
 def plain(text: str) -> str:
-    return CHANGING.sub("…", text)
+    return re.sub(" {2,}", "  ", CHANGING.sub("…", text))  # a table of times is as wide as its widest
 
 
 def shown(message: dict[str, Any]) -> dict[str, Any]:

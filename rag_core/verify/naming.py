@@ -24,6 +24,7 @@ _SOFT_C = re.compile("c(?=[eiy])")
 _HARD_C = re.compile("c(?!h)")
 _TWICE = re.compile(r"(.)\1")
 _LEAST_SAME, _LIKE = 3, 0.8
+_LONGEST_SOUND = 64  # letters of a name whose sound is compared; none is as long
 
 
 @lru_cache(maxsize=10_000)
@@ -72,6 +73,8 @@ def _sound_alike(first: str, second: str) -> bool:
     short, long = sorted((len(first), len(second)))
     if short < _LEAST_SAME or first[0] != second[0] or 2 * short < _LIKE * (short + long):
         return False
+    if long > _LONGEST_SOUND:  # comparing takes time in the square of the length or worse
+        return first == second
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _LIKE
 
 

@@ -82,3 +82,25 @@ def test_the_longest_post_takes_no_time(old: str, new: str) -> None:
     began = time.perf_counter()
     changed(old, new)
     assert time.perf_counter() - began < 1
+
+
+_LETTERS = [chr(0x4E00 + n) for n in range(2048)]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ([f"{n * 7919 % 151:x}" for n in range(1500)], [f"{n * n * 31 % 151:x}" for n in range(1500)]),
+        ([f"w{n % 99}" for n in range(1360)], [f"w{n % 99}" for n in reversed(range(1360))]),
+        (_LETTERS, [_LETTERS[n * 1021 % 2048] for n in range(2048)]),
+        ([_LETTERS[n % 110] for n in range(2048)], [_LETTERS[n * 7 % 110] for n in range(2048)]),
+        ([_LETTERS[n % 198] for n in range(198)], [_LETTERS[n % 3] for n in range(199)]),
+        (["a"] * 2048, ["b", "a"] * 1024),
+    ],
+    ids=["few words", "a circle reversed", "shuffled", "a circle in steps", "below the limit of difflib", "one word"],
+)
+def test_versions_made_to_be_hard_to_compare_are_compared_in_little_time(old: list[str], new: list[str]) -> None:
+    began = time.process_time()
+    changed(" ".join(old)[:4096], " ".join(new)[:4096])
+    assert time.process_time() - began < 0.25

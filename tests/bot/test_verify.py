@@ -169,11 +169,14 @@ async def test_a_text_without_a_claim_and_a_bare_command_are_told_so(sandbox: Sa
 
 async def test_a_long_text_has_a_verdict_for_each_of_its_first_claims(sandbox: Sandbox, live: Any, ask: Any) -> None:
     text = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
+    russian = " ".join(f"Паром номер {n} везёт {n} собак." for n in range(40, 53))
     async with live():
         told = (await ask(OTTO, f"/verify {text}"))["text"]
+        in_russian = (await ask(RITA, f"/verify {russian}"))["text"]
     assert "8. “The ferry number 7" in told
     assert "9. “" not in told
     assert "3 more statements were not checked: send them separately." in told
+    assert "Ещё 5 утверждений не проверены: пришлите их отдельно." in in_russian
 
 
 async def test_copies_and_forwards_are_one_source_and_the_first_is_named(

@@ -61,6 +61,12 @@ async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
     assert any(" ms " in line for line in (await run(LATE, "--trace")).splitlines())
 
 
+async def test_the_terminal_says_how_many_claims_were_not_checked(run: Run) -> None:
+    text = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
+    assert (await run(text)).endswith("3 more statements were not checked: send them separately.\n")
+    assert json.loads(await run(text, "--json"))["left"] == 3
+
+
 async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: Any, home: Path) -> None:
     texts = [FERRY, LATE, SECRET, f"{FERRY} {SECRET}"]
     alone = [without_ids(await run(text, "--json")) for text in texts]

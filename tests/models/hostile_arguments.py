@@ -11,15 +11,21 @@ import dataclasses
 import datetime as dt
 import enum
 import inspect
+import io
+import logging
 import re
 import types
 import typing
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel
+from aiogram import Bot
+from aiogram.types import Chat, Message, TelegramObject, User
+from aiogram.utils.formatting import Text
+from pydantic import BaseModel, SecretStr
 
 from bot.words import Words, words_for
 from ingest.duplicates import Words as DuplicateWords
@@ -38,6 +44,7 @@ __all__ = ["CannotBuild", "arguments_for", "hostile"]
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
+_NAMES = {"Bot": Bot}  # what the bot's modules import for the type checker alone
 
 
 class CannotBuild(Exception):
@@ -47,6 +54,15 @@ class CannotBuild(Exception):
 def hostile(pattern: str, length: int) -> str:
     """The pattern again and again, `length` characters."""
     return (pattern * (length // len(pattern) + 1))[:length]
+
+
+def _message(text: str) -> Message:
+    sender = User(id=500, is_bot=False, first_name=text)
+    return Message(message_id=7, date=NOW, chat=Chat(id=500, type="private"), from_user=sender, text=text)
+
+
+def _record(text: str) -> logging.LogRecord:
+    return logging.LogRecord("bot", logging.ERROR, "bot.py", 1, "%s", (text,), None)
 
 
 def _post_words(text: str) -> Passage:
@@ -70,6 +86,13 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     ZoneInfo: lambda text: ZoneInfo("UTC"),
     range: lambda text: range(len(text)),
     re.Match: lambda text: re.match(r"(?s).*", text),
+    zipfile.ZipInfo: zipfile.ZipInfo,
+    logging.LogRecord: _record,
+    SecretStr: SecretStr,
+    Exception: ValueError,
+    BaseException: ValueError,
+    Text: Text,
+    Message: _message,
     Words: lambda text: words_for("en"),
     DuplicateWords: duplicate_words,
     Asked: lambda text: Asked.of(text, lambda term: 1.0),
@@ -110,7 +133,7 @@ def arguments_for(function: Callable[..., Any], text: str, other: str) -> dict[s
 def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     plain = inspect.unwrap(function)
     try:
-        hints = typing.get_type_hints(plain)
+        hints = typing.get_type_hints(plain, localns=_NAMES)
     except (NameError, TypeError) as exc:
         raise CannotBuild(f"an annotation that only the type checker reads: {exc}") from exc
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -137,6 +160,8 @@ def _built(wanted: Any, text: str, deep: int = 0) -> Any:  # noqa: C901 - one ro
         return _first_of(inner, text, deep)
     if (origin or wanted) in _MAKERS:
         return _made(origin or wanted, text)
+    if origin is typing.IO:
+        return io.BytesIO(text.encode())  # read to its end by each call, so none is kept
     if origin is collections.abc.Callable:
         value = _built(inner[1], text, deep + 1) if inner else text
         return lambda *_, **__: value
@@ -180,6 +205,14 @@ def _object(wanted: type, text: str, deep: int) -> Any:
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
         hints = typing.get_type_hints(wanted)
         return wanted(*(_built(hints[name], text, deep + 1) for name in wanted._fields))
+    if typing.is_typeddict(wanted):
+        return {name: _built(hint, text, deep + 1) for name, hint in typing.get_type_hints(wanted).items()}
+    if issubclass(wanted, TelegramObject):  # without what may be missing: objects of Telegram hold each other
+        fields = wanted.model_fields.items()
+        asked = {
+            name: field.annotation for name, field in fields if field.is_required() or field.annotation == str | None
+        }
+        return wanted.model_construct(**{name: _built(hint, text, deep + 1) for name, hint in asked.items()})
     if issubclass(wanted, BaseModel):
         hints = typing.get_type_hints(wanted)
         return wanted.model_construct(**{name: _built(hints[name], text, deep + 1) for name in wanted.model_fields})

@@ -1,0 +1,77 @@
+"""Readers who send hostile texts hold up nobody else: one running request for each reader, and each of little time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.sandbox import Sandbox
+from ingest.index import Indexer
+from rag_core import RagSettings, open_rag
+from rag_core.doors.archive import posts
+from rag_core.types import Post, PostKey
+
+RITA = 500
+HARBOUR = -1001000001
+ATTACKERS = range(9000, 9006)
+PATTERNS = ["не ", "Anna Ivanova ", "monday ", "isn't ", "1 ", "Анна и "]
+MOST_S = 2.0  # of waiting
+MOST_CPU_S = 1.5  # of the whole process until the plain question is answered
+
+
+async def keep_hostile_posts(home: Path) -> None:
+    """Three posts of each pattern in a channel that everybody may read."""
+    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        like = (await posts.get(rag.archive, [PostKey(HARBOUR, 10)]))[PostKey(HARBOUR, 10)]
+        hostile = [
+            Post(PostKey(HARBOUR, 100 + 10 * n + m), like.date, (pattern * 4000)[: 4000 - m])
+            for n, pattern in enumerate(PATTERNS)
+            for m in range(3)
+        ]
+        await posts.keep(rag.archive, hostile, source="test")
+        indexer = Indexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("command", "length"), [("/verify ", 4000), ("", 900)], ids=["verify", "ask"])
+async def test_six_hostile_requests_do_not_delay_another_reader(
+    sandbox: Sandbox, live: Any, home: Path, command: str, length: int
+) -> None:
+    await keep_hostile_posts(home)
+    for attacker in ATTACKERS:
+        sandbox.world.add_person(attacker, f"A{attacker}", lang="en")
+    async with live():
+        for attacker, pattern in zip(ATTACKERS, PATTERNS, strict=True):
+            await sandbox.say(attacker, command + (pattern * length)[:length])
+        begun, spent = asyncio.get_running_loop().time(), time.process_time()
+        await sandbox.say(RITA, "When does the ferry to Owl Island leave?")
+        (reply,) = await sandbox.replies(RITA, timeout=30)
+        waited, spent = asyncio.get_running_loop().time() - begun, time.process_time() - spent
+        assert "7:30" in reply["text"]
+        for attacker in ATTACKERS:
+            await sandbox.replies(attacker, timeout=60)
+    assert spent <= MOST_CPU_S
+    came = {int(c["params"]["chat_id"]): c["at"] for c in sandbox.transcript if c["method"] == "sendMessage"}
+    assert waited <= MOST_S or came[RITA] < max(came[attacker] for attacker in ATTACKERS)
+
+
+@pytest.mark.alone
+async def test_the_requests_of_one_reader_wait_in_a_row_of_their_own(sandbox: Sandbox, live: Any, home: Path) -> None:
+    """Six hostile requests of one reader: another's question, asked last, is answered after one of them at most."""
+    await keep_hostile_posts(home)
+    sandbox.world.add_person(ATTACKERS[0], "A", lang="en")
+    async with live():
+        for n, pattern in enumerate(PATTERNS[:3]):
+            await sandbox.say(ATTACKERS[0], "/verify " + (pattern * 4000)[: 3990 - n])
+        await sandbox.say(RITA, "When does the ferry to Owl Island leave?")
+        (reply,) = await sandbox.replies(RITA, timeout=30)
+        assert "7:30" in reply["text"]
+        await sandbox.replies(ATTACKERS[0], 3, timeout=60)
+    order = [int(c["params"]["chat_id"]) for c in sandbox.transcript if c["method"] == "sendMessage"]
+    assert order.index(RITA) <= 1

@@ -1,4 +1,4 @@
-"""The `citegram` command: words to settings and a function, errors to one sentence and an exit code.
+"""The `citegram` command: arguments and settings to a function, errors to one sentence and an exit code.
 
 0 fine, 1 failed, 2 wrong use.
 """
@@ -14,31 +14,37 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from bot.logs import set_up, with_format, with_texts
+from bot.logs import (
+    collect_secrets,
+    protect_process_output,
+    register_secrets,
+    set_log_format,
+    set_text_logging,
+    set_up_logging,
+)
 from bot.settings import read_settings
-from bot.tokens import hide, secrets_in, shield
 from rag_core.errors import RagError
 
 __all__ = ["main"]
 
 # By the room that declares it. Some load aiogram, which takes seconds, so only those that are named are opened.
-_COMMANDS = {
-    "run": "serve",
+_COMMAND_MODULES = {
+    "run": "run",
     "demo": "demo",
     "ask": "ask",
     "verify": "verify",
-    "import": "importing",
-    "reindex": "reindexing",
+    "import": "imports",
+    "reindex": "reindex",
     "models": "models",
     "trace": "trace",
     "doctor": "doctor",
     "backup": "backups",
     "restore": "backups",
-    "eval": "evaluate",
+    "eval": "eval",
 }
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def _build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="citegram", description="Answers from Telegram channels, every sentence cited."
     )
@@ -48,25 +54,25 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    named = [_COMMANDS[word] for word in argv if word in _COMMANDS]
-    for room in dict.fromkeys(named or _COMMANDS.values()):
-        import_module(f"bot.commands.{room}").declare(commands)
+    named = [_COMMAND_MODULES[word] for word in argv if word in _COMMAND_MODULES]
+    for module in dict.fromkeys(named or _COMMAND_MODULES.values()):
+        import_module(f"bot.cli.{module}").declare(commands)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     if argv is None:  # a process of its own
-        shield()
+        protect_process_output()
         os.umask(0o077)  # whatever is written holds what channels say: for its owner alone
     given = sys.argv[1:] if argv is None else argv
-    args = _parser(given).parse_args(given)
-    set_up(args.verbose or getattr(args, "chatty", False))
+    args = _build_parser(given).parse_args(given)
+    set_up_logging(args.verbose or getattr(args, "chatty", False))
     try:
         settings = read_settings(data_dir=args.data)
-        hide(secrets_in(settings))
-        with_texts(settings.log.texts)
-        with_format(settings.log.format)
+        register_secrets(collect_secrets(settings))
+        set_text_logging(settings.log.texts)
+        set_log_format(settings.log.format)
         return int(asyncio.run(args.run(args, settings)))
     except RagError as exc:
         print(exc.reason, file=sys.stderr)

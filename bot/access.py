@@ -1,35 +1,90 @@
-"""Who may read what: worked out anew for every question, and closed where anything is unclear.
+"""Access control: which channels a reader may read, worked out anew for every question; and who is an admin.
 
-In private an admin reads every active channel, everybody else the public ones and those channels for members
-that they are in now, as Telegram says (members.py). Where the bot is not inside, as after an import, nobody can
-say who is a member: such a channel is for admins until it is public or bound to a group. A group reads the
-channels bound to it, whoever asks there. A channel that waits for approval is read by nobody.
+In a private chat an admin reads every active channel. Everybody else reads the public channels, and those channels
+for members where Telegram says now that they are a member (bot/membership.py). Where the bot is not in a channel,
+as after an import, membership is unknown: such a channel is for admins until it is public or bound to a group. A
+group reads the channels bound to it, whoever asks. Nobody reads a channel that waits for approval. Access is denied
+wherever anything is unclear.
+
+Admins are those of the settings, whom nobody can revoke, and those that they appointed with /grant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from aiogram.types import Message
 
-from bot.rights import Rights
-from bot.words import Words
-from rag_core.doors.archive import Archive, channels
+from bot.i18n import Translator
+from bot.membership import MembershipCache
+from bot.settings import is_person
+from rag_core.storage import Archive, channels, users
+from rag_core.storage.users import AdminGrant
 from rag_core.types import Channel, Viewer, Visibility
 
-__all__ = ["Access", "closed", "inside", "is_admin", "look_up", "readable", "reader_of", "viewer_for"]
+__all__ = [
+    "AdminRegistry",
+    "ChannelAccess",
+    "build_viewer",
+    "format_no_access",
+    "get_readable_channels",
+    "get_reader_id",
+    "is_admin",
+    "is_chat_member",
+    "resolve_channel_access",
+]
+
+
+class AdminRegistry(Collection[int]):
+    """The numeric ids of the admins as they are now, and `members`, which knows who is in which chat."""
+
+    def __init__(self, owners: Collection[int], members: MembershipCache) -> None:
+        """`owners` are the admins of the settings: nobody can take it from them. `read` comes next."""
+        self.owners = tuple(dict.fromkeys(filter(is_person, owners)))
+        self.members = members
+        self._granted: dict[int, AdminGrant] = {}
+
+    def __contains__(self, user_id: object) -> bool:
+        return is_person(user_id) and (user_id in self.owners or user_id in self._granted)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(dict.fromkeys((*self.owners, *self._granted)))
+
+    def __len__(self) -> int:
+        return len(dict.fromkeys((*self.owners, *self._granted)))
+
+    @property
+    def granted(self) -> Mapping[int, AdminGrant]:
+        """Those who were granted it, by their ids."""
+        return self._granted
+
+    async def read(self, archive: Archive) -> None:
+        """Take over what is kept. Raises ArchiveUnavailable."""
+        self._granted = {one.user_id: one for one in await users.list_admin_grants(archive) if is_person(one.user_id)}
+
+    async def grant(self, archive: Archive, user_id: int, by: int) -> None:
+        """Make somebody an admin. Raises ArchiveUnavailable; then nothing changed. ValueError: no id of a person."""
+        if not is_person(user_id):
+            raise ValueError(f"{user_id} is no id of a person")
+        await users.grant_admin(archive, user_id, by)
+        await self.read(archive)
+
+    async def revoke(self, archive: Archive, user_id: int) -> None:
+        """Take it back, at once; an admin of the settings stays one."""
+        self._granted.pop(user_id, None)
+        await users.revoke_admin(archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ChannelAccess:
     """The channels that are open to an asker, and the ids of those of which Telegram does not say whether they are."""
 
     open: dict[int, Channel]
     unknown: frozenset[int] = frozenset()
 
 
-def reader_of(message: Message) -> int:
+def get_reader_id(message: Message) -> int:
     """The id of who asks. Channels and anonymous admins write as a chat: its negative id is never an admin's."""
     if message.sender_chat:
         return message.sender_chat.id
@@ -42,53 +97,53 @@ def is_admin(message: Message, admins: Collection[int]) -> bool:
     return message.sender_chat is None and user is not None and not user.is_bot and user.id in admins
 
 
-async def inside(rights: Rights, *, user_id: int, chat_id: int) -> bool:
+async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -> bool:
     """Whether a user is in a chat now: buttons of a public group can be pressed from outside."""
     return bool(await rights.members.among(user_id, [chat_id]))
 
 
-async def readable(
-    archive: Archive, rights: Rights, *, user_id: int, chat_id: int, private: bool
+async def get_readable_channels(
+    archive: Archive, rights: AdminRegistry, *, user_id: int, chat_id: int, private: bool
 ) -> dict[int, Channel]:
     """The channels that this asker may read in this chat, by chat id."""
-    return (await look_up(archive, rights, user_id=user_id, chat_id=chat_id, private=private)).open
+    return (await resolve_channel_access(archive, rights, user_id=user_id, chat_id=chat_id, private=private)).open
 
 
-async def look_up(  # noqa: PLR0913 - an asker has as many parts as it has
+async def resolve_channel_access(  # noqa: PLR0913 - an asker has as many parts as it has
     archive: Archive,
-    rights: Rights,
+    rights: AdminRegistry,
     *,
     user_id: int,
     chat_id: int,
     private: bool,
     among: Collection[int] | None = None,
     max_age_s: float | None = None,
-) -> Access:
+) -> ChannelAccess:
     """Which channels this asker may read in this chat, of all or `among` some; `max_age_s` as in `Members.look_up`."""
-    known = await channels.known(archive)
+    known = await channels.load_channels(archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not private:
-        bound = await channels.bound(archive, chat_id)
-        return Access({key: channel for key, channel in active.items() if key in bound})
+        bound = await channels.list_bound_channels(archive, chat_id)
+        return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
     if user_id in rights:
-        return Access(active)
+        return ChannelAccess(active)
     inside = [key for key, c in active.items() if c.visibility is Visibility.MEMBERS and c.inside]
     member = await rights.members.look_up(user_id, inside, max_age_s)
     allowed = {key: c for key, c in active.items() if c.visibility is Visibility.PUBLIC or member.get(key)}
-    return Access(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
+    return ChannelAccess(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
 
 
-async def viewer_for(archive: Archive, rights: Rights, *, user_id: int, chat_id: int, private: bool) -> Viewer:
+async def build_viewer(archive: Archive, rights: AdminRegistry, *, user_id: int, chat_id: int, private: bool) -> Viewer:
     """The viewer of a question: who asks, and the channels spelt out."""
-    allowed = await readable(archive, rights, user_id=user_id, chat_id=chat_id, private=private)
+    allowed = await get_readable_channels(archive, rights, user_id=user_id, chat_id=chat_id, private=private)
     return Viewer(user_id, frozenset(allowed))
 
 
-async def closed(archive: Archive, words: Words, *, admin: bool, private: bool) -> str:
+async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:
     """What to tell an asker who may read nothing: the one thing to do about it."""
     if not private:
         return words("none-visible-group", bind="/bind", settings="/settings")
     if not admin:
         return words("none-visible-reader")
-    waiting = any(channel.state == "pending" for channel in (await channels.known(archive)).values())
+    waiting = any(channel.state == "pending" for channel in (await channels.load_channels(archive)).values())
     return words("none-visible-pending", channels="/channels") if waiting else words("none-visible-admin")

@@ -1,4 +1,8 @@
-"""The life of the bot, from settings to a clean end, on one screen."""
+"""Application: start the bot from its settings, run it, and shut it down cleanly.
+
+On shutdown running questions get a few seconds to finish; a question that does not finish is queued again. A start
+while Telegram cannot be reached waits and tries again; indexing and the other commands work meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -11,47 +15,55 @@ from typing import Any
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramAPIError,
-    TelegramNotFound,
-    TelegramUnauthorizedError,
-)
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
 from aiogram.utils.token import TokenValidationError
 
-from bot.beside.client import alone
-from bot.beside.requests import Requests
-from bot.beside.server import attended
-from bot.desk import Desk
-from bot.dispatcher import ALLOWED_UPDATES, Once, build_dispatcher, replay
-from bot.importing.running import Imports
-from bot.indexing import Indexing
-from bot.members import Members
-from bot.metrics.watched import watched
-from bot.recheck import RecheckBeforeSending
-from bot.reindex_told import tell as tell_of
-from bot.reindexing import Reindexing
-from bot.rights import Rights
-from bot.scheduled import scheduled
-from bot.session import Inbox, NoStrayLinks, Retries, session_for
+from bot.access import AdminRegistry
+from bot.context import AppContext
+from bot.control.client import hold_folder
+from bot.control.server import RequestHandlers, serve_control_socket
+from bot.dispatcher import ALLOWED_UPDATES, DeduplicationMiddleware, build_dispatcher, replay_unhandled_updates
+from bot.handlers.imports import ImportRunner
+from bot.handlers.reindex import report_rebuilds as tell_of
+from bot.handlers.start import publish_menu
+from bot.indexing import IndexingWorker
+from bot.logs import throttle_polling_errors
+from bot.membership import MembershipCache
+from bot.monitoring.health import monitor_bot
+from bot.notifications import AdminNotifier, notify_of_errors
+from bot.recheck import RecheckMiddleware
+from bot.reindexing import RebuildRunner
 from bot.settings import BotSettings, Settings, WebhookSettings
-from bot.traces import tracing
-from bot.turns import Turns
-from bot.watch import Watch
-from bot.webhook import kept_set, listening
-from bot.welcome import publish_menu
-from ingest.dense import DenseIndexer
-from ingest.gaps import Pulse
-from ingest.index import Indexer
+from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
+from bot.telegram.webhook import keep_webhook_set, serve_webhook
+from bot.worker.answer_cache import record_traces
+from bot.worker.observer import BotObserver
+from bot.worker.queue import QuestionWorker
+from ingest.gaps import Heartbeat
+from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.jobs import MaintenanceJobs, open_scheduler
+from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
-from rag_core.rag import Rag, open_rag
 
-__all__ = ["run_bot"]
+__all__ = ["run_bot", "run_scheduled_jobs"]
+
+
+@asynccontextmanager
+async def run_scheduled_jobs(
+    settings: Settings, bot: Bot, rag: Engine, indexing: IndexingWorker, pulse: Heartbeat, admins: AdminRegistry
+) -> AsyncIterator[None]:
+    """Run the jobs until the block ends. Raises ArchiveUnavailable."""
+    tell, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
+    jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, tell).jobs(settings.data, zone)
+    with throttle_polling_errors():
+        async with notify_of_errors(tell), open_scheduler(jobs, indexing.ledger, tell, zone=zone):
+            yield
+
 
 # Telegram holds a request for new updates open for so long: https://core.telegram.org/bots/api#getupdates
-_POLL_S = 30
-_RECONNECT_S = 10.0
-_IDLE_S = 5.0
+_POLL_TIMEOUT_SECONDS = 30
+_RECONNECT_SECONDS = 10.0
+_SHUTDOWN_GRACE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +73,7 @@ async def run_bot(
     *,
     stop: asyncio.Event | None = None,
     ready: asyncio.Event | None = None,
-    watch: Watch | None = None,
+    watch: BotObserver | None = None,
 ) -> None:
     """Run until `stop` is set; without `stop`, until SIGINT or SIGTERM. `ready` is set when updates are read.
     `watch` is told of answers and indexing and changes nothing.
@@ -69,49 +81,52 @@ async def run_bot(
     Running questions get a few seconds to finish, what does not finish is queued again. Raises SettingsWrong
     for a token that Telegram does not take, ArchiveUnavailable where the data folder has another owner.
     """
-    stop = stop or _on_signals()
+    stop = stop or _stop_on_signals()
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(alone(settings.data.dir))
-        rag = await stack.enter_async_context(open_rag(settings.rag()))
-        await stack.enter_async_context(tracing(rag))
-        seen = await stack.enter_async_context(watched(settings.watch, rag))
-        indexing, reindexing = await stack.enter_async_context(_indexed(settings, rag, watch))
-        pulse = Pulse(rag.archive)
-        inbox = Inbox(rag.archive, pulse.heard)
-        bot = await stack.enter_async_context(_opened(settings.bot, inbox))
+        await stack.enter_async_context(hold_folder(settings.data.dir))
+        rag = await stack.enter_async_context(open_engine(settings.rag()))
+        await stack.enter_async_context(record_traces(rag))
+        seen = await stack.enter_async_context(monitor_bot(settings.watch, rag))
+        indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))
+        pulse = Heartbeat(rag.archive)
+        inbox = InboxMiddleware(rag.archive, pulse.heard)
+        bot = await stack.enter_async_context(_open_bot(settings.bot, inbox))
         bot.session.middleware(seen.meter.wire)  # last: it sees every try
-        if not await _unless(stop, _connected(bot, settings)):
+        if not await _run_until_stopped(stop, _wait_for_telegram(bot, settings)):
             return
-        rights = Rights(settings.bot.admins, Members(bot))
+        rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
         await rights.read(rag.archive)
-        turns, once = Turns(bot, rag, settings.bot, rights, indexing.ledger, watch), Once(rag.archive)
+        turns, once = (
+            QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch),
+            DeduplicationMiddleware(rag.archive),
+        )
         turns.meter = seen.meter
-        desk = seen.desk = Desk(settings, rag.archive, turns, indexing, rag, reindexing, rights)
-        dispatcher = await stack.enter_async_context(_at_work(bot, desk, once))
-        await stack.enter_async_context(scheduled(settings, bot, rag, indexing, pulse, rights))
+        desk = seen.desk = AppContext(settings, rag.archive, turns, indexing, rag, reindexing, rights)
+        dispatcher = await stack.enter_async_context(_run_workers(bot, desk, once))
+        await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
         if settings.webhook.url:
             seen.meter.wire.by_webhook = True
-            await _brought(dispatcher, bot, inbox, settings.webhook, stop)
+            await _receive_webhook_updates(dispatcher, bot, inbox, settings.webhook, stop)
         else:
-            await _polled(dispatcher, bot, stop)
+            await _poll_updates(dispatcher, bot, stop)
         # Handlers that have begun may finish; what they queue is there at the next start.
         with suppress(TimeoutError):
-            async with asyncio.timeout(_IDLE_S):
+            async with asyncio.timeout(_SHUTDOWN_GRACE_SECONDS):
                 await once.idle()
 
 
 @asynccontextmanager
-async def _at_work(bot: Bot, desk: Desk, once: Once) -> AsyncIterator[Dispatcher]:
+async def _run_workers(bot: Bot, desk: AppContext, once: DeduplicationMiddleware) -> AsyncIterator[Dispatcher]:
     """The dispatcher with all that works behind it: questions, imports, what an earlier life left undone."""
     dispatcher = build_dispatcher(desk, once)
-    imports = dispatcher["imports"] = Imports(bot, desk.settings, desk.archive, desk.indexing.wake)
-    chores = [publish_menu(bot, desk.admins), replay(dispatcher, bot, desk.archive)]
+    imports = dispatcher["imports"] = ImportRunner(bot, desk.settings, desk.archive, desk.indexing.wake)
+    chores = [publish_menu(bot, desk.admins), replay_unhandled_updates(dispatcher, bot, desk.archive)]
     chores += [tell_of(bot, desk.reindexing, desk.archive), imports.tell_left()]
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_beside(*chores))
+        await stack.enter_async_context(_run_in_background(*chores))
         stack.push_async_callback(desk.turns.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(dispatcher["notices"].stop)
@@ -119,7 +134,7 @@ async def _at_work(bot: Bot, desk: Desk, once: Once) -> AsyncIterator[Dispatcher
         yield dispatcher
 
 
-def _on_signals() -> asyncio.Event:
+def _stop_on_signals() -> asyncio.Event:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
@@ -127,32 +142,37 @@ def _on_signals() -> asyncio.Event:
 
 
 @asynccontextmanager
-async def _indexed(settings: Settings, rag: Rag, watch: Watch | None) -> AsyncIterator[tuple[Indexing, Reindexing]]:
+async def _run_indexing(
+    settings: Settings, rag: Engine, watch: BotObserver | None
+) -> AsyncIterator[tuple[IndexingWorker, RebuildRunner]]:
     """Keep the indexes up to the archive and answer other commands, also while Telegram is out of reach."""
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-    indexer = Indexer(rag.archive, rag.lexical)
-    indexing, reindexing = Indexing(rag.archive, indexer, dense, watch=watch), Reindexing(rag.archive, indexer, dense)
+    indexer = LexicalIndexer(rag.archive, rag.lexical)
+    indexing, reindexing = (
+        IndexingWorker(rag.archive, indexer, dense, watch=watch),
+        RebuildRunner(rag.archive, indexer, dense),
+    )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(indexing.save)
-        await stack.enter_async_context(_beside(indexing.run()))
+        await stack.enter_async_context(_run_in_background(indexing.run()))
         stack.push_async_callback(reindexing.stop)
         await reindexing.resume()
-        requests = Requests(rag, indexing, reindexing, settings.bot.zone)
-        await stack.enter_async_context(attended(settings.data.dir, requests.all()))
+        requests = RequestHandlers(rag, indexing, reindexing, settings.bot.zone)
+        await stack.enter_async_context(serve_control_socket(settings.data.dir, requests.all()))
         yield indexing, reindexing
 
 
 @asynccontextmanager
-async def _opened(settings: BotSettings, inbox: Inbox) -> AsyncIterator[Bot]:
+async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
     token = settings.token.get_secret_value()
     if not token:
         raise SettingsWrong(
             "BOT__TOKEN is empty: get a token from @BotFather and put it into .env, or try `citegram demo`."
         )
-    session = session_for(settings)
-    session.middleware(Retries())
-    session.middleware(NoStrayLinks())
-    session.middleware(RecheckBeforeSending())  # inside the retries: each of them is checked
+    session = create_session(settings)
+    session.middleware(RetryMiddleware())
+    session.middleware(NeutralizeLinksMiddleware())
+    session.middleware(RecheckMiddleware())  # inside the retries: each of them is checked
     session.middleware(inbox)
     try:
         # A link preview makes Telegram fetch an address out of a post: never.
@@ -163,7 +183,7 @@ async def _opened(settings: BotSettings, inbox: Inbox) -> AsyncIterator[Bot]:
         yield bot
 
 
-async def _connected(bot: Bot, settings: Settings) -> None:
+async def _wait_for_telegram(bot: Bot, settings: Settings) -> None:
     """Wait until Telegram answers. A bot that starts before its network is up is patient."""
     api = settings.bot.api
     while True:
@@ -177,18 +197,18 @@ async def _connected(bot: Bot, settings: Settings) -> None:
                 f"Telegram does not know this token: check BOT__TOKEN (and BOT__API, now {api})."
             ) from None
         except (TelegramAPIError, ClientDecodeError) as exc:
-            log.warning("%s cannot be reached (%s); trying again in %d s", api, exc, _RECONNECT_S)
-            await asyncio.sleep(_RECONNECT_S)
+            log.warning("%s cannot be reached (%s); trying again in %d s", api, exc, _RECONNECT_SECONDS)
+            await asyncio.sleep(_RECONNECT_SECONDS)
         else:
             return
 
 
-async def _polled(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None:
+async def _poll_updates(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None:
     """Read updates until told to stop. aiogram's polling outlives its caller, so it is stopped by its own word."""
     polling = asyncio.create_task(
         dispatcher.start_polling(
             bot,
-            polling_timeout=_POLL_S,
+            polling_timeout=_POLL_TIMEOUT_SECONDS,
             handle_as_tasks=True,
             allowed_updates=ALLOWED_UPDATES,
             handle_signals=False,
@@ -196,22 +216,22 @@ async def _polled(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None
         )
     )
     try:
-        await _unless(stop, asyncio.shield(polling))
+        await _run_until_stopped(stop, asyncio.shield(polling))
     finally:
         if not polling.done():
             await dispatcher.stop_polling()
         await polling
 
 
-async def _brought(
-    dispatcher: Dispatcher, bot: Bot, inbox: Inbox, settings: WebhookSettings, stop: asyncio.Event
+async def _receive_webhook_updates(
+    dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware, settings: WebhookSettings, stop: asyncio.Event
 ) -> None:
     """Let Telegram bring updates until told to stop. The webhook stays set: what comes meanwhile waits there."""
-    async with listening(dispatcher.feed_update, bot, inbox, settings):
-        await _unless(stop, kept_set(bot, settings, ALLOWED_UPDATES, inbox.heard))
+    async with serve_webhook(dispatcher.feed_update, bot, inbox, settings):
+        await _run_until_stopped(stop, keep_webhook_set(bot, settings, ALLOWED_UPDATES, inbox.heard))
 
 
-async def _unless(stop: asyncio.Event, work: Awaitable[None]) -> bool:
+async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:
     """Wait for the work; give it up when told to stop. True where it was done."""
     task, told = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
@@ -226,9 +246,9 @@ async def _unless(stop: asyncio.Event, work: Awaitable[None]) -> bool:
 
 
 @asynccontextmanager
-async def _beside(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def _run_in_background(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run chores in the background; cancel what still runs at the end."""
-    tasks = [asyncio.create_task(_logged(chore)) for chore in chores]
+    tasks = [asyncio.create_task(_log_failure(chore)) for chore in chores]
     try:
         yield
     finally:
@@ -237,7 +257,7 @@ async def _beside(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _logged(chore: Coroutine[Any, Any, None]) -> None:
+async def _log_failure(chore: Coroutine[Any, Any, None]) -> None:
     try:
         await chore
     except Exception:  # nobody awaits it, so it would fail unheard

@@ -1,4 +1,9 @@
-"""How updates reach handlers: the routers in their order, each update once, and words in the reader's language."""
+"""Dispatcher: routers in their order, and the middlewares for deduplication, language and rate limits.
+
+Each update is handled once, also when Telegram repeats it after a restart. An update is claimed after it has been
+handled, so that one that a crash interrupts is handled again. Channel posts are not claimed: they are settled by
+the transaction that saves them.
+"""
 
 from __future__ import annotations
 
@@ -13,41 +18,40 @@ from aiogram import BaseMiddleware, Bot, Dispatcher
 from aiogram.types import CallbackQuery, Chat, Message, TelegramObject, Update, User
 from aiogram.types.update import UpdateTypeLookupError
 
-from bot import (
-    after,
+from bot import group_access
+from bot.access import get_reader_id
+from bot.context import AppContext
+from bot.handlers import (
+    admins,
     channels,
+    conversation,
     deletions,
-    gate,
-    granting,
-    group_settings,
+    errors,
+    explain,
+    feedback,
     groups,
+    imports,
     mode,
-    models_chat,
+    models,
     privacy,
     questions,
-    reindex_chat,
+    quotes,
+    reindex,
     search,
-    stale,
+    start,
     stats,
-    talks,
-    trouble,
+    stop,
     verify,
-    welcome,
-    why,
 )
-from bot.access import reader_of
-from bot.answering import stopping
-from bot.channels.notices import Notices
-from bot.desk import Desk
-from bot.importing import asked
-from bot.inert import COMMANDS
-from bot.receipts import pressed
-from bot.words import interface_language, words_for
-from rag_core.doors.archive import Archive, updates
-from rag_core.doors.archive.group_rules import rules_of
+from bot.handlers import groups as group_settings
+from bot.handlers.channel_notices import ChannelNotificationLimiter
+from bot.i18n import choose_interface_language, get_translator
+from bot.views.text import BOT_COMMANDS
 from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import Archive, inbox
+from rag_core.storage.channels import load_group_rules
 
-__all__ = ["ALLOWED_UPDATES", "Once", "build_dispatcher", "replay"]
+__all__ = ["ALLOWED_UPDATES", "DeduplicationMiddleware", "build_dispatcher", "replay_unhandled_updates"]
 
 # Explicit, because Telegram remembers the last list it was given.
 ALLOWED_UPDATES = [
@@ -60,18 +64,18 @@ ALLOWED_UPDATES = [
     "chat_member",
 ]
 # A question that is queued, and counted there; without words after it the command is answered at once.
-_COMMAND = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
-_QUEUED = {"ask", "verify"}
-_POSTS = {"channel_post", "edited_channel_post"}
-_GROUPS = {"group", "supergroup"}
-_AGAIN_S = 1.0  # after the archive could not be written
+_COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
+_QUEUED_COMMANDS = {"ask", "verify"}
+_POST_UPDATES = {"channel_post", "edited_channel_post"}
+_GROUP_CHAT_TYPES = {"group", "supergroup"}
+_CLAIM_RETRY_SECONDS = 1.0  # after the archive could not be written
 
 _Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
 log = logging.getLogger(__name__)
 
 
-class Once(BaseMiddleware):
+class DeduplicationMiddleware(BaseMiddleware):
     """Lets every update through once, also when Telegram repeats it after a restart.
 
     An update is claimed when it has been handled: one that a crash cuts short is handled again.
@@ -88,7 +92,7 @@ class Once(BaseMiddleware):
         assert isinstance(event, Update)
         bot_id, update_id = data["bot"].id, event.update_id
         try:
-            if event.event_type in _POSTS:
+            if event.event_type in _POST_UPDATES:
                 return await handler(event, data)
         except UpdateTypeLookupError:
             return None
@@ -96,7 +100,7 @@ class Once(BaseMiddleware):
             return None
         finished = self._running[update_id] = asyncio.get_running_loop().create_future()
         try:
-            if not await updates.seen(self._archive, bot_id, update_id):
+            if not await inbox.is_update_claimed(self._archive, bot_id, update_id):
                 return await self._handled(handler, event, data)
         finally:
             del self._running[update_id]
@@ -114,7 +118,7 @@ class Once(BaseMiddleware):
     async def _claimed(self, bot_id: int, update_id: int) -> None:
         """Claim it; where the archive cannot, again until it can, or the next start would handle it once more."""
         try:
-            await updates.claim(self._archive, bot_id, update_id)
+            await inbox.claim_update(self._archive, bot_id, update_id)
         except ArchiveUnavailable as exc:
             log.warning("update %d is claimed later: %s", update_id, exc)
             task = asyncio.create_task(self._claimed_later(bot_id, update_id))
@@ -123,9 +127,9 @@ class Once(BaseMiddleware):
 
     async def _claimed_later(self, bot_id: int, update_id: int) -> None:
         while True:
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_CLAIM_RETRY_SECONDS)
             with suppress(ArchiveUnavailable):
-                await updates.claim(self._archive, bot_id, update_id)
+                await inbox.claim_update(self._archive, bot_id, update_id)
                 return
 
     async def idle(self) -> None:
@@ -138,7 +142,7 @@ class Once(BaseMiddleware):
                 task.cancel()
 
 
-class Speaks(BaseMiddleware):
+class LanguageMiddleware(BaseMiddleware):
     """Gives handlers `words`: the sentences in the language of who wrote or pressed, or of the group."""
 
     def __init__(self, otherwise: str, archive: Archive) -> None:
@@ -150,18 +154,20 @@ class Speaks(BaseMiddleware):
         user: User | None = data.get("event_from_user")
         code = user.language_code if user else None
         chat: Chat | None = data.get("event_chat")
-        chosen = (await rules_of(self._archive, chat.id)).lang if chat and chat.type in _GROUPS else ""
-        data["words"] = words_for(chosen or interface_language(code, self._otherwise))
+        chosen = (
+            (await load_group_rules(self._archive, chat.id)).lang if chat and chat.type in _GROUP_CHAT_TYPES else ""
+        )
+        data["words"] = get_translator(chosen or choose_interface_language(code, self._otherwise))
         return await handler(event, data)
 
 
-class Limited(BaseMiddleware):
+class RateLimitMiddleware(BaseMiddleware):
     """Rate limit of commands and of presses of buttons, by reader and by chat; questions have their own (limits.py).
 
     Whoever exceeds it is told so once a minute, and hears nothing in between.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AppContext) -> None:
         self._desk = desk
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
@@ -175,70 +181,70 @@ class Limited(BaseMiddleware):
                 await event.answer(said)
         else:
             assert isinstance(event, Message)
-            if not await _is_command(event, data["bot"]):
+            if not await _counts_as_command(event, data["bot"]):
                 return await handler(event, data)
-            reader = reader_of(event)
+            reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
             if wait and (said := limits.said(wait, reader, words)):
                 await event.reply(said, allow_sending_without_reply=True)
         return None if wait else await handler(event, data)
 
 
-async def _is_command(message: Message, bot: Bot) -> bool:
+async def _counts_as_command(message: Message, bot: Bot) -> bool:
     """Whether the bot answers this message at once: a command, or what is no question in a private chat.
 
     Questions are counted where they are queued, those that are too long or too short here.
     """
     text, private = message.text or message.caption or "", message.chat.type == "private"
-    command = _COMMAND.match(text)
+    command = _COMMAND_PATTERN.match(text)
     if command is None:
-        return private and not 0 < len(text) <= questions.LONGEST
+        return private and not 0 < len(text) <= questions.MAX_QUESTION_LENGTH
     if not private:
         ours = (await bot.me()).username or ""
-        if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in COMMANDS):
+        if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in BOT_COMMANDS):
             return False  # meant for another bot
-    return not (command[1].lower() in _QUEUED and command[3] and len(text) <= questions.LONGEST)
+    return not (command[1].lower() in _QUEUED_COMMANDS and command[3] and len(text) <= questions.MAX_QUESTION_LENGTH)
 
 
-def build_dispatcher(desk: Desk, once: Once) -> Dispatcher:
+def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
     """A dispatcher with its handlers. Routers are new each time: aiogram attaches a router only once."""
     dispatcher = Dispatcher(desk=desk, settings=desk.settings, admins=desk.admins, disable_fsm=True)
     dispatcher.update.outer_middleware(once)
-    dispatcher.update.outer_middleware(Speaks(desk.settings.bot.language, desk.archive))
-    notices = dispatcher["notices"] = Notices()
-    dispatcher.message.outer_middleware(Limited(desk))
-    dispatcher.callback_query.outer_middleware(Limited(desk))
+    dispatcher.update.outer_middleware(LanguageMiddleware(desk.settings.bot.language, desk.archive))
+    notices = dispatcher["notices"] = ChannelNotificationLimiter()
+    dispatcher.message.outer_middleware(RateLimitMiddleware(desk))
+    dispatcher.callback_query.outer_middleware(RateLimitMiddleware(desk))
     dispatcher.include_routers(
-        trouble.routes(),
-        gate.routes(),  # before all that answers in groups
-        after.routes(),  # before /start: a link to a question is one too
+        errors.routes(),
+        group_access.routes(),  # before all that answers in groups
+        feedback.routes(),  # before /start: a link to a question is one too
         privacy.routes(),
-        welcome.routes(),
+        start.routes(),
         channels.routes(notices),
         groups.routes(),
-        group_settings.routes(),
-        granting.routes(),
+        group_settings.settings_routes(),
+        admins.routes(),
         deletions.routes(),
-        why.routes(),
+        explain.routes(),
         search.routes(),
-        pressed.routes(),
-        reindex_chat.routes(),
-        models_chat.routes(),
+        quotes.routes(),
+        reindex.routes(),
+        models.routes(),
         mode.routes(),
-        talks.routes(),
+        conversation.routes(),
         stats.routes(),
-        stopping.routes(),
-        asked.routes(),
+        stop.routes(),
+        imports.routes(),
         verify.routes(),
         questions.routes(),  # late: it takes whatever text is left
-        stale.routes(),  # last: it takes whatever button is left
+        errors.stale_button_routes(),  # last: it takes whatever button is left
     )
     return dispatcher
 
 
-async def replay(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
+async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
     """Handle what was kept and confirmed, and then cut short by the end of the process."""
-    for bot_id, update_id, raw in await updates.unclaimed(archive):
+    for bot_id, update_id, raw in await inbox.list_unclaimed_updates(archive):
         if bot_id != bot.id:
             continue
         log.info("update %d was left unhandled: handled now", update_id)

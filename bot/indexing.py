@@ -1,4 +1,8 @@
-"""Keeps posts and indexes up to what Telegram delivered: woken by posts, and every few seconds anyway."""
+"""Indexing worker: takes posts out of the inbox and brings the indexes up to date with the archive.
+
+It is woken by new posts, and looks every second anyway, so that a post whose wake-up was lost in a crash is found.
+Each leg (lexical, dense, copies) has a loop of its own; after a failure its pause doubles, up to 20 s.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +13,37 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.watch import Following, Watch
+from bot.worker.observer import BotObserver, IndexProgressReporter
 from ingest import inbox
-from ingest.copies import CopyIndexer
-from ingest.dense import DenseIndexer
-from ingest.index import Indexer
-from ingest.ledger import Ledger
-from rag_core.doors.archive import Archive, channels, posts, rebuilds
+from ingest.dedup import CopyIndexer
+from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.jobs import JobLog
 from rag_core.errors import RagError
-from rag_core.search import DENSE, LEXICAL
+from rag_core.retrieval.search import DENSE, LEXICAL
+from rag_core.storage import Archive, channels, index_state, posts
 
-__all__ = ["Indexing"]
+__all__ = ["IndexingWorker"]
 
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found at the latest after this.
-_EVERY_S = 1.0
+_POLL_INTERVAL_SECONDS = 1.0
 # A server that was gone for hours is back in the search half a minute after it has come back.
-_LONGEST_PAUSE_S = 20.0
-_COPIES = "copies"
+_MAX_PAUSE_SECONDS = 20.0
+_COPIES_LEG = "copies"
 
 log = logging.getLogger(__name__)
 
 
-class Indexing:
+class IndexingWorker:
     """Takes kept posts out of the inbox and brings the indexes up to the archive, each leg in a loop of its own."""
 
     def __init__(
         self,
         archive: Archive,
-        indexer: Indexer,
+        indexer: LexicalIndexer,
         dense: DenseIndexer | None = None,
-        every: float = _EVERY_S,
-        watch: Watch | None = None,
-        ledger: Ledger | None = None,
+        every: float = _POLL_INTERVAL_SECONDS,
+        watch: BotObserver | None = None,
+        ledger: JobLog | None = None,
     ) -> None:
         self._archive = archive
         self._indexer = indexer
@@ -49,17 +52,17 @@ class Indexing:
         self._copies = CopyIndexer(archive)
         self._bell, self._dense_bell, self._copies_bell = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._begun = asyncio.Event()
-        self._ledger = ledger or Ledger(archive)
+        self._ledger = ledger or JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
-        self._followed = {leg: Following(watch, archive, leg) for leg in legs} if watch else {}
+        self._followed = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
 
     @property
-    def indexer(self) -> Indexer:
+    def indexer(self) -> LexicalIndexer:
         """Who writes the lexical leg."""
         return self._indexer
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> JobLog:
         """What became of the work, here and elsewhere."""
         return self._ledger
 
@@ -72,7 +75,7 @@ class Indexing:
         for followed in self._followed.values():
             await followed.begin()
         loops = [self._repeated(LEXICAL, self._catch_up, self._bell)]
-        loops.append(self._repeated(_COPIES, self._group, self._copies_bell))
+        loops.append(self._repeated(_COPIES_LEG, self._group, self._copies_bell))
         if self._dense is not None:
             loops.append(self._repeated(DENSE, self._embed, self._dense_bell))
         await asyncio.gather(*loops)
@@ -95,7 +98,7 @@ class Indexing:
                         await bell.wait()
             else:
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE_S)
+                pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 
     async def _passed(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
         started = time.monotonic()
@@ -108,7 +111,7 @@ class Indexing:
         return True
 
     async def _catch_up(self) -> None:
-        await inbox.drain(self._archive)
+        await inbox.process_pending_posts(self._archive)
         if await self._watched(LEXICAL, self._indexer.catch_up):
             self._dense_bell.set()
             self._copies_bell.set()
@@ -117,15 +120,17 @@ class Indexing:
 
     async def _purge(self) -> None:
         """Delete for good what was removed with its channel, once both legs have dropped it, on disk too."""
-        if all(channel.state != "removed" for channel in (await channels.known(self._archive)).values()):
+        if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return
-        if await rebuilds.running(self._archive):  # it may have read these posts, and not yet that they are gone
+        if await index_state.find_running_rebuild(
+            self._archive
+        ):  # it may have read these posts, and not yet that they are gone
             return
         taken = self._indexer.watermark
         if self._dense and await self._dense.waiting():
             return
         await self._indexer.save()
-        await posts.purge(self._archive, taken)
+        await posts.purge_removed_posts(self._archive, taken)
 
     async def _embed(self) -> None:
         assert self._dense is not None

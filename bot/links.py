@@ -1,4 +1,4 @@
-"""Links to posts, as people paste them. Pure.
+"""Links to posts: find them in a text as people paste them, and resolve them to posts of known channels.
 
 Forms: https://core.telegram.org/api/links#message-links
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from rag_core.types import Channel, PostKey
 
-__all__ = ["PostLink", "post_links", "resolved"]
+__all__ = ["PostLink", "find_post_links", "resolve_post_link"]
 
-_LINK = re.compile(
+_LINK_PATTERN = re.compile(
     r"(?<![\w.@/-])(?:https?://)?(?:www\.)?(?:t|telegram)\.(?:me|dog)/"
     r"(?:c/(?P<bare>\d{1,15})|(?:s/)?(?P<name>[a-z]\w{3,31}))"
     r"/(?:\d{1,10}/)?(?P<id>\d{1,10})/?(?P<query>\?[\w=&%.-]*)?(?![\w/])",
@@ -34,10 +34,10 @@ class PostLink:
     text: str = ""
 
 
-def post_links(text: str) -> list[PostLink]:
+def find_post_links(text: str) -> list[PostLink]:
     """The links in a text, each once, in their order. One to a comment leads to no post of a channel."""
     found: dict[tuple[int | str, int], PostLink] = {}
-    for match in _LINK.finditer(text):
+    for match in _LINK_PATTERN.finditer(text):
         names = {pair.split("=")[0].lower() for pair in (match["query"] or "?")[1:].split("&")}
         chat = int(f"-100{match['bare']}") if match["bare"] else match["name"].lower()
         if "comment" not in names and int(match["id"]):
@@ -46,7 +46,7 @@ def post_links(text: str) -> list[PostLink]:
     return list(found.values())
 
 
-def resolved(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
+def resolve_post_link(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
     """The post that a link means; None where no known channel has this name or id."""
     if isinstance(link.chat, int):
         return PostKey(link.chat, link.message_id) if link.chat in known else None

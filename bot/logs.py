@@ -1,8 +1,12 @@
-"""The log: what happened, when and to which number; never a token, and no text of a reader unless that is switched on.
+"""Logging: formatters, and filters that keep secrets and readers' texts out of the log.
 
-A text gets into a log inside an exception: a parser shows what it could not parse, a server what it was sent. So an
-exception is logged with its class and the way to it; what it says is kept only of those that say nothing of a reader.
-Nor can a text write lines of its own: control characters are escaped, and what follows a line is indented.
+Secrets: a bot token is recognized by its form, since Telegram's addresses contain it and exceptions repeat
+addresses; so is a password in an address. Every other secret is recognized by its value, after `register_secrets`.
+
+Texts: a reader's text gets into a log inside an exception, because a parser shows what it could not parse. An
+exception is therefore logged with its class and traceback; its message is kept only for classes whose messages
+never contain a reader's text. Control characters are escaped and continuation lines indented, so that no text can
+forge a line. aiogram reports a failing getUpdates twice every few seconds; this is throttled to once an hour.
 """
 
 from __future__ import annotations
@@ -11,26 +15,175 @@ import json
 import logging
 import re
 import sqlite3
+import sys
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from types import TracebackType
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
-from bot.tokens import TokenFilter
+from pydantic import BaseModel, SecretStr
+
+from ingest.clock import elapsed
 from rag_core.errors import RagError
-from rag_core.request import request_id
+from rag_core.tracing import get_request_id
 
-__all__ = ["Json", "Plain", "TextFilter", "asked", "set_up", "with_format", "with_texts"]
+__all__ = [
+    "JsonFormatter",
+    "PlainFormatter",
+    "SecretFilter",
+    "TextFilter",
+    "collect_secrets",
+    "log_question",
+    "protect_process_output",
+    "redact_secrets",
+    "register_secrets",
+    "set_log_format",
+    "set_text_logging",
+    "set_up_logging",
+    "throttle_polling_errors",
+]
+
+# Bot tokens as @BotFather writes them: https://core.telegram.org/bots/features#authentication
+_TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}")
+# A name alone may be a key too: https://key@host
+_PASSWORD_PATTERN = re.compile(r"(?<=://)[^\s/?#@\"'<>]{1,1000}@(?=[\w\[])")
+_MIN_SECRET_LENGTH = 6  # characters: a shorter one would be found in any word
+
+_known_secrets: set[str] = set()
+
+
+def register_secrets(secrets: Iterable[str]) -> None:
+    """From now on these values are left out too. Those of fewer than six characters cannot be told from words."""
+    _known_secrets.update(secret for secret in secrets if len(secret) >= _MIN_SECRET_LENGTH)
+
+
+def collect_secrets(settings: BaseModel) -> Iterator[str]:
+    """The values of all SecretStr of a tree of settings that are set."""
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, BaseModel):
+            yield from collect_secrets(value)
+        elif isinstance(value, SecretStr) and value.get_secret_value():
+            yield value.get_secret_value()
+            yield from _extract_passwords(value.get_secret_value())
+        elif isinstance(value, str):
+            yield from _extract_passwords(value)
+
+
+def _extract_passwords(address: str) -> Iterator[str]:
+    """The password of an address, as it is written and as it is meant: libraries say it without the address."""
+    try:
+        password = urlsplit(address).password if "://" in address else None
+    except ValueError:  # no address
+        return
+    if password:
+        yield from {password, unquote(password)}
+
+
+def redact_secrets(text: str) -> str:
+    """The text without secrets."""
+    for secret in sorted(_known_secrets, key=len, reverse=True):
+        text = text.replace(secret, "<secret>")
+    return _PASSWORD_PATTERN.sub("<secret>@", _TOKEN_PATTERN.sub("<token>", text))
+
+
+class SecretFilter(logging.Filter):
+    """For every log handler: hides secrets in texts and tracebacks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite the record without secrets; always True."""
+        record.msg, record.args = redact_secrets(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        if record.exc_text:
+            record.exc_text = redact_secrets(record.exc_text)
+        if record.stack_info:
+            record.stack_info = redact_secrets(record.stack_info)
+        return True
+
+
+class _RedactingStream(TextIOWrapper):
+    """A stream of the process that lets no secret through, whoever writes to it."""
+
+    def write(self, text: str) -> int:
+        super().write(redact_secrets(text))
+        return len(text)
+
+
+def protect_process_output() -> None:
+    """For the start of a process: its streams are shielded, and what nobody caught goes to the log, as all else.
+
+    Python's own traceback would say what the exception says: an address with a token, or a reader's words.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):  # neither closed nor somebody's buffer
+            shielded = _RedactingStream(stream.detach(), stream.encoding, stream.errors, line_buffering=True)
+            setattr(sys, name, shielded)
+            setattr(sys, f"__{name}__", shielded)
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda lost: _log_uncaught(lost.exc_type, lost.exc_value, lost.exc_traceback)
+    sys.unraisablehook = lambda lost: _log_uncaught(lost.exc_type, lost.exc_value, lost.exc_traceback)
+
+
+def _log_uncaught(kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt | SystemExit):
+        return
+    logging.getLogger(__name__).critical("nobody expected this", exc_info=(kind, exc or kind(), trace))
+
+
+_REPEAT_SECONDS = 3600.0
+
+
+class _RepeatedFailureFilter(logging.Filter):
+    """Lets a failure through that was not said within the last hour, and that it is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said, self._at = "", 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for what is said again."""
+        template = str(record.msg)
+        if template.startswith("Sleep for"):
+            return False
+        if template.startswith("Connection established"):
+            self._said = ""
+        if not template.startswith("Failed to fetch updates"):
+            return True
+        text = record.getMessage()
+        if text == self._said and elapsed() - self._at < _REPEAT_SECONDS:
+            return False
+        self._said, self._at = text, elapsed()
+        return True
+
+
+@contextmanager
+def throttle_polling_errors() -> Iterator[None]:
+    """Inside, a failure to fetch updates is said once an hour."""
+    logger, repeats = logging.getLogger("aiogram.dispatcher"), _RepeatedFailureFilter()
+    logger.addFilter(repeats)
+    try:
+        yield
+    finally:
+        logger.removeFilter(repeats)
+
 
 # Their sentences are ours, the system's or SQLite's.
-_SPEAK = (RagError, OSError, sqlite3.Error)
+_SAFE_ERRORS = (RagError, OSError, sqlite3.Error)
 # By their names, as aiogram takes seconds to load. Its others may repeat what was sent or received.
-_TELEGRAMS = {"TelegramAPIError", "ClientError"}
-_FIRST = 200  # of a sentence of Telegram's
+_TELEGRAM_ERROR_NAMES = {"TelegramAPIError", "ClientError"}
+_MAX_TELEGRAM_MESSAGE = 200  # of a sentence of Telegram's
 # Control characters (also C1: 9B begins a terminal's sequence), line separators, and marks that reorder what is shown.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # asyncio writes what it cannot raise, with the arguments of the call and what the exception says.
-_ASYNCIO = re.compile(r"[^<('\"\n]*")
+_ASYNCIO_PREFIX_PATTERN = re.compile(r"[^<('\"\n]*")
 
 log = logging.getLogger(__name__)
 
@@ -47,50 +200,50 @@ class TextFilter(logging.Filter):
         if self.texts:
             return True
         if isinstance(record.args, tuple):
-            record.args = tuple(_without_texts(one) for one in record.args)
+            record.args = tuple(_strip_texts(one) for one in record.args)
         if record.name == "asyncio":
-            found = _ASYNCIO.match(record.getMessage())
+            found = _ASYNCIO_PREFIX_PATTERN.match(record.getMessage())
             record.msg, record.args = found[0].strip() if found else "", ()
         if record.exc_info and record.exc_info[1]:
-            record.exc_text = "".join(_traced(record.exc_info[1])).rstrip()
+            record.exc_text = "".join(_format_traceback(record.exc_info[1])).rstrip()
         return True
 
 
-def _without_texts(argument: object) -> object:
+def _strip_texts(argument: object) -> object:
     """An argument of a log line; of exceptions, also in a list, only what may be logged."""
     if isinstance(argument, BaseException):
-        return _said(argument)
-    return [_without_texts(one) for one in argument] if isinstance(argument, list | tuple) else argument
+        return _describe_exception(argument)
+    return [_strip_texts(one) for one in argument] if isinstance(argument, list | tuple) else argument
 
 
-def _escaped(text: str) -> str:
+def _escape_control_characters(text: str) -> str:
     """The text with control characters as Python writes them in a literal."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def _said(exc: BaseException) -> str:
+def _describe_exception(exc: BaseException) -> str:
     """What may be logged of an exception."""
     names = {kind.__name__ for kind in type(exc).__mro__}
-    if isinstance(exc, _SPEAK):
+    if isinstance(exc, _SAFE_ERRORS):
         return exc.reason if isinstance(exc, RagError) else str(exc)
-    return str(exc)[:_FIRST] if _TELEGRAMS & names else type(exc).__name__
+    return str(exc)[:_MAX_TELEGRAM_MESSAGE] if _TELEGRAM_ERROR_NAMES & names else type(exc).__name__
 
 
-def _traced(exc: BaseException, depth: int = 3) -> Iterator[str]:
+def _format_traceback(exc: BaseException, depth: int = 3) -> Iterator[str]:
     """The traceback without what exceptions say, causes first."""
     cause = exc.__cause__ or (None if exc.__suppress_context__ else exc.__context__)
     if cause and depth:
-        yield from _traced(cause, depth - 1)
+        yield from _format_traceback(cause, depth - 1)
         yield "\n"
     yield "Traceback (most recent call last):\n"
     yield from traceback.format_tb(exc.__traceback__)
-    yield f"{type(exc).__name__}: {_said(exc)}\n"
+    yield f"{type(exc).__name__}: {_describe_exception(exc)}\n"
     if isinstance(exc, BaseExceptionGroup) and depth:
         for one in exc.exceptions:
-            yield from _traced(one, depth - 1)
+            yield from _format_traceback(one, depth - 1)
 
 
-class Plain(logging.Formatter):
+class PlainFormatter(logging.Formatter):
     """A line for people; those of a question begin with the id of its trace."""
 
     def __init__(self) -> None:
@@ -98,15 +251,16 @@ class Plain(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, and indented below it what there is of an exception."""
-        of = f" [{request}]" if (request := request_id()) else ""
-        said = f"{self.formatTime(record)} {record.levelname} {record.name}{of}: {_escaped(record.getMessage())}"
+        of = f" [{request}]" if (request := get_request_id()) else ""
+        message = _escape_control_characters(record.getMessage())
+        said = f"{self.formatTime(record)} {record.levelname} {record.name}{of}: {message}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         below = "\n".join(part for part in (record.exc_text, record.stack_info) if part)
-        return "\n".join([said, *(f"  {_escaped(line)}" for line in below.split("\n") if below)])
+        return "\n".join([said, *(f"  {_escape_control_characters(line)}" for line in below.split("\n") if below)])
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object on a line: time (UTC), level, logger, message, and where there are any request and exception."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -117,44 +271,44 @@ class Json(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if request := request_id():
+        if request := get_request_id():
             said["request"] = request
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             said["exception"] = record.exc_text
         # JSON's own escapes; its syntax has none of these characters.
-        return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(said, ensure_ascii=False))
+        return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(said, ensure_ascii=False))
 
 
-_FORMATS: dict[str, type[logging.Formatter]] = {"plain": Plain, "json": Json}
-_filter = TextFilter()
+_FORMATTERS: dict[str, type[logging.Formatter]] = {"plain": PlainFormatter, "json": JsonFormatter}
+_text_filter = TextFilter()
 
 
-def set_up(verbose: bool) -> None:
-    """Log to stderr, what is said and, with `verbose`, what happens; without texts until `with_texts` lets them."""
+def set_up_logging(verbose: bool) -> None:
+    """Log to stderr, what is said and, with `verbose`, what happens; without texts unless `set_text_logging`."""
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
-    with_format("plain")
+    set_log_format("plain")
     # A line for each request to a Qdrant server, with its address, which may hold a password.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_filter)
-        handler.addFilter(TokenFilter())
+        handler.addFilter(_text_filter)
+        handler.addFilter(SecretFilter())
 
 
-def with_format(name: Literal["plain", "json"]) -> None:
+def set_log_format(name: Literal["plain", "json"]) -> None:
     """Write lines for people, or for programs that gather logs."""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:  # the one for stderr: others have lines of their own
-            handler.setFormatter(_FORMATS[name]())
+            handler.setFormatter(_FORMATTERS[name]())
 
 
-def with_texts(let: bool) -> None:
+def set_text_logging(let: bool) -> None:
     """Let the texts of questions into the log, or keep them out."""
-    _filter.texts = let
+    _text_filter.texts = let
 
 
-def asked(question_id: int, text: str) -> None:
+def log_question(question_id: int, text: str) -> None:
     """Note a question with its text, where that is switched on."""
-    if _filter.texts:
+    if _text_filter.texts:
         log.info("question %d: %s", question_id, text)

@@ -1,6 +1,6 @@
-"""The one rebuild of the indexes: begun, followed, cancelled, gone on with after a restart.
+"""Index rebuild: start, progress, cancellation, and resumption after a restart; one rebuild at a time.
 
-Questions are answered from the old index until the new one is complete, and posts go on being taken in.
+Questions are answered from the old index until the new one is complete, and new posts are still taken in.
 """
 
 from __future__ import annotations
@@ -11,46 +11,45 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from ingest import rebuilding
-from ingest.dense import DenseIndexer
-from ingest.index import Indexer
-from rag_core.doors.archive import Archive, channels, rebuilds
-from rag_core.doors.archive.rebuilds import Rebuild, Tell
+from ingest import rebuild_process
+from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.errors import RagError, RebuildRefused
+from rag_core.storage import Archive, channels, index_state
+from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Channel
 
-__all__ = ["RUNNING", "Reindexing", "named"]
+__all__ = ["ALREADY_RUNNING", "RebuildRunner", "find_channel_by_name"]
 
 # A restart shows at first what was kept last.
-_KEEP_EVERY_S = 3.0
+_SAVE_PROGRESS_SECONDS = 3.0
 # Before that the speed says nothing yet.
-_SPEED_AFTER_S = 5.0
+_MIN_SPEED_SAMPLE_SECONDS = 5.0
 
-RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
-_UNKNOWN = "There is no channel with the id {chat_id} here: check the id."
-_CANCELLED = "The rebuild was cancelled: the old index is in use."
-_STOPPED = "The bot was stopped: the rebuild goes on when it starts again."
-_UNEXPECTED = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
+ALREADY_RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
+_UNKNOWN_CHANNEL = "There is no channel with the id {chat_id} here: check the id."
+_CANCELLED_REASON = "The rebuild was cancelled: the old index is in use."
+_STOPPED_REASON = "The bot was stopped: the rebuild goes on when it starts again."
+_UNEXPECTED_REASON = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
 
 log = logging.getLogger(__name__)
 
 
-def named(name: str, known: Mapping[int, Channel]) -> Channel | None:
+def find_channel_by_name(name: str, known: Mapping[int, Channel]) -> Channel | None:
     """The channel of a @username or an id."""
     wanted = name.strip().removeprefix("@").casefold()
     names = ((c, {str(c.chat_id), (c.username or "").casefold()} - {""}) for c in known.values())
     return next((channel for channel, its in names if wanted in its), None)
 
 
-class Reindexing:
+class RebuildRunner:
     """At most one rebuild at a time. `resume` at the start, `stop` at the end of the process that owns the folder."""
 
     def __init__(
         self,
         archive: Archive,
-        indexer: Indexer,
+        indexer: LexicalIndexer,
         dense: DenseIndexer | None = None,
-        save_every: float = rebuilding.SAVE_EVERY_S,
+        save_every: float = rebuild_process.SAVE_INTERVAL_SECONDS,
     ) -> None:
         self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
         self._now: Rebuild | None = None
@@ -66,25 +65,25 @@ class Reindexing:
         """The rebuild as it is now, or as it ended; None where none has run in this process."""
         return self._now
 
-    async def start(self, chat_id: int | None = None, tell: Tell | None = None) -> Rebuild:
+    async def start(self, chat_id: int | None = None, tell: ProgressMessage | None = None) -> Rebuild:
         """Begin to rebuild everything, or one channel; progress is to be shown at `tell`. Raises RebuildRefused."""
         # shielded: who asks may leave, and what is in the archive as running must run
         return await asyncio.shield(self._start(chat_id, tell))
 
-    async def _start(self, chat_id: int | None, tell: Tell | None) -> Rebuild:
-        if chat_id is not None and chat_id not in await channels.known(self._archive):
-            raise RebuildRefused(_UNKNOWN.format(chat_id=chat_id))
+    async def _start(self, chat_id: int | None, tell: ProgressMessage | None) -> Rebuild:
+        if chat_id is not None and chat_id not in await channels.load_channels(self._archive):
+            raise RebuildRefused(_UNKNOWN_CHANNEL.format(chat_id=chat_id))
         if self._owed is not None:  # or it would be "running" until the process ends
-            await rebuilds.finish(self._archive, self._owed)
+            await index_state.finish_rebuild(self._archive, self._owed)
             self._owed = None
-        rebuild = await rebuilds.begin(self._archive, chat_id, tell)
+        rebuild = await index_state.begin_rebuild(self._archive, chat_id, tell)
         if rebuild is None:
-            raise RebuildRefused(RUNNING)
+            raise RebuildRefused(ALREADY_RUNNING)
         return self._begun(rebuild, anew=True)
 
     async def resume(self) -> Rebuild | None:
         """Go on with what was running when the process ended."""
-        rebuild = await rebuilds.running(self._archive)
+        rebuild = await index_state.find_running_rebuild(self._archive)
         return self._begun(rebuild, anew=False) if rebuild else None
 
     def _begun(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
@@ -108,7 +107,7 @@ class Reindexing:
         async for rebuild in self.states():
             yield rebuild.done, rebuild.total
         if self._now is not None and self._now.state != "done":
-            raise RebuildRefused(self._now.reason or _STOPPED)
+            raise RebuildRefused(self._now.reason or _STOPPED_REASON)
 
     async def begun(self, after: int = 0) -> Rebuild:
         """Wait for a rebuild later than the one with this number."""
@@ -140,23 +139,25 @@ class Reindexing:
     async def _run(self, rebuild: Rebuild, *, anew: bool) -> None:
         try:
             if anew:
-                await rebuilding.clear(self._archive)  # what another one may have left
+                await rebuild_process.remove_next_index(self._archive)  # what another one may have left
                 if rebuild.chat_id is not None:
                     await self._indexer.save()  # the channel is exchanged in what is on disk
             words = self._indexer.lexical
-            await rebuilding.build(self._archive, self._dense, rebuild, self._moved, self._save_every, words)
+            await rebuild_process.build_next_index(
+                self._archive, self._dense, rebuild, self._moved, self._save_every, words
+            )
             self._placing = True  # from here on it is a matter of seconds, and not to be stopped half-way
-            await self._indexer.put_in_place(await rebuilding.load(self._archive, rebuild, words))
+            await self._indexer.put_in_place(await rebuild_process.load_next_index(self._archive, rebuild, words))
         except asyncio.CancelledError:
             if self._cancelled:
-                await self._end("cancelled", _CANCELLED)
+                await self._end("cancelled", _CANCELLED_REASON)
             raise
         except RagError as exc:
             log.error("the index was not rebuilt: %s", exc.reason)
             await self._end("failed", exc.reason)
         except Exception:
             log.exception("the index was not rebuilt")
-            await self._end("failed", _UNEXPECTED)
+            await self._end("failed", _UNEXPECTED_REASON)
         else:
             await self._end("done")
         finally:
@@ -168,19 +169,19 @@ class Reindexing:
         if self._first is None:
             self._first, self._since = done, time.monotonic()
         took = time.monotonic() - self._since
-        speed = (done - self._first) / took if took > _SPEED_AFTER_S else 0.0
+        speed = (done - self._first) / took if took > _MIN_SPEED_SAMPLE_SECONDS else 0.0
         left = (total - done) / speed if speed else None
         self._tell(replace(self._now, done=done, total=total, left_s=left, renewed=renewed))
-        if time.monotonic() - self._kept > _KEEP_EVERY_S:
-            await rebuilds.moved(self._archive, self._now)
+        if time.monotonic() - self._kept > _SAVE_PROGRESS_SECONDS:
+            await index_state.save_rebuild_progress(self._archive, self._now)
             self._kept = time.monotonic()
 
     async def _end(self, state: str, reason: str = "") -> None:
         assert self._now is not None
         ended = replace(self._now, state=state, reason=reason, left_s=None)
         try:
-            await rebuilding.clear(self._archive)
-            await rebuilds.finish(self._archive, ended)
+            await rebuild_process.remove_next_index(self._archive)
+            await index_state.finish_rebuild(self._archive, ended)
         except RagError as exc:  # it is said all the same; whoever begins another one keeps it
             self._owed = ended
             log.error("the end of the rebuild was not kept: %s", exc.reason)

@@ -1,7 +1,6 @@
-"""The environment and `.env`, read in one place. Everything else gets plain frozen values.
+"""Settings of the process: environment variables and `.env`, by section.
 
-`BOT__TOKEN` is the field `token` of the section `bot`; `RagSettings` names its sections without a prefix
-(`DATA__DIR`). A name that a section does not know is refused; names outside our sections are not ours.
+Errors name the variable and never repeat its value, because some values are secret.
 """
 
 from __future__ import annotations
@@ -32,20 +31,28 @@ from rag_core.settings import (
     ToolSettings,
 )
 
-__all__ = ["BotSettings", "LogSettings", "Settings", "WatchSettings", "WebhookSettings", "is_person", "read_settings"]
+__all__ = [
+    "BotSettings",
+    "LogSettings",
+    "MonitoringSettings",
+    "Settings",
+    "WebhookSettings",
+    "is_person",
+    "read_settings",
+]
 
 # Telegram's own conditions: https://core.telegram.org/bots/api#setwebhook
-_HOOK = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
-_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
+_WEBHOOK_URL_PATTERN = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
+_WEBHOOK_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")
 # Ids of people are positive; groups and channels, whose anonymous admins write under their id, have negative ones.
-_ADMINS_WRONG = (
+_ADMINS_ERROR = (
     "write the numeric ids of people, separated by commas, such as 123456789 (/start tells you yours); "
     "groups and channels cannot be admins"
 )
-_PERSON = re.compile(r"[1-9][0-9]{0,15}")
-_HIGHEST = 10**16
+_PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")
+_MAX_USER_ID = 10**16
 # Accounts of Telegram in whose name many write: anonymous admins of groups, channels, its own notices.
-_SHARED = frozenset({1087968824, 136817688, 777000})
+_SHARED_ACCOUNTS = frozenset({1087968824, 136817688, 777000})
 
 
 class BotSettings(BaseModel, extra="forbid", frozen=True):
@@ -74,17 +81,17 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
         if isinstance(value, str):
             value = [part for part in map(str.strip, value.split(",")) if part]
         if not isinstance(value, Iterable):
-            raise ValueError(_ADMINS_WRONG)
+            raise ValueError(_ADMINS_ERROR)
         ids = [str(one) for one in value]
-        if not all(_PERSON.fullmatch(one) and is_person(int(one)) for one in ids):
-            raise ValueError(_ADMINS_WRONG)
+        if not all(_PERSON_ID_PATTERN.fullmatch(one) and is_person(int(one)) for one in ids):
+            raise ValueError(_ADMINS_ERROR)
         return tuple(map(int, ids))
 
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
         try:
-            _zone(value)
+            _load_time_zone(value)
         except (LookupError, OSError, ValueError):  # ZoneInfo raises any of them, also for odd paths
             raise ValueError(f"there is no time zone {value!r}; try Europe/Moscow or UTC") from None
         return value
@@ -92,15 +99,15 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     @property
     def zone(self) -> tzinfo:
         """The time zone of the dates in answers."""
-        return _zone(self.timezone)
+        return _load_time_zone(self.timezone)
 
 
 def is_person(user_id: object) -> bool:
     """Whether this is the numeric id of one person: chats have negative ids, and some accounts stand for many."""
-    return isinstance(user_id, int) and 0 < user_id < _HIGHEST and user_id not in _SHARED
+    return isinstance(user_id, int) and 0 < user_id < _MAX_USER_ID and user_id not in _SHARED_ACCOUNTS
 
 
-def _zone(name: str) -> tzinfo:
+def _load_time_zone(name: str) -> tzinfo:
     # UTC needs no time zone database, which slim containers lack.
     return UTC if name == "UTC" else ZoneInfo(name)
 
@@ -119,14 +126,16 @@ class WebhookSettings(BaseModel, extra="forbid", frozen=True):
     @field_validator("url")
     @classmethod
     def _as_telegram_wants_it(cls, value: str) -> str:
-        if value and not _HOOK.fullmatch(value):
+        if value and not _WEBHOOK_URL_PATTERN.fullmatch(value):
             raise ValueError("it must begin with https://, and its port be 443 (needs no writing), 80, 88 or 8443")
         return value
 
     @field_validator("secret")
     @classmethod
     def _long_enough(cls, value: SecretStr, given: ValidationInfo) -> SecretStr:
-        if (given.data.get("url") or value.get_secret_value()) and not _SECRET.fullmatch(value.get_secret_value()):
+        if (given.data.get("url") or value.get_secret_value()) and not _WEBHOOK_SECRET_PATTERN.fullmatch(
+            value.get_secret_value()
+        ):
             raise ValueError(
                 "with WEBHOOK__URL it must be 1 to 256 of A-Z, a-z, 0-9, _ and -, such as openssl rand -hex 32 prints"
             )
@@ -140,7 +149,7 @@ class LogSettings(BaseModel, extra="forbid", frozen=True):
     format: Literal["plain", "json"] = Field("plain", description="plain, or json: one object on each line.")
 
 
-class WatchSettings(BaseModel, extra="forbid", frozen=True):
+class MonitoringSettings(BaseModel, extra="forbid", frozen=True):
     """Where the bot tells how it is: /healthz, /readyz, /metrics."""
 
     port: int = Field(0, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics. 0: none is opened.")
@@ -172,14 +181,14 @@ class Settings(BaseSettings):
     budgets: Budgets = Budgets()
     webhook: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
-    watch: WatchSettings = WatchSettings()
+    watch: MonitoringSettings = MonitoringSettings()
 
     def rag(self) -> RagSettings:
         """What `open_rag` needs."""
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
 
 
-class _OthersOwn(BaseSettings):
+class _ExternalSettings(BaseSettings):
     """What the tools of others read: a mirror of the hub, a collector. MODELS__HUB, WATCH__COLLECTOR go before."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True)
@@ -196,7 +205,7 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     given = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
         settings = Settings(_env_file=env_file, **given)  # type: ignore[arg-type]
-        others, found = _OthersOwn(_env_file=env_file), dict[str, BaseModel]()
+        others, found = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
         if others.hf_endpoint and "hub" not in settings.models.model_fields_set:
             found["models"] = settings.models.model_copy(update={"hub": others.hf_endpoint})
         if others.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
@@ -204,12 +213,12 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         return settings.model_copy(update=found)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
-        raise SettingsWrong(_sentence([str(part) for part in first["loc"]], first["msg"])) from None
+        raise SettingsWrong(_format_setting_error([str(part) for part in first["loc"]], first["msg"])) from None
     except (SettingsError, UnicodeDecodeError, OSError) as exc:
         raise SettingsWrong(f"The settings cannot be read: {exc}. See .env.example.") from None
 
 
-def _sentence(place: list[str], message: str) -> str:
+def _format_setting_error(place: list[str], message: str) -> str:
     name = "__".join(place[:2]).upper()
     if message == "Extra inputs are not permitted":
         return f"There is no setting {name}: .env.example lists them all."

@@ -1,4 +1,4 @@
-"""The picture of ARCHITECTURE.md: packages and who may import whom, doors, the path of a question and of a post.
+"""The picture of ARCHITECTURE.md: packages, storage and indexes, the path of a question and of a post.
 
 Run it with .venv/bin/python deploy/architecture.py, in the development environment (make test).
 """
@@ -19,7 +19,7 @@ PICTURE = Path(__file__).parent / "pictures" / "architecture.png"
 
 INK, SOFT, LINE = "#22303c", "#5d6b78", "#b9c4cd"
 QUESTION, POST = "#2f6fde", "#e0762a"
-TELEGRAM, BOT, CORE, INGEST, DOORS = "#e3f1fb", "#f1f6fd", "#f3f1fc", "#fef4e9", "#eef6f0"
+TELEGRAM, BOT, CORE, INGEST, STORES = "#e3f1fb", "#f1f6fd", "#f3f1fc", "#fef4e9", "#eef6f0"
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, width, height
@@ -76,11 +76,17 @@ def packages(ax: Axes) -> None:
     ax.text(80, 88.3, "Telegram", fontsize=15, fontweight="bold", color=INK, ha="center", va="center")
     ax.text(9, 88.3, "readers and groups ask", fontsize=11, color=QUESTION, va="center")
     ax.text(151, 88.3, "channels post and edit", fontsize=11, color=POST, va="center", ha="right")
-    about = "polls or has a webhook,\ndecides who may read what;\nmetrics and doctor look on"
+    about = "polls or has a webhook,\ndecides who may read what;\nmonitoring and doctor look on"
     card(ax, (4, 61, 152, 17), BOT, "bot", about, at=(61.5, 4.6))
     card(ax, (4, 33.5, 106, 21.5), CORE, "rag_core", "a question in, a cited answer out")
     card(ax, (116, 33.5, 40, 21.5), INGEST, "ingest", "posts into indexes", at=(15.5, 2.7))
-    card(ax, (4, 9, 152, 18), DOORS, "rag_core/doors", "the only files that touch an outside thing")
+    card(
+        ax,
+        (4, 9, 152, 18),
+        STORES,
+        "rag_core: storage, index, models, llm",
+        "what touches the disk, a model or a server",
+    )
     for start, end in (((34, 61), (34, 55.6)), ((151, 61), (151, 55.6)), ((116, 36), (110.6, 36)),
                        ((22, 33.5), (22, 27.6))):  # fmt: skip
         may_import(ax, start, end)
@@ -91,9 +97,9 @@ def question(ax: Axes) -> None:
     y = 64
     chip(ax, (8, y, 17, 8), "dispatcher", "each update once", "2")
     chip(ax, (29, y, 14, 8), "access", "who may read", "3")
-    chip(ax, (47, y, 14, 8), "turns", "fair order", "4")
-    chip(ax, (92.5, y, 15, 8), "render", "text and links", "10")
-    chip(ax, (8, 36, 30, 11), "recipes", "direct · agent · mapreduce\ncouncil · react; shared: rounds")
+    chip(ax, (47, y, 14, 8), "worker", "fair order", "4")
+    chip(ax, (92.5, y, 15, 8), "views", "text and links", "10")
+    chip(ax, (8, 36, 30, 11), "recipes", "direct · agent · mapreduce\ncouncil · react; shared: steps")
     stages = (("plan", "5"), ("search", "6"), ("rerank", "7"), ("write", "8"), ("cite, verify", "9"))
     lefts = (49, 61, 72.5, 84, 93.5)
     widths = (10, 9.5, 9.5, 7.5, 13)
@@ -115,10 +121,10 @@ def post(ax: Axes) -> None:
     """The path of a post, into the archive and both indexes."""
     chip(ax, (137, 64, 15, 8), "session", "keeps, confirms", "2", POST)
     chip(ax, (116.5, 64, 14, 8), "indexing", "wakes", "3", POST)
-    row = (("inbox", "4"), ("post", "5"), ("keep", "6"))
+    row = (("inbox", "4"), ("parse", "5"), ("store", "6"))
     for (name, number), left in zip(row, (118.5, 131, 143.5), strict=True):
         chip(ax, (left, 42.3, 10, 5), name, "", number, POST)
-    for name, number, left in (("copies", "7", 143.5), ("words", "8", 131), ("vectors", "9", 118.5)):
+    for name, number, left in (("dedup", "7", 143.5), ("words", "8", 131), ("vectors", "9", 118.5)):
         chip(ax, (left, 35, 10, 5), name, "", number, POST)
     arrow(ax, (144.5, 84), (144.5, 72), POST)
     badge(ax, (144.5, 81), "1", POST)
@@ -131,15 +137,15 @@ def post(ax: Axes) -> None:
     badge(ax, (136, 31.2), "10", POST)
 
 
-def doors(ax: Axes) -> None:
-    """The doors, and what is behind each."""
+def stores(ax: Axes) -> None:
+    """Storage, indexes and models, and what each stands on."""
     behind = (
-        ("archive", "SQLite: the truth"),
-        ("lexical, words", "BM25: folder or Qdrant"),
-        ("vectors", "meaning: folder or Qdrant"),
-        ("embed, rerank", "ONNX models"),
+        ("storage", "SQLite: the truth"),
+        ("index: words", "BM25: folder or Qdrant"),
+        ("index: vectors", "meaning: folder or Qdrant"),
+        ("models", "ONNX: embed, rerank"),
         ("llm", "llama.cpp or a server"),
-        ("pull", "hub, packages"),
+        ("download", "hub, packages"),
     )
     for n, (name, about) in enumerate(behind):
         chip(ax, (8 + 24.4 * n, 11, 21.5, 8), name, about)
@@ -159,7 +165,7 @@ def draw(target: Path) -> None:
     figure, ax = plt.subplots(figsize=(16, 9.5), dpi=120)
     ax.set(xlim=(2, 158), ylim=(2, 94))
     ax.axis("off")
-    for part in (packages, question, post, doors, legend):
+    for part in (packages, question, post, stores, legend):
         part(ax)
     figure.savefig(target, bbox_inches="tight", pad_inches=0.15, facecolor="white")
     plt.close(figure)

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from playwright.async_api import Page, async_playwright
 
-from bot.commands.demo import furnished, running
-from bot.sandbox.town import ADMIN, GROUP, READER
+from bot.cli.demo import open_demo_sandbox, run_demo_bot
+from bot.i18n import get_translator
+from bot.sandbox.demo import ADMIN_ID, GROUP_ID, READER_ID
 from bot.settings import Settings
-from bot.words import words_for
 from rag_core.settings import DataSettings
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -49,7 +49,7 @@ class Tongue:
 TONGUES = (
     Tongue(
         "en",
-        READER,
+        READER_ID,
         "How many Perseids in four hours?",
         "How many Perseids in four hours?",
         "What was posted in August 2025?",
@@ -57,7 +57,7 @@ TONGUES = (
     ),
     Tongue(
         "ru",
-        ADMIN,
+        ADMIN_ID,
         "Сколько стоит разовое посещение бассейна?",
         "Сколько стоит разовое посещение бассейна?",
         "Что публиковали в августе 2025?",
@@ -84,7 +84,7 @@ async def private(page: Page, tongue: Tongue) -> None:
 
 async def group(page: Page, tongue: Tongue) -> None:
     """A question in a group, with a vote under the answer."""
-    await page.click(f'[data-chat="{GROUP}"]')
+    await page.click(f'[data-chat="{GROUP_ID}"]')
     await ask(page, f"@citegram_bot {tongue.in_group}")
     await page.get_by_role("button", name="👍").last.click()
     await page.get_by_role("button", name=re.compile("👍 1")).last.wait_for(timeout=WAIT_MS)
@@ -93,7 +93,7 @@ async def group(page: Page, tongue: Tongue) -> None:
 async def sources(page: Page, tongue: Tongue) -> None:
     """The sources of an answer, with the words that it stands on."""
     await ask(page, tongue.for_sources)
-    words, told = words_for(tongue.lang), page.locator(".message.theirs")
+    words, told = get_translator(tongue.lang), page.locator(".message.theirs")
     before = await told.count()
     await page.get_by_role("button", name=words("button-sources"), exact=True).last.click()
     await told.nth(before).wait_for(timeout=WAIT_MS)
@@ -124,8 +124,8 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         settings = Settings(data=DataSettings(dir=Path(folder)))
-        sandbox, settings = await stack.enter_async_context(furnished(settings, port=0))
-        await stack.enter_async_context(running(settings))
+        sandbox, settings = await stack.enter_async_context(open_demo_sandbox(settings, port=0))
+        await stack.enter_async_context(run_demo_bot(settings))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, size, play in SHOTS:

@@ -1,1 +1,1 @@
-"""How posts come in: live updates and exports, cut into passages, written to the archive and the indexes."""
+"""Ingestion of posts: live updates and exports are cut into passages and written to the archive and the indexes."""

@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Clock", "Drift", "elapsed"]
+__all__ = ["Clock", "ClockDrift", "elapsed"]
 
 # Sleep counts: a laptop that was closed for three days was out of touch for three days. macOS has no
 # CLOCK_BOOTTIME, and its CLOCK_MONOTONIC counts sleep.
-_COUNTS_SLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # The wall clock is put right by seconds all the time; more than this is a jump.
-_JUMP_S = 60.0
+_MIN_JUMP_SECONDS = 60.0
 
 
 def elapsed() -> float:
     """Seconds since some moment; never set back, and sleep counts."""
-    return time.clock_gettime(_COUNTS_SLEEP)
+    return time.clock_gettime(_BOOT_CLOCK_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Drift:
+class ClockDrift:
     """Notices when the wall clock jumps. Not frozen: it remembers how far the two clocks were apart."""
 
     clock: Clock
@@ -42,7 +42,7 @@ class Drift:
         """By how many seconds the wall clock was set since the last look; 0 for less than a minute."""
         apart = self.clock.wall() - self.clock.elapsed()
         by = apart - self._apart
-        if abs(by) < _JUMP_S:
+        if abs(by) < _MIN_JUMP_SECONDS:
             return 0.0
         self._apart = apart
         return by

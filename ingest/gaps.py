@@ -1,7 +1,7 @@
-"""Notices when the bot was out of touch for longer than Telegram keeps updates, and has admins told of gaps once.
+"""Gap detection: note when the bot was out of touch for longer than Telegram keeps updates; admins are told once.
 
-Being in touch is more than running: it is that Telegram answered and that what it sent was kept. Down time is
-measured by a clock that nobody sets; only from one life of the process to the next there is none but the wall's.
+To be in touch, Telegram must have answered, and what it sent must have been kept. Down time is measured by a
+monotonic clock; between two runs of the process there is only the wall clock.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from ingest.clock import Clock
-from ingest.notices import GapsFound, Tell
-from rag_core.doors.archive import Archive, channels, gaps
+from ingest.notices import GapsFound, NotifyAdmins
+from rag_core.storage import Archive, channels, gaps
 
-__all__ = ["Pulse", "look"]
+__all__ = ["Heartbeat", "report_gaps"]
 
 # A wall clock that differs so much from the time that has passed is wrong, or was.
-_OFF = timedelta(minutes=10)
+_MAX_CLOCK_DIFFERENCE = timedelta(minutes=10)
 # It is believed when it has said the same for so many beats: 100 s.
-_BELIEVED_AFTER = 5
+_TRUSTED_AFTER_BEATS = 5
 
 log = logging.getLogger(__name__)
 
 
-class _Beat(NamedTuple):
+class _ClockReading(NamedTuple):
     """A sign of life: seconds that only ever pass, and the time of day."""
 
     passed: float
     at: datetime
 
 
-class Pulse:
+class Heartbeat:
     """`heard` whenever Telegram answered, `beat` a few times a minute."""
 
     def __init__(self, archive: Archive, clock: Clock | None = None) -> None:
         self._archive = archive
         self._clock = clock or Clock()
-        self._heard: _Beat | None = None
-        self._last: _Beat | None = None
-        self._doubted: _Beat | None = None  # the first beat of this life, where it would mean a gap
+        self._heard: _ClockReading | None = None
+        self._last: _ClockReading | None = None
+        self._doubted: _ClockReading | None = None  # the first beat of this life, where it would mean a gap
         self._odd = 0
 
     def heard(self) -> None:
         """Telegram answered, and what it sent is in the archive."""
-        self._heard = _Beat(self._clock.elapsed(), datetime.fromtimestamp(self._clock.wall(), UTC))
+        self._heard = _ClockReading(self._clock.elapsed(), datetime.fromtimestamp(self._clock.wall(), UTC))
 
     async def beat(self) -> int:
         """Write a sign of life if there was one since the last; returns how many gaps were noted.
@@ -60,50 +60,50 @@ class Pulse:
         now = now._replace(at=self._believed(now, last))
         return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
 
-    async def _first(self, now: _Beat) -> int:
+    async def _first(self, now: _ClockReading) -> int:
         """The first beat of this life: the time since the last one of the life before is the wall clock's word."""
-        before = await gaps.last_beat(self._archive)
+        before = await gaps.get_last_heartbeat(self._archive)
         silence = now.at - before if before else timedelta()
-        if silence < -_OFF:
+        if silence < -_MAX_CLOCK_DIFFERENCE:
             log.warning("the clock was set back by %s: how long the bot was down is not known", -silence)
-        if before and silence > gaps.KEPT:
+        if before and silence > gaps.UPDATE_RETENTION:
             doubted, self._doubted = self._doubted, now
             # A clock that is wrong for a moment at the start must not make up a gap: a second look is taken.
-            if doubted is None or abs(_apart(now, doubted)) > _OFF:
+            if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
                 return 0
         return await self._write(now, before or now.at, silence)
 
-    def _believed(self, now: _Beat, last: _Beat) -> datetime:
+    def _believed(self, now: _ClockReading, last: _ClockReading) -> datetime:
         """The wall clock's time; the time that has passed while that one is not believed."""
-        self._odd = self._odd + 1 if abs(_apart(now, last)) > _OFF else 0
-        if self._odd >= _BELIEVED_AFTER:
+        self._odd = self._odd + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
+        if self._odd >= _TRUSTED_AFTER_BEATS:
             self._odd = 0
         return now.at if not self._odd else last.at + timedelta(seconds=now.passed - last.passed)
 
-    async def _write(self, now: _Beat, since: datetime, silence: timedelta) -> int:
-        noted = await gaps.note(self._archive, since, now.at) if silence > gaps.KEPT else 0
-        await gaps.beat(self._archive, now.at)
+    async def _write(self, now: _ClockReading, since: datetime, silence: timedelta) -> int:
+        noted = await gaps.note_outage_gaps(self._archive, since, now.at) if silence > gaps.UPDATE_RETENTION else 0
+        await gaps.record_heartbeat(self._archive, now.at)
         self._last, self._doubted = now, None
         if noted:
             log.warning("the bot was out of touch since %s: posts may be missing in %d channels", since, noted)
         return noted
 
 
-def _apart(now: _Beat, before: _Beat) -> timedelta:
+def _measure_clock_difference(now: _ClockReading, before: _ClockReading) -> timedelta:
     """By how much the wall clock differs from the time that has passed."""
     return now.at - before.at - timedelta(seconds=now.passed - before.passed)
 
 
-async def look(archive: Archive, tell: Tell) -> str:
+async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:
     """Close gaps that turned out to be none and have admins told of new ones; what there is to say.
 
     Raises ArchiveUnavailable.
     """
-    for chat_id in await gaps.unnoted(archive):
-        await gaps.before_joining(archive, chat_id)
-    closed = await gaps.close_counted(archive)
-    known = await channels.known(archive)
-    new = [gap for gap in await gaps.untold(archive) if gap.chat_id in known]
+    for chat_id in await gaps.list_channels_without_gaps(archive):
+        await gaps.note_gap_before_joining(archive, chat_id)
+    closed = await gaps.close_complete_gaps(archive)
+    known = await channels.load_channels(archive)
+    new = [gap for gap in await gaps.list_unreported_gaps(archive) if gap.chat_id in known]
     if new and await tell(GapsFound(tuple((known[gap.chat_id], gap) for gap in new))):
-        await gaps.told(archive, new)
+        await gaps.mark_gaps_reported(archive, new)
     return f"{closed} closed" if closed else ""

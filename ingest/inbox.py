@@ -1,49 +1,123 @@
-"""Posts and edits out of the raw updates that were kept: each worked in once, a bad one set aside."""
+"""Inbox processing: pending raw updates become posts and edits, each exactly once; a bad update is quarantined.
+
+Anybody may add the bot to a channel, so the posts of an unapproved channel are kept until an admin decides. Only a
+limited number of channels wait, each with a limited number of posts, and none of them is in an index. A channel that
+was not approved for 30 days is removed. The same holds for a channel that was removed while the bot stayed in it: its
+next post makes it wait for approval again, and the 30 days begin anew.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from ingest.fields import box
-from ingest.post import Malformed, from_update
-from ingest.unapproved import admit
-from rag_core.doors.archive import Archive, channels, posts, updates
-from rag_core.types import Channel, Post
+from ingest.messages import MalformedMessage, parse_live_post, parse_object
+from rag_core.storage import Archive, channels, inbox, posts
+from rag_core.storage.channels import list_unapproved_channels as unapproved_since
+from rag_core.storage.rows import encode_entities
+from rag_core.types import Channel, Post, PostKey
 
-__all__ = ["drain"]
+__all__ = [
+    "APPROVAL_PERIOD",
+    "MAX_BYTES_PER_CHANNEL",
+    "MAX_POSTS_PER_CHANNEL",
+    "MAX_WAITING_CHANNELS",
+    "admit_arrivals",
+    "forget_unapproved_channels",
+    "process_pending_posts",
+]
 
-_Pending = tuple[int, int, dict[str, Any]]
+APPROVAL_PERIOD = timedelta(days=30)
+# A busy channel posts so much in a month, within which it is approved or forgotten; all that wait, taken together, hold
+# at most 100 MB. Versions of a post count like posts.
+MAX_POSTS_PER_CHANNEL = 500
+MAX_BYTES_PER_CHANNEL = 1 << 20
+MAX_WAITING_CHANNELS = 100  # channels: more than an admin would look through
+
+log = logging.getLogger(__name__)
 
 
-async def drain(archive: Archive) -> int:
+async def admit_arrivals(
+    connection: channels.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
+) -> tuple[dict[int, Channel], list[tuple[Post, int]]]:
+    """What is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
+
+    All of an approved channel; of others what their quota has room for.
+    """
+    known, waiting = await channels.find_known_and_unapproved(connection, seen)
+    room = max(0, MAX_WAITING_CHANNELS - await channels.count_unapproved_channels(connection))
+    new = [chat_id for chat_id in seen if chat_id not in known][:room]
+    used = {
+        chat_id: await channels.measure_channel_content(connection, chat_id) for chat_id in waiting
+    } | dict.fromkeys(new, (0, 0))
+    kept, dropped = list[tuple[Post, int]](), dict[PostKey, int]()
+    for post, update_id in arrivals:
+        chat_id = post.key.chat_id
+        if chat_id not in used:
+            if chat_id in known:
+                kept.append((post, update_id))
+            continue
+        number, size = used[chat_id][0] + 1, used[chat_id][1] + _measure_post(post)
+        if number > MAX_POSTS_PER_CHANNEL or size > MAX_BYTES_PER_CHANNEL:
+            dropped[post.key] = int(post.date.timestamp())
+        else:
+            used[chat_id] = number, size
+            kept.append((post, update_id))
+    if dropped:
+        await channels.drop_posts_over_quota(connection, dropped)
+    admitted = {chat_id: channel for chat_id, channel in seen.items() if chat_id in known or chat_id in used}
+    return admitted, [(post, update_id) for post, update_id in kept if post.key not in dropped]
+
+
+def _measure_post(post: Post) -> int:
+    return len(post.text.encode("utf-8", "surrogatepass")) + len(encode_entities(post.entities).encode())
+
+
+async def forget_unapproved_channels(archive: Archive, now: datetime) -> int:
+    """Remove the channels that have waited for a month; to be run every day. Returns how many posts went."""
+    gone = 0
+    for chat_id in await unapproved_since(archive, now - APPROVAL_PERIOD):
+        gone += await posts.remove_channel(archive, chat_id)
+        log.info("channel %d was not approved for %d days: removed", chat_id, APPROVAL_PERIOD.days)
+    return gone
+
+
+_PendingUpdate = tuple[int, int, dict[str, Any]]
+
+
+async def process_pending_posts(archive: Archive) -> int:
     """Work in all pending posts and edits; returns how many. Safe to run again after a crash at any moment."""
     worked_in = 0
-    while batch := await updates.pending_posts(archive):
+    while batch := await inbox.list_pending_posts(archive):
         for bot_id, pending in groupby(batch, key=lambda update: update[0]):
-            worked_in += await _work_in(archive, bot_id, list(pending))
-    await channels.retitle(archive)
+            worked_in += await _process_batch(archive, bot_id, list(pending))
+    await channels.reindex_retitled_channels(archive)
     return worked_in
 
 
-async def _work_in(archive: Archive, bot_id: int, pending: list[_Pending]) -> int:
+async def _process_batch(archive: Archive, bot_id: int, pending: list[_PendingUpdate]) -> int:
     arrivals: list[tuple[Post, int]] = []
     seen: dict[int, tuple[Channel, int]] = {}
     for _, update_id, raw in pending:
         try:
-            channel, post = from_update(box(raw.get("channel_post") or raw.get("edited_channel_post")))
-        except Malformed as exc:
-            await updates.quarantine(archive, bot_id, update_id, str(exc))
+            channel, post = parse_live_post(parse_object(raw.get("channel_post") or raw.get("edited_channel_post")))
+        except MalformedMessage as exc:
+            await inbox.quarantine_update(archive, bot_id, update_id, str(exc))
             continue
         seen[channel.chat_id] = (channel, update_id)
         arrivals.append((post, update_id))
     async with archive.writing() as connection:
-        admitted, kept = await admit(connection, {key: channel for key, (channel, _) in seen.items()}, arrivals)
+        admitted, kept = await admit_arrivals(
+            connection, {key: channel for key, (channel, _) in seen.items()}, arrivals
+        )
         for chat_id, channel in admitted.items():
             # a channel nobody approved: its posts are kept, and read by nobody; a known one stays as it is
-            await channels.put_in(connection, replace(channel, state="pending"), seen[chat_id][1])
-        await channels.heard_in(connection, admitted)
-        await posts.keep_each(connection, kept, source="live")
-        await updates.settle_in(connection, bot_id, [update_id for _, update_id in arrivals])
+            await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
+        await channels.record_bot_heard(connection, admitted)
+        await posts.save_arrivals_in_transaction(connection, kept, source="live")
+        await inbox.mark_updates_done(connection, bot_id, [update_id for _, update_id in arrivals])
     return len(arrivals)

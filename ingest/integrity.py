@@ -1,34 +1,359 @@
-"""The nightly comparison of the archive with its own rules and with both indexes; what is wrong is taken in again."""
+"""Integrity check: compare the archive with both indexes and index wrong posts again.
+
+Every post is compared by its number, a sample by its words and by the texts its vectors were made of. The nightly
+check repairs; `compare_indexes` only looks, for `citegram doctor`. A rebuild compares differently: the owner of the
+vector store writes an inventory of it to a file, and the comparison, for which every text is cut and hashed again,
+runs in another process.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
 
-from ingest.comparing import sample, slices
-from ingest.index import Indexer
-from ingest.notices import Mended, Tell
-from ingest.vectors_compared import wrong_vectors
-from ingest.words_compared import wrong_words
-from rag_core.doors.archive import backlog, channels
-from rag_core.doors.archive.inventory import indexable, orphans
-from rag_core.errors import ArchiveUnavailable
-from rag_core.rag import Rag
-from rag_core.types import PostKey
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Found", "check"]
+from ingest.indexer import LexicalIndexer, PreparedPassage, build_lexical_entry, prepare_passage, read_posts_again
+from ingest.notices import IndexesRepaired, NotifyAdmins
+from rag_core.engine import Engine
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import StoredPoint, VectorStore
+from rag_core.index.open_words import LexicalIndex
+from rag_core.index.vectors import VectorArray, hash_to_number
+from rag_core.models.selection import DenseIndex
+from rag_core.storage import Archive, channels, index_state, posts
+from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids
+from rag_core.types import Passage, PostKey
 
-_SAMPLES = 200  # posts compared by their words
+__all__ = [
+    "IndexComparison",
+    "IntegrityReport",
+    "MessageIdsByChat",
+    "VectorInventory",
+    "check_integrity",
+    "compare_indexes",
+    "compare_lexical_posts",
+    "compare_vector_posts",
+    "find_differing_posts",
+    "find_wrong_lexical_posts",
+    "find_wrong_vector_posts",
+    "read_current_passages",
+    "read_lexical_message_ids",
+    "sample_posts",
+    "split_into_slices",
+    "write_vector_inventory",
+]
 
-_TAMPERED = (
+T = TypeVar("T")
+
+MessageIdsByChat = Mapping[int, set[int]]  # chat_id -> message ids
+
+_SLICE_POSTS = 500  # posts at a time
+_NO_MESSAGE_IDS: frozenset[int] = frozenset()
+
+
+def find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) -> list[PostKey]:
+    """Posts that are in one and not in the other."""
+    chats = sorted({*expected, *there})
+    return [
+        PostKey(c, n) for c in chats for n in sorted(expected.get(c, _NO_MESSAGE_IDS) ^ there.get(c, _NO_MESSAGE_IDS))
+    ]
+
+
+def sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
+    """Up to `most` posts by chance, each as likely as the other."""
+    sizes = {chat: len(numbers) for chat, numbers in expected.items() if numbers}
+    if not sizes:
+        return []
+    drawn = random.choices([*sizes], [*sizes.values()], k=most)  # noqa: S311 - nobody has to guess it
+    return [
+        PostKey(chat, number)
+        for chat, size in sizes.items()
+        for number in random.sample(sorted(expected[chat]), min(size, drawn.count(chat)))
+    ]
+
+
+def split_into_slices(keys: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The same, some at a time."""
+    return (keys[at : at + _SLICE_POSTS] for at in range(0, len(keys), _SLICE_POSTS))
+
+
+async def read_current_passages(archive: Archive, keys: Sequence[PostKey]) -> dict[PostKey, tuple[Passage, ...]]:
+    """The passages the indexes should hold of these posts; none for one that is not to be found."""
+    batch = await read_posts_again(archive, keys)
+    return await asyncio.to_thread(lambda: {change.key: batch.passages(change) for change in batch.changes})
+
+
+# `mark` stands for everything that is known of a vector: its place, date, language and text.
+_INVENTORY_ROW_TYPE = np.dtype([("chat", "<i8"), ("message", "<i8"), ("part", "<i8"), ("mark", "<i8")])
+_MAX_PARTS = 1 << 12  # a post of 4,096 characters has fewer
+_INVENTORY_PAUSE_SECONDS = 0.02  # between pages, for questions
+
+
+async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
+    """Write down what the store holds; returns how many vectors. Raises VectorsUnavailable, IndexUnavailable."""
+    pages: list[NDArray[np.void]] = []
+    async for page in vectors.held():
+        pages.append(
+            np.array(
+                [(*held.place.key, held.place.part, _hash_stored_vector(held)) for held in page], _INVENTORY_ROW_TYPE
+            )
+        )
+        await asyncio.sleep(_INVENTORY_PAUSE_SECONDS)
+    rows = np.concatenate([np.zeros(0, _INVENTORY_ROW_TYPE), *pages])
+    with translate_errors(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
+        await asyncio.to_thread(file.write_bytes, rows.tobytes())
+    return len(rows)
+
+
+class VectorInventory:
+    """What was written down, of one channel or of all. Posts that changed since seem to differ: that does no harm."""
+
+    def __init__(self, file: Path, chat_id: int | None = None) -> None:
+        """Read the file; without it nothing is in the store. Raises IndexUnavailable."""
+        with translate_errors(
+            IndexUnavailable, OSError, say="The list of stored vectors cannot be read ({}): start again."
+        ):
+            rows = np.frombuffer(file.read_bytes(), _INVENTORY_ROW_TYPE)
+        self._rows = rows if chat_id is None else rows[rows["chat"] == chat_id]
+        self._marks = np.sort(self._rows["mark"])
+
+    def differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:
+        """The posts that do not have each of their passages in the store, as it is now."""
+        pairs = [
+            (key, _hash_stored_vector(prepare_passage(p, model).held))
+            for key, passages in ready.items()
+            for p in passages
+        ]
+        marks = np.array([mark for _, mark in pairs], np.int64)
+        at = np.minimum(np.searchsorted(self._marks, marks), max(0, len(self._marks) - 1))
+        there = self._marks[at] == marks if len(self._marks) else np.zeros(len(marks), np.bool_)
+        return list(dict.fromkeys(key for (key, _), found in zip(pairs, there.tolist(), strict=True) if not found))
+
+    def surplus(self, lexical: LexicalIndex) -> list[PostKey]:
+        """The posts that have more parts in the store than in the lexical index, which is complete."""
+        found: list[PostKey] = []
+        for chat in np.unique(self._rows["chat"]).tolist():
+            rows = self._rows[self._rows["chat"] == chat]
+            messages, parts = lexical.parts_of(chat)
+            known = np.isin(_encode_parts(rows["message"], rows["part"]), _encode_parts(messages, parts))
+            found += (PostKey(chat, message) for message in np.unique(rows["message"][~known]).tolist())
+        return found
+
+
+def _encode_parts(messages: NDArray[np.int64], parts: NDArray[np.int64] | NDArray[np.int16]) -> NDArray[np.int64]:
+    return messages * _MAX_PARTS + parts.astype(np.int64)
+
+
+def _hash_stored_vector(held: StoredPoint) -> int:
+    return hash_to_number(repr(tuple(held)))
+
+
+async def find_wrong_lexical_posts(
+    archive: Archive,
+    lexical: LexicalIndex,
+    indexer: LexicalIndexer,
+    expected: MessageIdsByChat,
+    some: Sequence[PostKey],
+) -> list[PostKey]:
+    """The posts that the index does not hold as the archive does: all compared by number, `some` by words.
+
+    A post that changes meanwhile seems wrong for a moment, so what seems wrong is looked at a second time.
+    Raises ArchiveUnavailable, IndexUnavailable.
+    """
+    there = await asyncio.to_thread(read_lexical_message_ids, lexical)
+    suspects = list(dict.fromkeys([*await asyncio.to_thread(find_differing_posts, expected, there), *some]))
+    for _ in range(2):
+        await indexer.catch_up()
+        suspects = [
+            key for part in split_into_slices(suspects) for key in await compare_lexical_posts(archive, lexical, part)
+        ]
+    return suspects
+
+
+def read_lexical_message_ids(lexical: LexicalIndex) -> MessageIdsByChat:
+    """The posts the index holds, by number; blocking."""
+    return {chat: set(np.unique(lexical.parts_of(chat)[0]).tolist()) for chat in list(lexical.chats)}
+
+
+async def compare_lexical_posts(archive: Archive, lexical: LexicalIndex, keys: Sequence[PostKey]) -> list[PostKey]:
+    """Those of the posts of which the index holds other parts or other words than the archive."""
+    ready = await read_current_passages(archive, keys)
+    return await asyncio.to_thread(_find_lexical_differences, lexical, ready)
+
+
+def _find_lexical_differences(lexical: LexicalIndex, ready: Mapping[PostKey, Sequence[Passage]]) -> list[PostKey]:
+    """The posts of which the index holds other parts, or other words."""
+    parts: dict[PostKey, set[int]] = {key: set() for key in ready}
+    for chat in {key.chat_id for key in ready}:
+        messages, numbers = lexical.parts_of(chat)
+        ours = np.isin(messages, [key.message_id for key in ready if key.chat_id == chat])
+        for message, part in zip(messages[ours].tolist(), numbers[ours].tolist(), strict=True):
+            parts[PostKey(chat, message)].add(part)
+    return [
+        key
+        for key, passages in ready.items()
+        if parts[key] != {p.part for p in passages} or not all(_is_passage_found(lexical, p) for p in passages)
+    ]
+
+
+def _is_passage_found(lexical: LexicalIndex, passage: Passage) -> bool:
+    """Whether a search for all words of a passage, in the second it was written, finds it at its place."""
+    wanted = build_lexical_entry(passage)
+    if not wanted.terms:
+        return True
+    second = SearchFilter(frozenset({passage.key.chat_id}), passage.date, passage.date + timedelta(seconds=1))
+    return wanted.place in lexical.matching(sorted(set(wanted.terms)), second)
+
+
+_COMPARISON_PAUSE_SECONDS = 0.01  # between pages, for questions
+_MIN_COSINE = 0.999  # cosine of one vector kept twice in 16 bits
+
+
+@dataclass(slots=True)
+class _StoredVectors:
+    """What the store holds: posts by number, and of some the texts. Not frozen: it is filled page by page."""
+
+    marks: dict[PostKey, set[str]]
+    there: dict[int, set[int]] = field(default_factory=dict)
+    count: int = 0
+
+
+async def find_wrong_vector_posts(
+    archive: Archive, dense: DenseIndex, expected: MessageIdsByChat, some: Sequence[PostKey]
+) -> tuple[list[PostKey], int]:
+    """The posts that the store does not hold as the archive does, and how many vectors there are.
+
+    What waits in the queue is not wrong but on its way. Raises ArchiveUnavailable, VectorsUnavailable,
+    ModelUnavailable.
+    """
+    shelf = await _read_stored_vectors(dense, some)
+    suspects = await asyncio.to_thread(find_differing_posts, expected, shelf.there)
+    for part in split_into_slices(some):
+        for key, passages in (await read_current_passages(archive, part)).items():
+            if shelf.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
+                suspects.append(key)
+    await index_state.queue_changed_posts(archive, dense.vectors.identity)
+    wrong: list[PostKey] = []
+    for part in split_into_slices(list(dict.fromkeys(suspects))):
+        on_their_way = await filter_queued_keys(archive, part)
+        wrong += await compare_vector_posts(archive, dense, [key for key in part if key not in on_their_way])
+    return wrong, shelf.count
+
+
+async def _read_stored_vectors(dense: DenseIndex, some: Sequence[PostKey]) -> _StoredVectors:
+    shelf = _StoredVectors({key: set() for key in some})
+    async for page in dense.vectors.held():
+        for held in page:
+            key = held.place.key
+            shelf.there.setdefault(key.chat_id, set()).add(key.message_id)
+            if key in shelf.marks:
+                shelf.marks[key].add(held.text_hash)
+        shelf.count += len(page)
+        await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
+    return shelf
+
+
+async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequence[PostKey]) -> list[PostKey]:
+    """Those of the posts whose vectors the store has not, or has other ones of."""
+    ready = {
+        key: [prepare_passage(p, dense.embedder.name) for p in passages]
+        for key, passages in (await read_current_passages(archive, keys)).items()
+    }
+    # The first part there is none of, too: a post that became shorter may have left it.
+    beyond = {key: PassageRef(key, len(parts), 0, 0) for key, parts in ready.items()}
+    every = [one for parts in ready.values() for one in parts]
+    stored = await dense.vectors.vectors_of([*(one.held.place for one in every), *beyond.values()])
+    right = await _compute_expected_vectors(dense, every)
+    return [
+        key
+        for key, parts in ready.items()
+        if beyond[key] in stored
+        or not all(_are_same_vectors(stored.get(one.held.place), right.get(one.mark)) for one in parts)
+    ]
+
+
+async def _compute_expected_vectors(dense: DenseIndex, every: Sequence[PreparedPassage]) -> Mapping[str, VectorArray]:
+    """The vectors these texts should have, by mark. A text without meaning has none."""
+    texts = {one.mark: one.text for one in every}
+    known = await dense.vectors.by_hash(list(texts)) if texts else {}
+    missing = [mark for mark in texts if mark not in known]
+    if missing:
+        rows = await dense.embedder.passages([texts[mark] for mark in missing])
+        known |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
+    return known
+
+
+def _are_same_vectors(stored: VectorArray | None, right: VectorArray | None) -> bool:
+    if stored is None or right is None:
+        return stored is right
+    return float(stored @ right) > _MIN_COSINE * float(np.linalg.norm(stored) * np.linalg.norm(right))
+
+
+_QUICK_SAMPLES = 50  # posts compared by their words
+_MAX_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IndexComparison:
+    """How many posts were compared by number, how many by words, and how many of them each leg has wrong."""
+
+    posts: int
+    some: int
+    words: int
+    vectors: int
+
+
+async def compare_indexes(rag: Engine, samples: int = _QUICK_SAMPLES) -> IndexComparison | None:
+    """Compare indexes that are up to date; None where posts come so fast that nothing stands still.
+
+    Raises ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
+    """
+    for _ in range(_MAX_TRIES):
+        before = await _read_index_state(rag)
+        seen = await _compare_indexes_once(rag, samples)
+        if before == await _read_index_state(rag):
+            return seen
+    return None
+
+
+async def _read_index_state(rag: Engine) -> tuple[int, int]:
+    return await posts.get_last_seq(rag.archive), rag.lexical.watermark
+
+
+async def _compare_indexes_once(rag: Engine, samples: int) -> IndexComparison:
+    chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
+    expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
+    some = await asyncio.to_thread(sample_posts, expected, samples)
+    there = await asyncio.to_thread(read_lexical_message_ids, rag.lexical)
+    words = {
+        *await asyncio.to_thread(find_differing_posts, expected, there),
+        *await compare_lexical_posts(rag.archive, rag.lexical, some),
+    }
+    vectors = 0
+    if rag.dense is not None:
+        coming = await filter_queued_keys(rag.archive, some)
+        vectors = len(await compare_vector_posts(rag.archive, rag.dense, [key for key in some if key not in coming]))
+    return IndexComparison(sum(map(len, expected.values())), len(some), len(words), vectors)
+
+
+_NIGHTLY_SAMPLES = 200  # posts compared by their words
+
+_TAMPERED_TEXT = (
     "In the archive {lost} rows belong to nothing: another program changed the file. No post is lost by that; "
     "`citegram restore` puts back the last backup."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IntegrityReport:
     """What was compared, and the posts each leg had wrong: they have been, or will be, taken in again."""
 
     posts: int
@@ -44,25 +369,27 @@ class Found:
         return f"{counted}: {f'taken in again {words} and {meanings}' if words or meanings else 'all right'}"
 
 
-async def check(rag: Rag, indexer: Indexer, tell: Tell, samples: int = _SAMPLES) -> Found:
+async def check_integrity(
+    rag: Engine, indexer: LexicalIndexer, tell: NotifyAdmins, samples: int = _NIGHTLY_SAMPLES
+) -> IntegrityReport:
     """Look through the archive's file, compare, repair, and have admins told where something was wrong.
 
     Raises ArchiveUnavailable where the file is damaged or was tampered with, IndexUnavailable, ModelUnavailable.
     """
     await rag.archive.look_through()
     await indexer.catch_up()
-    chats = {*await channels.known(rag.archive), *rag.lexical.chats}
-    expected = {chat: await indexable(rag.archive, chat) for chat in sorted(chats)}
-    some = await asyncio.to_thread(sample, expected, samples)
-    words = await wrong_words(rag.archive, rag.lexical, indexer, expected, some)
-    for part in slices(words):
+    chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
+    expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
+    some = await asyncio.to_thread(sample_posts, expected, samples)
+    words = await find_wrong_lexical_posts(rag.archive, rag.lexical, indexer, expected, some)
+    for part in split_into_slices(words):
         await indexer.renew(part)
-    vectors, count = await wrong_vectors(rag.archive, rag.dense, expected, some) if rag.dense else ([], None)
-    for part in slices(vectors):
-        await backlog.queue(rag.archive, part)
+    vectors, count = await find_wrong_vector_posts(rag.archive, rag.dense, expected, some) if rag.dense else ([], None)
+    for part in split_into_slices(vectors):
+        await index_state.queue_posts(rag.archive, part)
     if wrong := {*words, *vectors}:
         out = sum(key.message_id not in expected.get(key.chat_id, ()) for key in wrong)
-        await tell(Mended(again=len(wrong) - out, out=out))
-    if lost := await orphans(rag.archive):
-        raise ArchiveUnavailable(_TAMPERED.format(lost=lost))
-    return Found(sum(map(len, expected.values())), len(rag.lexical), count, words, vectors)
+        await tell(IndexesRepaired(again=len(wrong) - out, out=out))
+    if lost := await count_orphan_rows(rag.archive):
+        raise ArchiveUnavailable(_TAMPERED_TEXT.format(lost=lost))
+    return IntegrityReport(sum(map(len, expected.values())), len(rag.lexical), count, words, vectors)

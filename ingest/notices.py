@@ -1,14 +1,17 @@
-"""What admins should be told of work that nobody watches. Words for it are the bot's."""
+"""Admin notices of background work, and clocks that measure time whatever happens to the wall clock.
+
+The wording of the notices is the bot's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rag_core.doors.archive.gaps import Gap
+from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
-__all__ = ["Errors", "Failing", "GapsFound", "Mended", "Notice", "Tell"]
+__all__ = ["AdminNotice", "ErrorsLogged", "GapsFound", "IndexesRepaired", "JobFailing", "NotifyAdmins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class GapsFound:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class IndexesRepaired:
     """The indexes did not hold what the archive holds; so many posts are taken in again, so many taken out."""
 
     again: int
@@ -27,7 +30,7 @@ class Mended:
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class JobFailing:
     """A job that had worked has failed; `reason` is the sentence."""
 
     job: str
@@ -35,12 +38,12 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
+class ErrorsLogged:
     """What went wrong lately: a line of the log, and how often."""
 
     lines: tuple[tuple[str, int], ...]
 
 
-Notice = GapsFound | Mended | Failing | Errors
+AdminNotice = GapsFound | IndexesRepaired | JobFailing | ErrorsLogged
 # True where at least one admin was reached.
-Tell = Callable[[Notice], Awaitable[bool]]
+NotifyAdmins = Callable[[AdminNotice], Awaitable[bool]]

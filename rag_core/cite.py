@@ -1,35 +1,38 @@
-"""The last look before anything is shown: every quote must stand in its post, word for word, now."""
+"""Citation check: every quote must stand in its stored post word for word at the moment of showing.
+
+A post may have been edited or deleted, or a channel closed to the asker, while the answer was written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rag_core.doors.archive import posts
-from rag_core.rag import Rag
+from rag_core.engine import Engine
+from rag_core.storage import posts
 from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Viewer
 
-__all__ = ["cite", "standing"]
+__all__ = ["check_citations", "filter_current_passages"]
 
 
-async def cite(draft: Draft, viewer: Viewer, rag: Rag) -> tuple[Sentence, ...]:
+async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
     """The sentences that still stand, with their standing citations. Raises ArchiveUnavailable.
 
     A post may have been edited or deleted, or a channel closed to this asker, while the answer was written.
     """
     keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
-    stored = await posts.get(rag.archive, keys)
+    stored = await posts.fetch_posts(rag.archive, keys)
     kept = []
     for sentence in draft.sentences:
-        standing = tuple(c for c in sentence.citations if _stands(c, stored, viewer))
+        standing = tuple(c for c in sentence.citations if _is_current_quote(c, stored, viewer))
         # a model's own words may come from any of its posts: none of them may have gone
         if standing and (sentence.support == 1.0 or len(standing) == len(sentence.citations)):
             kept.append(Sentence(sentence.text, standing, sentence.support))
     return tuple(kept)
 
 
-async def standing(passages: Sequence[Passage], viewer: Viewer, rag: Rag) -> tuple[Passage, ...]:
+async def filter_current_passages(passages: Sequence[Passage], viewer: Viewer, rag: Engine) -> tuple[Passage, ...]:
     """The passages that are still as they were found. Raises ArchiveUnavailable."""
-    stored = await posts.get(rag.archive, [passage.key for passage in passages])
+    stored = await posts.fetch_posts(rag.archive, [passage.key for passage in passages])
     return tuple(
         passage
         for passage in passages
@@ -39,7 +42,7 @@ async def standing(passages: Sequence[Passage], viewer: Viewer, rag: Rag) -> tup
     )
 
 
-def _stands(citation: Citation, stored: dict[PostKey, Post], viewer: Viewer) -> bool:
+def _is_current_quote(citation: Citation, stored: dict[PostKey, Post], viewer: Viewer) -> bool:
     post = stored.get(citation.post)
     return (
         post is not None

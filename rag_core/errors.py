@@ -1,23 +1,23 @@
-"""Everything that can go wrong in a way we planned for.
+"""Exception tree: all failures that are planned for.
 
-RagError                     what a reader or an admin is told; `reason` is the whole sentence
+RagError                     shown to a reader or an admin; `reason` is the whole sentence
 ├── StageTimeout             a stage passed its budget
 ├── ArchiveUnavailable       SQLite cannot be read or written
 │   ├── ArchiveTooNew        written by a later version of Citegram
-│   └── ArchiveNotUpdated    its tables could not be changed for this version; it is as it was
-├── BackupFailed             a backup cannot be made or put back
-├── IndexUnavailable         a search leg cannot answer: never shown as "nothing found"
+│   └── ArchiveNotUpdated    the migration to this version failed; the archive is unchanged
+├── BackupFailed             a backup cannot be made or restored
+├── IndexUnavailable         a retriever cannot answer: never shown as "nothing found"
 │   └── VectorsUnavailable   the vector index or the Qdrant server
 │       └── QdrantGone       the server does not answer or work now, and may again
 ├── ImportRefused            a file that cannot be imported, or may not be
-├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (a ValueError too)
-├── RebuildRefused           a rebuild of the indexes that cannot begin, or did not come to its end
-├── ModelUnavailable         a model is not here, cannot be loaded, or is not what it should be
-├── RecipeFailed             a way of answering that does not come to its end: `direct` answers
-├── GenerationFailed         a language model went away, or could not do what it was asked
+├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (also a ValueError)
+├── RebuildRefused           a rebuild of the indexes that cannot begin, or was not completed
+├── ModelUnavailable         a model is missing, cannot be loaded, or is not the expected one
+├── RecipeFailed             a recipe that was not completed: `direct` answers instead
+├── GenerationFailed         a language model stopped, or could not do what it was asked
 └── SettingsWrong            a setting that cannot be used
 
-Anything else is a bug: it flies, is logged with its traceback, and the reader gets the general sentence.
+Any other exception is a bug: it is not caught, is logged with its traceback, and the reader gets a general sentence.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "StageTimeout",
     "VectorRefused",
     "VectorsUnavailable",
-    "raised_as",
+    "translate_errors",
 ]
 
 
@@ -114,13 +114,13 @@ class SettingsWrong(RagError):
     """A setting cannot be used."""
 
 
-def _always() -> bool:
+def _always_true() -> bool:
     return True
 
 
 @contextmanager
-def raised_as(
-    ours: type[RagError], *theirs: type[Exception], say: str = "{}", when: Callable[[], bool] = _always
+def translate_errors(
+    ours: type[RagError], *theirs: type[Exception], say: str = "{}", when: Callable[[], bool] = _always_true
 ) -> Iterator[None]:
     """Translate foreign exceptions at a door; `say` is the sentence, `{}` in it the foreign text."""
     try:

@@ -1,4 +1,7 @@
-"""Plain nested values. This file never reads the environment: the `citegram` command does (bot/settings.py)."""
+"""Settings: one tree of nested pydantic models.
+
+This module never reads the environment; the `citegram` command does (bot/settings.py).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ __all__ = [
 ]
 
 
-class _Section(BaseModel):
+class _SettingsSection(BaseModel):
     """A section refuses names it does not know, so that a misspelt setting is noticed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DataSettings(_Section):
+class DataSettings(_SettingsSection):
     """Where everything lives."""
 
     dir: Path = Field(Path("data"), description="Folder of the archive and the indexes.")
@@ -39,7 +42,7 @@ class DataSettings(_Section):
     )
 
 
-class ModelSettings(_Section):
+class ModelSettings(_SettingsSection):
     """Which models are used. None is needed: without an embedder posts are searched by words alone."""
 
     dir: Path | None = Field(None, description="Folder of the models. Empty: models in the data folder.")
@@ -57,7 +60,7 @@ class ModelSettings(_Section):
     provider: str = Field("CPUExecutionProvider", description="ONNX provider of embedder and reranker.")
 
 
-class LlmSettings(_Section):
+class LlmSettings(_SettingsSection):
     """The language model that plans and writes. None is needed: without it answers are word for word."""
 
     model: str = Field(
@@ -82,7 +85,7 @@ class LlmSettings(_Section):
     two_pass: bool = Field(False, description="Write freely first, then attribute: for models that grammars confuse.")
 
 
-class QdrantSettings(_Section):
+class QdrantSettings(_SettingsSection):
     """A Qdrant server or cluster for the indexes. Empty: they are kept in the data folder."""
 
     url: str = Field("", description="Address of a Qdrant server, such as http://127.0.0.1:6333.")
@@ -112,7 +115,7 @@ class QdrantSettings(_Section):
         return self
 
 
-class SearchSettings(_Section):
+class SearchSettings(_SettingsSection):
     """How the legs are joined."""
 
     dense: float | None = Field(
@@ -123,7 +126,7 @@ class SearchSettings(_Section):
     diversity: float = Field(0.5, ge=0, le=1, description="1 keeps the best, less leaves out what is alike.")
 
 
-class AnswerSettings(_Section):
+class AnswerSettings(_SettingsSection):
     """How an answer looks and when one is refused."""
 
     sentences: int = Field(3, ge=1, le=5, description="At most so many sentences without a model.")
@@ -132,7 +135,7 @@ class AnswerSettings(_Section):
     )
 
 
-class AgentSettings(_Section):
+class AgentSettings(_SettingsSection):
     """Which questions are answered by which recipe; what an admin chose in the chat goes before it."""
 
     enabled: bool = Field(False, description="Answer questions of several parts by the recipe agent.")
@@ -141,7 +144,7 @@ class AgentSettings(_Section):
     errors: float = Field(0.5, gt=0, le=1, description="A recipe that fails more often (0-1) is left out for a while.")
 
 
-class CouncilSettings(_Section):
+class CouncilSettings(_SettingsSection):
     """How the recipe council decides."""
 
     alpha: float = Field(0.65, ge=0, le=1, description="Weight of the search by meaning (0-1).")
@@ -150,7 +153,7 @@ class CouncilSettings(_Section):
     follow_up: bool = Field(True, description="Search once more for the parts of a question that are not answered.")
 
 
-class MemorySettings(_Section):
+class MemorySettings(_SettingsSection):
     """What is remembered of a talk, so that follow-ups are understood. It is never a source of an answer."""
 
     enabled: bool = Field(True, description="Remember earlier questions, so that “and in March?” is understood.")
@@ -158,14 +161,14 @@ class MemorySettings(_Section):
     minutes: int = Field(60, ge=1, le=10_080, description="Minutes after which an earlier question is forgotten.")
 
 
-class ToolSettings(_Section):
+class ToolSettings(_SettingsSection):
     """What the recipe react may use."""
 
     allowlist: str = Field("all", description="Tools that may be used, with commas between them; all, or none.")
     seconds: float = Field(4, gt=0, le=60, description="Seconds a tool may take.")
 
 
-class Budgets(_Section):
+class Budgets(_SettingsSection):
     """Seconds a stage may take."""
 
     question: float | None = Field(
@@ -182,7 +185,7 @@ class Budgets(_Section):
     judge: float = Field(10, gt=0, description="Seconds for judging passages by the model.")
 
 
-class RagSettings(_Section):
+class RagSettings(_SettingsSection):
     """Everything `open_rag` needs."""
 
     data: DataSettings = DataSettings()

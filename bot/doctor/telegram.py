@@ -1,105 +1,275 @@
-"""Telegram: can it be reached, is the token right, what does the bot get, who brings updates, is our clock right."""
+"""Telegram checks: connection, token, webhook, clock, and the bot's rights in its channels and groups.
+
+The connection is the bot's own: the same server, the same proxy, the same token.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from aiogram import Bot
-from aiogram.exceptions import AiogramError
-from aiogram.types import User, WebhookInfo
+from aiogram.exceptions import (
+    AiogramError,
+    TelegramBadRequest,
+    TelegramConflictError,
+    TelegramForbiddenError,
+    TelegramNetworkError,
+    TelegramNotFound,
+    TelegramRetryAfter,
+    TelegramUnauthorizedError,
+)
+from aiogram.types import ChatMemberRestricted, ResultChatMemberUnion, User, WebhookInfo
+from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
 
-from bot.doctor.findings import Case, Finding
-from bot.doctor.line import PATIENCE_S, connected, proxied, told
-from bot.session import Session
+from bot.doctor.report import CheckContext, Finding
+from bot.settings import BotSettings
+from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
+from bot.views.plain_text import strip_control_characters
+from rag_core.errors import SettingsWrong
+from rag_core.storage import channels
+from rag_core.types import Channel
 
-__all__ = ["clock", "telegram"]
+__all__ = [
+    "CALL_TIMEOUT_SECONDS",
+    "check_clock",
+    "check_proxy",
+    "check_rights",
+    "check_telegram",
+    "explain_call_error",
+    "open_bot",
+]
 
-_FAR_OFF_S = 30.0
-_RECENT = timedelta(hours=1)
-_MANY = 100  # updates that wait
+CALL_TIMEOUT_SECONDS = 8.0  # of one call
 
-_NO_TOKEN = "BOT__TOKEN is empty: get one from @BotFather, or try citegram demo"  # noqa: S105
-_CLOCK = (
+_PROXY_SILENT_TEXT = "The proxy {place} cannot be reached: start it, or correct BOT__PROXY."
+_INVALID_TOKEN_TEXT = "BOT__TOKEN is not a token: copy it from @BotFather again."  # noqa: S105
+_UNKNOWN_TOKEN_TEXT = (
+    "Telegram does not know this token: copy BOT__TOKEN from @BotFather again, and look at BOT__API ({api})."  # noqa: S105
+)
+_CONFLICT_TEXT = "Another program uses this bot's token: stop it, or have @BotFather make a new one (/revoke)."
+_WAIT_TEXT = "{api} asks to wait {seconds} s: look again then."
+_UNREACHABLE_TEXT = (
+    "{api} cannot be reached{how}: look at the network, the name server and the firewall, and at BOT__API."
+)
+_SERVER_ERROR_TEXT = (
+    "{api} answers with an error of its own: wait; what is written meanwhile is kept by Telegram for 24 hours."
+)
+
+
+@asynccontextmanager
+async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
+    """The bot, without anything that keeps updates. Raises SettingsWrong."""
+    session = create_session(settings, CALL_TIMEOUT_SECONDS)
+    try:
+        bot = Bot(settings.token.get_secret_value(), session=session)
+    except TokenValidationError:
+        raise SettingsWrong(_INVALID_TOKEN_TEXT) from None
+    async with bot.context():
+        yield bot
+
+
+async def check_proxy(settings: BotSettings) -> str:
+    """Where the proxy is, once it took a connection; "" without one. Raises SettingsWrong."""
+    given = settings.proxy.get_secret_value()
+    if not given:
+        return ""
+    try:
+        address = urlsplit(given)
+        host, port = address.hostname, address.port
+    except ValueError:
+        raise SettingsWrong(PROXY_ERROR) from None
+    if host is None or port is None:
+        raise SettingsWrong(PROXY_ERROR)
+    try:
+        async with asyncio.timeout(CALL_TIMEOUT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError):
+        raise SettingsWrong(_PROXY_SILENT_TEXT.format(place=f"{host}:{port}")) from None
+    writer.close()
+    return f"{host}:{port}"
+
+
+def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) -> str:
+    """What to do about a call that did not go through. The error's own text is not used: it may hold the token."""
+    if isinstance(exc, TelegramUnauthorizedError | TelegramNotFound | TelegramForbiddenError):
+        return _UNKNOWN_TOKEN_TEXT.format(api=settings.api)
+    if isinstance(exc, TelegramConflictError):
+        return _CONFLICT_TEXT
+    if isinstance(exc, TelegramRetryAfter):
+        return _WAIT_TEXT.format(api=settings.api, seconds=exc.retry_after)
+    if isinstance(exc, TelegramNetworkError | TimeoutError):
+        how = " through the proxy" if settings.proxy.get_secret_value() else ""
+        return _UNREACHABLE_TEXT.format(api=settings.api, how=how)
+    return _SERVER_ERROR_TEXT.format(api=settings.api)
+
+
+_MAX_CONCURRENT_CALLS = 4
+_MAX_CHATS = 500  # chats: Telegram answers some thirty calls a second
+_ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
+
+_NO_ADMIN_TEXT = (
+    "The bot is no admin of {title}, so it gets no posts: make it an admin there, it needs no right besides."
+)
+_NOT_IN_CHANNEL_TEXT = (
+    "The bot is not in {title} any more: add it as an admin again, or take the channel out with /channels."
+)
+_NOT_IN_GROUP_TEXT = "The bot is not in the group {title}: add it again; until then nobody can ask there."
+_MUTED_TEXT = "The bot may not write in the group {title}: let it send messages there."
+_UNSURE_TEXT = "Telegram did not say what the bot may do in {title}: look again in a minute."
+
+
+async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
+    """A finding for each chat where something must be done, and one for all that are well."""
+    token = case.settings.bot.token.get_secret_value()
+    if case.archive is None or not token:
+        return
+    live = [
+        one for one in (await channels.load_channels(case.archive)).values() if one.inside and one.state == "active"
+    ]
+    groups = await channels.list_bound_groups(case.archive)
+    async with open_bot(case.settings.bot) as bot:
+        try:
+            await bot.me()
+        except (AiogramError, TimeoutError):
+            return  # the check of Telegram says so
+        turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        asked = [_check_channel(bot, one, turns) for one in live[:_MAX_CHATS]] + [
+            _check_group(bot, one, turns) for one in groups[:_MAX_CHATS]
+        ]
+        said = [finding for finding in await asyncio.gather(*asked) if finding]
+    for finding in said:
+        yield finding
+    if asked and not said:
+        yield Finding(True, f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
+
+
+async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -> Finding | None:
+    title = strip_control_characters(channel.title)
+    try:
+        async with turns:
+            me = await bot.get_chat_member(channel.chat_id, bot.id)
+    except (TelegramForbiddenError, TelegramBadRequest):
+        return Finding(False, _NOT_IN_CHANNEL_TEXT.format(title=title))
+    except (AiogramError, TimeoutError):
+        return Finding(None, _UNSURE_TEXT.format(title=title))
+    if me.status in _ADMIN_STATUSES or (channel.kind != "channel" and me.status in _MEMBER_STATUSES):
+        return None
+    return Finding(
+        False, (_NO_ADMIN_TEXT if me.status in _MEMBER_STATUSES else _NOT_IN_CHANNEL_TEXT).format(title=title)
+    )
+
+
+async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Finding | None:
+    title = str(group)
+    try:
+        async with turns:
+            title = strip_control_characters((await bot.get_chat(group)).title or title)
+            me = await bot.get_chat_member(group, bot.id)
+    except (TelegramForbiddenError, TelegramBadRequest):
+        return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
+    except (AiogramError, TimeoutError):
+        return Finding(None, _UNSURE_TEXT.format(title=title))
+    if me.status not in _MEMBER_STATUSES:
+        return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
+    return Finding(False, _MUTED_TEXT.format(title=title)) if _is_muted(me) else None
+
+
+def _is_muted(me: ResultChatMemberUnion) -> bool:
+    return isinstance(me, ChatMemberRestricted) and not me.can_send_messages
+
+
+_MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
+_RECENT_ERROR_AGE = timedelta(hours=1)
+_MANY_PENDING_UPDATES = 100  # updates that wait
+
+_EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: get one from @BotFather, or try citegram demo"  # noqa: S105
+_CLOCK_TEXT = (
     "The clock of this machine is {off:.0f} s {how} that of {api}: set it right (timedatectl set-ntp true), for words "
     "of time and gaps go by it."
 )
-_TAKEN = "A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
-_OTHER = "Telegram brings the updates to {there}, and WEBHOOK__URL says {wanted}: restart the bot, which sets it."
-_FAILING = (
+_UNWANTED_WEBHOOK_TEXT = (
+    "A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
+)
+_OTHER_WEBHOOK_TEXT = (
+    "Telegram brings the updates to {there}, and WEBHOOK__URL says {wanted}: restart the bot, which sets it."
+)
+_FAILING_WEBHOOK_TEXT = (
     "Telegram could not bring updates to {host} at {at:%H:%M} UTC ({said}): look at the proxy before the bot, its "
     "certificate and WEBHOOK__PORT."
 )
 
 
-async def telegram(case: Case) -> AsyncIterator[Finding]:
+async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
     """The proxy, the token, what the bot is told in groups, and the webhook."""
     given = case.settings.bot
     if not given.token.get_secret_value():
-        yield Finding(None, _NO_TOKEN)
+        yield Finding(None, _EMPTY_TOKEN_TEXT)
         return
-    if place := await proxied(given):
+    if place := await check_proxy(given):
         yield Finding(True, f"the proxy {place} takes connections")
-    async with connected(given) as bot:
+    async with open_bot(given) as bot:
         try:
-            yield _known(await bot.get_me(), given.api)
-            for finding in _hook(await bot.get_webhook_info(), case):
+            yield _report_bot(await bot.get_me(), given.api)
+            for finding in _report_webhook(await bot.get_webhook_info(), case):
                 yield finding
         except (AiogramError, TimeoutError) as exc:
-            yield Finding(False, told(exc, given))
+            yield Finding(False, explain_call_error(exc, given))
 
 
-def _known(me: User, api: str) -> Finding:
+def _report_bot(me: User, api: str) -> Finding:
     reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
     return Finding(True, f"@{me.username} is known to {api}; it gets {reads}")
 
 
-def _hook(info: WebhookInfo, case: Case) -> list[Finding]:
+def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
     """Where updates go, against where they should go. Of an address only the host is shown: the rest may be secret."""
     wanted = case.settings.webhook.url
     host, found = urlsplit(info.url).hostname or "", list[Finding]()
     if info.url and not wanted:
-        found.append(Finding(False, _TAKEN.format(host=host)))
+        found.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
     elif info.url != wanted:
-        said = _OTHER.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
+        said = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
         found.append(Finding(False if case.runs else None, said))
     elif info.url:
         found.append(Finding(True, f"updates come by webhook to {host}"))
-    if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT:
-        found.append(Finding(False, _FAILING.format(host=host, at=at, said=info.last_error_message)))
-    if info.pending_update_count > _MANY:
+    if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
+        found.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
+    if info.pending_update_count > _MANY_PENDING_UPDATES:
         found.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
     return found
 
 
-async def clock(case: Case) -> AsyncIterator[Finding]:
+async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
     """This machine's clock against the date of the Bot API server's answer; silent where it does not answer."""
     given = case.settings.bot
     if not given.token.get_secret_value():
         return
-    async with connected(given) as bot:
+    async with open_bot(given) as bot:
         asked = time.time()
-        theirs = await _date(bot, given.api)
+        theirs = await _fetch_server_time(bot, given.api)
         ours = (asked + time.time()) / 2
     if theirs is None:
         return
     off = ours - theirs.timestamp()
-    if abs(off) > _FAR_OFF_S:
+    if abs(off) > _MAX_CLOCK_DIFFERENCE_SECONDS:
         how = "ahead of" if off > 0 else "behind"
-        yield Finding(False, _CLOCK.format(off=abs(off), how=how, api=given.api))
+        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=given.api))
     else:
         yield Finding(True, f"the clock agrees with {given.api}")
 
 
-async def _date(bot: Bot, api: str) -> datetime | None:
-    assert isinstance(bot.session, Session)
+async def _fetch_server_time(bot: Bot, api: str) -> datetime | None:
+    assert isinstance(bot.session, TelegramSession)
     session = await bot.session.create_session()
     try:
-        async with session.get(api, allow_redirects=False, timeout=ClientTimeout(total=PATIENCE_S)) as answer:
+        async with session.get(api, allow_redirects=False, timeout=ClientTimeout(total=CALL_TIMEOUT_SECONDS)) as answer:
             return parsedate_to_datetime(answer.headers["Date"])
     except (ClientError, OSError, TimeoutError, KeyError, ValueError):
         return None  # the check of Telegram says so

@@ -1,1 +1,1 @@
-"""`citegram eval`: measure retrieval and answers on anybody's data, with the parts the bot runs on."""
+"""Evaluation: measure retrieval and answers on any data, with the parts the bot runs on."""

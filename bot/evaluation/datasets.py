@@ -1,8 +1,8 @@
-"""Evaluation data into posts and questions: JSON Lines, gzipped or not, and Telegram Desktop exports.
+"""Evaluation datasets: documents, questions and claims from JSON Lines (also gzipped) and from exports.
 
-A document is `{id, text, title or channel, lang?, date?}`; a question `{id, text, lang, relevant, answers?,
-answerable?, group?, asked_at?}`. An export's posts are known as `msg-<id>`, or `<folder>/msg-<id>` where
-the folder holds several exports.
+A document is `{id, text, title or channel, lang?, date?}`; a question is `{id, text, lang, relevant, answers?,
+answerable?, group?, asked_at?}`. The posts of an export are named `msg-<id>`, or `<folder>/msg-<id>` where the folder
+holds several exports. A claim comes with its evidence, or is looked up in a corpus.
 """
 
 from __future__ import annotations
@@ -18,19 +18,29 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rag_core.analysis import language_of
 from rag_core.errors import ImportRefused
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-__all__ = ["Dataset", "Document", "Query", "drawn", "read_dataset", "rows_of"]
+__all__ = [
+    "CLAIMS_FILE_NAME",
+    "ClaimRow",
+    "CorpusDocument",
+    "Dataset",
+    "EvaluationQuery",
+    "draw_sample",
+    "read_claims",
+    "read_dataset",
+    "read_json_lines",
+]
 
 T = TypeVar("T")
 
-_UNDATED = datetime(2000, 1, 1, tzinfo=UTC)  # documents that are no posts have no date
+_DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # documents that are no posts have no date
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CorpusDocument:
     """Something to index."""
 
     id: str
@@ -40,7 +50,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class EvaluationQuery:
     """A question with what answers it; `group` keeps questions together that share documents."""
 
     id: str
@@ -58,14 +68,14 @@ class Dataset:
     """Documents and exports to index, and questions about them. `ids` is filled where posts are made."""
 
     name: str
-    documents: tuple[Document, ...]
+    documents: tuple[CorpusDocument, ...]
     exports: tuple[Path, ...]
-    queries: tuple[Query, ...]
+    queries: tuple[EvaluationQuery, ...]
     ids: dict[PostKey, str] = field(default_factory=dict)
 
     def posts(self) -> Iterator[tuple[Channel, list[Post]]]:
         """The documents as posts of invented channels, one per source."""
-        sources: dict[str, list[Document]] = {}
+        sources: dict[str, list[CorpusDocument]] = {}
         for document in self.documents:
             sources.setdefault(document.source, []).append(document)
         for n, (source, documents) in enumerate(sources.items(), 1):
@@ -78,63 +88,63 @@ class Dataset:
             yield Channel(chat, source, visibility=Visibility.PUBLIC), posts
 
 
-def rows_of(file: Path) -> Iterator[dict[str, Any]]:
+def read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSON Lines file. Raises ImportRefused."""
     try:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             for line in lines:
                 if line.strip():
-                    yield _row(json.loads(line))
+                    yield _require_object(json.loads(line))
     except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error) as exc:
         raise ImportRefused(f"{file} cannot be read as JSON Lines ({exc}): check the path and the format.") from exc
 
 
-def _row(value: object) -> dict[str, Any]:
+def _require_object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"a row is a {type(value).__name__}, not an object")
     return value
 
 
-def _text(row: dict[str, Any]) -> str:
+def _require_text(row: dict[str, Any]) -> str:
     if not isinstance(text := row["text"], str):
         raise TypeError("text is no string")
     return text
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _strings(value: object) -> tuple[str, ...]:
+def _parse_strings(value: object) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, list) else ()
 
 
-def _documents(file: Path) -> Iterator[Document]:
-    for row in rows_of(file):
+def _read_documents(file: Path) -> Iterator[CorpusDocument]:
+    for row in read_json_lines(file):
         try:
-            date = _moment(row["date"]) if row.get("date") else _UNDATED
+            date = _parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
             source = str(row.get("title") or row.get("channel") or "")
-            yield Document(str(row["id"]), _text(row), source, date)
+            yield CorpusDocument(str(row["id"]), _require_text(row), source, date)
         except (KeyError, TypeError, ValueError) as exc:
             raise ImportRefused(f"A row of {file} lacks what a document needs: id and text ({exc}).") from exc
 
 
-def _queries(file: Path) -> Iterator[Query]:
-    for row in rows_of(file):
+def _read_queries(file: Path) -> Iterator[EvaluationQuery]:
+    for row in read_json_lines(file):
         try:
             answerable = bool(row.get("answerable", True))
             asked = row.get("asked_at")
-            yield Query(
-                str(row["id"]), text := _text(row), row.get("lang") or language_of(text),
-                frozenset(_strings(row.get("relevant"))), _strings(row.get("answers")), answerable,
-                str(row.get("group") or row["id"]), _moment(asked) if asked else None,
+            yield EvaluationQuery(
+                str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
+                frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
+                str(row.get("group") or row["id"]), _parse_time(asked) if asked else None,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as exc:
             raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
 
 
-def drawn(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
+def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
     """The first rows up to the limit; with a seed as many as it draws, in the order they stand in."""
     if limit is None or seed is None or limit >= len(rows):
         return tuple(rows[:limit])
@@ -158,10 +168,62 @@ def read_dataset(
         raise ImportRefused(f"{folder} holds no {asked[0]}: name a folder of evaluation data.")
     corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
     exports = sorted(folder.glob("**/result.json"))
-    documents = tuple(document for file in (*corpora, *distractors) for document in _documents(file))
+    documents = tuple(document for file in (*corpora, *distractors) for document in _read_documents(file))
     if not documents and not exports:
         raise ImportRefused(
             f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
         )
-    queries = drawn(tuple(_queries(questions)), limit, seed)
+    queries = draw_sample(tuple(_read_queries(questions)), limit, seed)
     return Dataset(folder.resolve().name, documents, tuple(exports), queries)
+
+
+CLAIMS_FILE_NAME = "claims.jsonl"
+# How the public sets name what we call supported, contradicted, not_found; "disputed" has evidence of both.
+_GOLD_BY_LABEL = {
+    "supports": "supported", "supported": "supported", "refutes": "contradicted", "refuted": "contradicted",
+    "contradicted": "contradicted", "not_enough_info": "not_found", "not enough evidence": "not_found",
+    "not_supported": "not_found", "not_found": "not_found", "disputed": "disputed",
+    "conflicting evidence/cherrypicking": "disputed",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """A claim, its evidence (none where it is to be looked up), and what is right; `group` rows share documents."""
+
+    id: str
+    lang: str
+    claim: str
+    evidence: tuple[str, ...]
+    gold: str
+    group: str
+
+
+def read_claims(place: Path) -> list[ClaimRow]:
+    """The claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
+    file = place / CLAIMS_FILE_NAME if place.is_dir() else place
+    found = [_parse_claim_row(row, file) for row in read_json_lines(file)]
+    if not found:
+        raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
+    return found
+
+
+def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
+    try:
+        text = str(row["claim"] if "claim" in row else row["text"])
+        evidence = tuple(_extract_evidence(row.get("evidence")))
+        group = str(row.get("group") or (evidence[0] if evidence else row["id"]))
+        gold = _GOLD_BY_LABEL[str(row["label"]).lower()]
+        return ClaimRow(str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group)
+    except (KeyError, TypeError) as exc:
+        raise ImportRefused(f"A row of {file} lacks what a claim needs: id, claim, label ({exc}).") from exc
+
+
+def _extract_evidence(given: object) -> Iterator[str]:
+    """A text, or questions each with its answers; ids of a corpus are no evidence by themselves."""
+    if isinstance(given, str):
+        yield given
+    for part in given if isinstance(given, list) else []:
+        if isinstance(part, dict) and "q" in part:
+            answers = " ".join(str(answer.get("text") or "") for answer in part.get("a") or [])
+            yield f"{part['q']}\n{answers}".strip()

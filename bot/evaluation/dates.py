@@ -1,58 +1,102 @@
-"""How well expressions of time are read: test suites of other programs, scored as a search over past posts needs it.
+"""Date parsing evaluation: test suites of other programs, scored as a search over past posts needs it.
 
-What is scored: rows of day grain or longer with one date that does not lie in the future; durations, repeats,
-holidays and times of day are left out, because no post is filtered by them. Days are compared, hours are not.
-Sources read "last N units" by the calendar or counting back from now, an end as inclusive or exclusive, and
-some give only where a range begins: each of these is right.
+Scored are rows of day grain or longer with one date that is not in the future; durations, repeats, holidays and times
+of day are left out, because no post is filtered by them. Days are compared, hours are not. The sources read "last N
+units" by the calendar or counting back from now, an end as inclusive or exclusive, and some give only where a range
+begins: each of these readings is right. dateparser alone, called as its users call it, is the baseline.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
+import time as time_module
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 from dateutil.relativedelta import relativedelta
 
 from bot.evaluation.scoring import Metrics
-from rag_core.errors import ImportRefused, raised_as
-from rag_core.when import Period
+from rag_core.dates import Period
+from rag_core.errors import ImportRefused, translate_errors
 
-__all__ = ["Row", "Span", "date_metrics", "read_rows"]
+__all__ = ["DateRow", "DaySpan", "compute_date_metrics", "read_date_rows", "read_with_dateparser"]
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-_NO_REF = datetime(2025, 1, 15, 12, tzinfo=UTC)
-_DAY = timedelta(days=1)
-_OF_DAY = re.compile(
+_LANGUAGES = ["ru", "en"]  # it is not told which, as our own reader is not
+
+
+def read_with_dateparser(text: str, ref: datetime) -> Period | None:
+    """The whole text as a date, else the first date that dateparser finds in it, as long as dateparser says it is.
+
+    The past is preferred, as a search over posts wants it.
+    """
+    from dateparser.date import DateDataParser
+    from dateparser.search import search_dates
+
+    settings = {"RELATIVE_BASE": ref.replace(tzinfo=None), "PREFER_DATES_FROM": "past"}
+    reader = DateDataParser(languages=_LANGUAGES, settings=settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of days without a year, and of what later versions will do
+        whole = reader.get_date_data(text)
+        if whole.date_obj:
+            return _build_period(whole.date_obj.date(), whole.period)
+        for words, moment in search_dates(text, languages=_LANGUAGES, settings=settings) or ():
+            return _build_period(moment.date(), reader.get_date_data(words).period or "day")
+    return None
+
+
+def _build_period(day: date, period: str) -> Period:
+    if day.year == date.max.year:
+        return Period(_get_midnight(day), None, "")
+    if period == "week":
+        since, until = day - timedelta(days=day.weekday()), day - timedelta(days=day.weekday() - 7)
+    elif period == "month":
+        since = day.replace(day=1)
+        until = since + relativedelta(months=1)
+    elif period == "year":
+        since = day.replace(month=1, day=1)
+        until = since + relativedelta(years=1)
+    else:
+        since, until = day, day + timedelta(days=1)
+    return Period(_get_midnight(since), _get_midnight(until), "")
+
+
+def _get_midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+_READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_DEFAULT_REFERENCE = datetime(2025, 1, 15, 12, tzinfo=UTC)
+_ONE_DAY = timedelta(days=1)
+_TIME_OF_DAY_PATTERN = re.compile(
     r"\d\s*(?:[ap]\.?\s?m\b|h\d|hours?\b|hrs?\d*|min|o'?clock)|\d:\d\d|\b(?:hours?|minutes?|mins?|sec(?:ond)?s?|noon|midnight|morning|"
     r"afternoon|evening|tonight|night|час\w*|минут\w*|секунд\w*|утр\w+|вечер\w*|ночь\w*|дн[её]м|полдень|полночь|now|сейчас)\b",
     re.I,
 )
-_REPEATS = re.compile(r"\b(?:every|each|all|daily|weekly|monthly|quarterly|yearly|кажд\w+)\b", re.I)
-_HOLIDAYS = re.compile(
+_REPEAT_PATTERN = re.compile(r"\b(?:every|each|all|daily|weekly|monthly|quarterly|yearly|кажд\w+)\b", re.I)
+_HOLIDAY_PATTERN = re.compile(
     r"\b(?:easter|christmas|xmas|thanksgiving|hallowe+n|ramadan|eid|mlk|holiday|new year'?s?|"
     r"рождеств\w*|пасх\w*|новый год|новым годом)\b|\b\w+'s day\b",
     re.I,
 )
-_WIDEST = {"day": 1, "week": 7, "month": 31, "year": 366}
-_MOST_UNITS = 150  # decades: more lead to before the year 1
-_AGO = re.compile(r"\b(?:ago|back|before|earlier|назад)\b", re.I)
-_LAST_N = re.compile(
+_MAX_DAYS_BY_UNIT = {"day": 1, "week": 7, "month": 31, "year": 366}
+_MAX_UNITS = 150  # decades: more lead to before the year 1
+_AGO_PATTERN = re.compile(r"\b(?:ago|back|before|earlier|назад)\b", re.I)
+_LAST_N_PATTERN = re.compile(
     r"\b(?:last|past|previous|прошл\w+|последн\w+)\s+(?:few\s+|нескол\w+\s+)?(?P<n>[\w-]+)\s+"
     r"(?P<unit>days?|weeks?|months?|quarters?|years?|decades?|дн\w+|день|недел\w+|месяц\w*|квартал\w*|год\w*|лет)\b",
     re.I,
 )
 # "the last three quarters": how many months or days a unit has
-_UNITS = {
+_UNIT_SIZES = {
     "day": (0, 1), "дн": (0, 1), "день": (0, 1), "week": (0, 7), "недел": (0, 7), "month": (1, 0), "месяц": (1, 0),
     "quarter": (3, 0), "квартал": (3, 0), "year": (12, 0), "год": (12, 0), "лет": (12, 0), "decade": (120, 0),
 }  # fmt: skip
-_NUMBERS = {
+_NUMBER_WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
     "twelve": 12, "два": 2, "две": 2, "три": 3, "четыре": 4, "пять": 5, "шесть": 6, "семь": 7, "восемь": 8,
     "девять": 9, "десять": 10,
@@ -60,7 +104,7 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DaySpan:
     """Days from `since` to before `until`; None is open.
 
     With `widest` only the beginning is known, which lies in these days: what begins there is right, and so is
@@ -73,25 +117,25 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DateRow:
     """An expression, when it was said, and the readings that are right; none for one that holds no date."""
 
     id: str
     lang: str
     text: str
     ref: datetime
-    readings: tuple[Span, ...]
+    readings: tuple[DaySpan, ...]
 
 
-def read_rows(folder: Path) -> list[Row]:
+def read_date_rows(folder: Path) -> list[DateRow]:
     """The rows of all .jsonl files that are scored, and those without a date. Raises ImportRefused."""
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
     wrong = "{} is not a file of expressions of time: give a folder like temporal_peers."
-    found: list[Row] = []
+    found: list[DateRow] = []
     for file in files:
-        with raised_as(ImportRefused, *_UNREADABLE, say=wrong.format(file)):
+        with translate_errors(ImportRefused, *_READ_ERRORS, say=wrong.format(file)):
             lines = file.read_text(encoding="utf-8").splitlines()
-            found += [row for line in lines if line.strip() and (row := _row(json.loads(line)))]
+            found += [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
     if not found:
         raise ImportRefused(
             f"{folder} holds no expressions of time that can be scored: give a folder like temporal_peers."
@@ -99,61 +143,66 @@ def read_rows(folder: Path) -> list[Row]:
     return found
 
 
-def _row(raw: Mapping[str, Any]) -> Row | None:
+def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
     ref = datetime.fromisoformat(raw["ref"]).replace(tzinfo=UTC) if raw.get("ref") else None
     if raw.get("negative"):
-        return Row(raw["id"], raw["lang"], raw["text"], ref or _NO_REF, ())
+        return DateRow(raw["id"], raw["lang"], raw["text"], ref or _DEFAULT_REFERENCE, ())
     text, expected = raw["text"], raw["expected"]
-    if len(expected) != 1 or _OF_DAY.search(text) or _REPEATS.search(text) or _HOLIDAYS.search(text):
+    if (
+        len(expected) != 1
+        or _TIME_OF_DAY_PATTERN.search(text)
+        or _REPEAT_PATTERN.search(text)
+        or _HOLIDAY_PATTERN.search(text)
+    ):
         return None
     if ref is None and not re.search(r"\b(?:19|20)\d\d\b", text):
         return None
     (one,) = expected
-    if "offset" in one and not _AGO.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
+    if "offset" in one and not _AGO_PATTERN.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
         return None  # a duration
-    now = ref or _NO_REF
-    past = tuple(s for s in _readings(one, now) if (s.since or s.until or date.max) <= now.date())
-    return Row(raw["id"], raw["lang"], text, now, (*past, *_last_n(text, now))) if past else None
+    now = ref or _DEFAULT_REFERENCE
+    past = tuple(s for s in _parse_readings(one, now) if (s.since or s.until or date.max) <= now.date())
+    return DateRow(raw["id"], raw["lang"], text, now, (*past, *_build_last_n_spans(text, now))) if past else None
 
 
-def _readings(one: Mapping[str, Any], now: datetime) -> Iterator[Span]:
+def _parse_readings(one: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
     """What a source asserts, in each of its forms."""
     if "values" in one:
-        yield from (s for value in one["values"] if (s := _recognized(value, one["type"])))
+        yield from (s for value in one["values"] if (s := _parse_recognizer_value(value, one["type"])))
     elif "grain" in one:
         if one["grain"] in {"day", "week", "month", "quarter", "year"} and not one.get("holiday"):
-            yield Span(_day(one["start"]), _day(one["end"]))
+            yield DaySpan(_parse_day(one["start"]), _parse_day(one["end"]))
     elif "offset" in one:
         if one["period"] != "day" or not {"hours", "minutes", "seconds"} & set(one["offset"]):
-            day = _day(one["start_at"])
-            yield Span(day, day + _DAY if day else None, _WIDEST.get(one["period"], 31))
-    elif span := _asserted(one, now):
+            day = _parse_day(one["start_at"])
+            yield DaySpan(day, day + _ONE_DAY if day else None, _MAX_DAYS_BY_UNIT.get(one["period"], 31))
+    elif span := _parse_asserted_span(one, now):
         yield span
 
 
-def _recognized(value: Mapping[str, Any], kind: str) -> Span | None:
+def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | None:
     if kind == "date" and re.fullmatch(r"\d{4}-\d\d-\d\d", value.get("value") or ""):
-        day = _day(value["value"])
-        return Span(day, day + _DAY if day else None)
+        day = _parse_day(value["value"])
+        return DaySpan(day, day + _ONE_DAY if day else None)
     if kind == "daterange" and (value.get("start") or value.get("end")):
-        return Span(_day(value.get("start")), _day(value.get("end")))
+        return DaySpan(_parse_day(value.get("start")), _parse_day(value.get("end")))
     return None
 
 
-def _asserted(one: Mapping[str, Any], now: datetime) -> Span | None:
+def _parse_asserted_span(one: Mapping[str, Any], now: datetime) -> DaySpan | None:
     """Instants and the fields of dates that a test looks at; the year may be missing."""
     start, end = one.get("start_at") or one.get("start_fields"), one.get("end_at") or one.get("end_fields")
-    begins, ends = _fields(start, now), _fields(end, now)
+    begins, ends = _parse_asserted_days(start, now), _parse_asserted_days(end, now)
     if begins is None or ends is None:
         return begins
-    return Span(begins.since, ends.until)
+    return DaySpan(begins.since, ends.until)
 
 
-def _fields(value: object, now: datetime) -> Span | None:
+def _parse_asserted_days(value: object, now: datetime) -> DaySpan | None:
     """The days that an instant or the asserted fields of a date leave open."""
     if isinstance(value, str):
         day = datetime.fromisoformat(value).date()
-        return Span(day, day + _DAY, 31)
+        return DaySpan(day, day + _ONE_DAY, 31)
     if not isinstance(value, Mapping) or not 0 < value.get("year", now.year) < 9999:
         return None
     if not {"day", "month", "year"} & set(value):
@@ -161,58 +210,60 @@ def _fields(value: object, now: datetime) -> Span | None:
     year, month = value.get("year", now.year), value.get("month")
     if "day" in value:
         day = date(year, month or now.month, value["day"])
-        return Span(day, day + _DAY, 31)
+        return DaySpan(day, day + _ONE_DAY, 31)
     since = date(year, month or 1, 1)
     until = (since + timedelta(days=31)).replace(day=1) if month else date(year + 1, 1, 1)
-    return Span(since, until, 366)
+    return DaySpan(since, until, 366)
 
 
-def _day(value: str | None) -> date | None:
+def _parse_day(value: str | None) -> date | None:
     return datetime.fromisoformat(value).date() if value else None
 
 
-def _last_n(text: str, now: datetime) -> Iterator[Span]:
+def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
     """Both readings of "the last N units"."""
-    found = _LAST_N.search(text)
-    number = _NUMBERS.get(found["n"].lower().replace("ё", "е"), found["n"]) if found else ""
-    if not found or not str(number).isdecimal() or int(number) > _MOST_UNITS:
+    found = _LAST_N_PATTERN.search(text)
+    number = _NUMBER_WORDS.get(found["n"].lower().replace("ё", "е"), found["n"]) if found else ""
+    if not found or not str(number).isdecimal() or int(number) > _MAX_UNITS:
         return
-    months, days = next(size for start, size in _UNITS.items() if found["unit"].lower().startswith(start))
+    months, days = next(size for start, size in _UNIT_SIZES.items() if found["unit"].lower().startswith(start))
     today, n = now.date(), int(number)
     rolling = today - relativedelta(months=months * n) - timedelta(days=days * n)
-    yield Span(rolling, today)
-    yield Span(rolling, None)
+    yield DaySpan(rolling, today)
+    yield DaySpan(rolling, None)
     if months:
         first = today.replace(day=1) - relativedelta(months=(today.month - 1) % months if months <= 12 else 0)
-        yield Span(first - relativedelta(months=months * n), first)
+        yield DaySpan(first - relativedelta(months=months * n), first)
     elif days == 7:
         monday = today - timedelta(days=today.weekday())
-        yield Span(monday - timedelta(days=7 * n), monday)
+        yield DaySpan(monday - timedelta(days=7 * n), monday)
 
 
-def _right(found: Period | None, row: Row) -> bool:
+def _is_right(found: Period | None, row: DateRow) -> bool:
     if found is None:
         return False
     since = found.since.date() if found.since else None
     until = found.until.date() if found.until else None
-    return any(_agree(since, until, reading) for reading in row.readings)
+    return any(_matches_reading(since, until, reading) for reading in row.readings)
 
 
-def _agree(since: date | None, until: date | None, reading: Span) -> bool:
+def _matches_reading(since: date | None, until: date | None, reading: DaySpan) -> bool:
     if reading.widest:
         if since is None or reading.since is None or reading.until is None:
             return False
         inside = until is not None and since <= reading.since < until and (until - since).days <= reading.widest
         return reading.since <= since < reading.until or inside
-    return _near(since, reading.since) and (_near(until, reading.until) or _whole(until, reading))
+    return _is_near_day(since, reading.since) and (
+        _is_near_day(until, reading.until) or _includes_whole_end(until, reading)
+    )
 
 
-def _near(one: date | None, other: date | None) -> bool:
+def _is_near_day(one: date | None, other: date | None) -> bool:
     """The same day, or the next: some ends are inclusive, some exclusive."""
-    return one == other or (one is not None and other is not None and abs(one - other) <= _DAY)
+    return one == other or (one is not None and other is not None and abs(one - other) <= _ONE_DAY)
 
 
-def _whole(until: date | None, reading: Span) -> bool:
+def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:
     """The last month or year is inside, where the source leaves it out: "from 2014 to 2018"."""
     end = reading.until
     if until is None or end is None or reading.since is None or end.day > 1 or reading.since.day > 1:
@@ -227,21 +278,23 @@ def _whole(until: date | None, reading: Span) -> bool:
     )
 
 
-def _share(flags: Sequence[bool]) -> float | None:
+def _compute_share(flags: Sequence[bool]) -> float | None:
     return round(sum(flags) / len(flags), 4) if flags else None
 
 
-def date_metrics(rows: Sequence[Row], read: Callable[[str, datetime], Period | None]) -> Metrics:
+def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime], Period | None]) -> Metrics:
     """right: of the rows with a date; false_finds: of those without; and how many are read in a second."""
     if rows:
         read(rows[0].text, rows[0].ref)  # the first call loads what a reader needs
-    started = time.perf_counter()
+    started = time_module.perf_counter()
     found = [read(row.text, row.ref) for row in rows]
-    took = time.perf_counter() - started
-    right = [_right(given, row) for given, row in zip(found, rows, strict=True) if row.readings]
+    took = time_module.perf_counter() - started
+    right = [_is_right(given, row) for given, row in zip(found, rows, strict=True) if row.readings]
     return {
-        "right": _share(right),
-        "false_finds": _share([given is not None for given, row in zip(found, rows, strict=True) if not row.readings]),
+        "right": _compute_share(right),
+        "false_finds": _compute_share(
+            [given is not None for given, row in zip(found, rows, strict=True) if not row.readings]
+        ),
         "rows_applied": len(right),
         "per_second": round(len(rows) / took, 1) if rows else None,
     }

@@ -1,35 +1,127 @@
-"""Evaluation data indexed as the bot would: a real archive and real indexes in a folder that goes away."""
+"""Evaluation index: index a dataset in a temporary folder, with a real archive and real indexes, as the bot does.
+
+Variants are named settings (recipe, plan, retrievers, reranker, rounds) in which the same questions are asked, alone
+or side by side.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
-from bot.commands.indexed import embedded
+from bot.cli.open_index import catch_up_vectors
 from bot.evaluation.datasets import Dataset
-from bot.evaluation.ways import Way
-from ingest.desktop_export import ImportOptions, import_export
-from ingest.index import Indexer
-from rag_core.calibration import Calibration
-from rag_core.dense import models_folder
-from rag_core.doors.archive import channels, posts
-from rag_core.rag import Rag, open_rag
-from rag_core.settings import DataSettings, RagSettings
-from rag_core.stage import Run
-from rag_core.types import PostKey, Viewer, Visibility
+from ingest.exports.json_export import ImportOptions, import_export
+from ingest.indexer import LexicalIndexer
+from rag_core.context.calibration import Calibration
+from rag_core.engine import Engine, open_engine
+from rag_core.errors import ModelUnavailable
+from rag_core.models.catalog import ModelRole
+from rag_core.models.selection import get_models_folder, select_model
+from rag_core.planning.router import HYBRID
+from rag_core.recipes import RECIPES
+from rag_core.settings import DataSettings, ModelSettings, RagSettings
+from rag_core.storage import channels, posts
+from rag_core.tracing import Run
+from rag_core.types import Channel, Plan, PostKey, Question, Viewer, Visibility
 
-__all__ = ["Indexed", "indexed"]
+__all__ = ["RECIPES", "VARIANTS", "IndexedDataset", "Variant", "build_variant_settings", "open_indexed_dataset"]
+
+_ON, _OFF = "on", "off"
 
 
-class Indexed:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How questions are asked; None is as this installation has it. `plan` and `rerank` are "on" or "off"."""
+
+    recipe: str = "direct"
+    plan: str = _ON
+    legs: str | None = None
+    rerank: str | None = None
+    rounds: int | None = None
+    follow_up: bool | None = None
+
+    def named(self, name: str) -> Variant:
+        """This way with the one thing changed that a name of WAYS stands for."""
+        return replace(self, **VARIANTS[name])
+
+    def over(self, rag: Engine) -> Engine:
+        """The same doors, used in this way. Raises ModelUnavailable where a model it needs could not be opened."""
+        if self.legs in {"dense", "hybrid"}:
+            _require_model(rag.dense, "embedding model")
+        if self.rerank == _ON:
+            _require_model(rag.reranker, "reranker")
+        changed: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
+        if self.legs == "dense":
+            changed["dense"] = 1.0
+        sections: dict[str, Any] = {"retrieval": rag.settings.retrieval.model_copy(update=changed)}
+        if self.follow_up is not None:
+            sections["council"] = rag.settings.council.model_copy(update={"follow_up": self.follow_up})
+        settings = rag.settings.model_copy(update=sections)
+
+        def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
+            made = rag.plan(question, known) if self.plan == _ON else Plan((question.text,))
+            # by meaning alone: further queries look for words
+            return replace(made, queries=made.queries[:1], legs=HYBRID) if self.legs == "dense" else made
+
+        return replace(
+            rag,
+            settings=settings,
+            dense=None if self.legs == "lexical" else rag.dense,
+            reranker=None if self.rerank == _OFF else rag.reranker,
+            plan=plan,
+            recipe=self.recipe,
+            planner=rag.planner if self.plan == _ON and self.legs != "dense" else None,
+        )
+
+
+# What `--compare` can name; a recipe goes by its own name.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"recipe": name} for name in RECIPES},
+    "council-once": {"recipe": "council", "follow_up": False},  # before the loop that asks for open parts again
+    "plan-on": {"plan": _ON},
+    "plan-off": {"plan": _OFF},
+    "lexical": {"legs": "lexical"},
+    "dense": {"legs": "dense"},
+    "hybrid": {"legs": "hybrid"},
+    "rerank-on": {"rerank": _ON},
+    "rerank-off": {"rerank": _OFF},
+    "rounds-1": {"rounds": 1},
+    "rounds-2": {"rounds": 2},
+}
+
+
+def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> RagSettings:
+    """Settings that open what these ways need and no more. Raises ModelUnavailable where a model is not here."""
+    models: dict[str, str] = {}
+    folder = get_models_folder(settings)
+    if all(way.legs == "lexical" for way in ways):
+        models["embedder"] = "none"
+    elif any(way.legs in {"dense", "hybrid"} for way in ways):
+        _require_model(select_model(ModelRole.EMBEDDER, settings.models.embedder, folder), "embedding model")
+    if all(way.rerank == _OFF for way in ways):
+        models["reranker"] = "none"
+    elif any(way.rerank == _ON for way in ways):
+        _require_model(select_model(ModelRole.RERANKER, settings.models.reranker, folder), "reranker")
+    changed: ModelSettings = settings.models.model_copy(update=models)
+    return settings.model_copy(update={"models": changed})
+
+
+def _require_model(row: object, what: str) -> None:
+    if row is None:
+        raise ModelUnavailable(f"There is no {what} here: run citegram models pull offline first.")
+
+
+class IndexedDataset:
     """A dataset ready to be asked. `run` is the notebook of the answer before."""
 
-    def __init__(self, rag: Rag, dataset: Dataset, viewer: Viewer) -> None:
+    def __init__(self, rag: Engine, dataset: Dataset, viewer: Viewer) -> None:
         self.run: Run | None = None
         self.rag = replace(rag, traced=self._ran)
         self.dataset = dataset
@@ -42,44 +134,44 @@ class Indexed:
     def _ran(self, run: Run) -> None:
         self.run = run
 
-    def asked(self, way: Way) -> Indexed:
+    def asked(self, way: Variant) -> IndexedDataset:
         """The same archive and indexes, asked in this way."""
-        return Indexed(way.over(self.rag), self.dataset, self.viewer)
+        return IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
 
 
 @asynccontextmanager
-async def indexed(dataset: Dataset, settings: RagSettings) -> AsyncIterator[Indexed]:
+async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> AsyncIterator[IndexedDataset]:
     """Index a dataset in a temporary folder, with the settings and the calibration of this installation."""
     with tempfile.TemporaryDirectory(prefix="citegram-eval-") as folder:
-        models = settings.models.model_copy(update={"dir": models_folder(settings)})
+        models = settings.models.model_copy(update={"dir": get_models_folder(settings)})
         inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder)), "models": models})
-        async with open_rag(inside) as opened:
+        async with open_engine(inside) as opened:
             rag = replace(opened, calibration=Calibration.load(settings))
             for channel, documents in dataset.posts():
-                await channels.put(rag.archive, channel)
-                await posts.keep(rag.archive, documents, source="import")
+                await channels.save_channel(rag.archive, channel)
+                await posts.save_posts(rag.archive, documents, source="import")
             for export in dataset.exports:
-                await _import(rag, dataset, export)
-            await _index(rag)
-            await embedded(rag)
-            viewer = Viewer(0, frozenset(await channels.known(rag.archive)))
-            yield Indexed(rag, dataset, viewer)
+                await _import_dataset_export(rag, dataset, export)
+            await _index_posts(rag)
+            await catch_up_vectors(rag)
+            viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
+            yield IndexedDataset(rag, dataset, viewer)
 
 
-async def _import(rag: Rag, dataset: Dataset, export: Path) -> None:
+async def _import_dataset_export(rag: Engine, dataset: Dataset, export: Path) -> None:
     options = ImportOptions(visibility=Visibility.PUBLIC)
     report = await import_export(rag.archive, export, options)
     prefix = f"{export.parent.name}/" if len(dataset.exports) > 1 else ""
     for channel in report.channels:
-        for number in await posts.ids(rag.archive, channel.chat_id):
+        for number in await posts.list_message_ids(rag.archive, channel.chat_id):
             dataset.ids[PostKey(channel.chat_id, number)] = f"{prefix}msg-{number}"
 
 
-async def _index(rag: Rag) -> None:
-    total = await posts.last_seq(rag.archive)
+async def _index_posts(rag: Engine) -> None:
+    total = await posts.get_last_seq(rag.archive)
     with tqdm(total=total, desc="index", unit="post", delay=1, leave=False) as bar:
 
         def moved(done: int) -> None:
             bar.update(done - bar.n)
 
-        await Indexer(rag.archive, rag.lexical).catch_up(moved)
+        await LexicalIndexer(rag.archive, rag.lexical).catch_up(moved)

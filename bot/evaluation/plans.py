@@ -1,4 +1,4 @@
-"""Plans by a model, measured: how many are valid, how fast they come, how much of the prompt is known already."""
+"""Search plan evaluation: how many plans of a model are valid, how fast they come, how much prompt is cached."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 
 from bot.evaluation.scoring import Metrics
-from rag_core.analysis import language_of
-from rag_core.doors.llm import Decoding, Generated, LanguageModel, OnPlace, Prompt, Seat
-from rag_core.doors.llm.contract import Finish
-from rag_core.errors import ImportRefused, raised_as
-from rag_core.plan import Around, plan_by_model, plan_by_rules
-from rag_core.plan.queries import LEAST_QUERIES
-from rag_core.plan.wire import proposed, strictly
+from rag_core.errors import ImportRefused, translate_errors
+from rag_core.llm import DecodingParams, Generation, LanguageModel, LlmSession, Prompt, QueuePositionCallback
+from rag_core.llm.protocol import FinishReason
+from rag_core.planning import KnownEntities, plan_by_model, plan_by_rules
+from rag_core.planning.queries import MIN_QUERIES
+from rag_core.planning.schema import parse_plan_strictly, parse_proposal
 from rag_core.settings import Budgets
-from rag_core.stage import Run
+from rag_core.text.tokens import detect_language
+from rag_core.tracing import Run
 from rag_core.types import Question, Viewer
 
-__all__ = ["FORMS", "Listened", "PlanRow", "plan_metrics", "planned_row", "read_questions"]
+__all__ = ["PLAN_FORMS", "PlanRow", "RecordingModel", "compute_plan_metrics", "measure_plan", "read_questions"]
 
-FORMS = ("gbnf", "schema", "none")
+PLAN_FORMS = ("gbnf", "schema", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class PlanRow:
     """One question and the plan that was made of it. `reply` is None where the model gave none in time."""
 
     lang: str
-    reply: Generated | None
+    reply: Generation | None
     rewritten: bool
     queries: int
     shortfalls: int
@@ -44,22 +44,26 @@ class PlanRow:
     @property
     def valid(self) -> bool:
         """Strict JSON, a SearchPlan, whole, and with enough queries after the rules have looked at them."""
-        whole = self.reply is not None and self.reply.finish is Finish.STOP and strictly(self.reply.text) is not None
-        return whole and self.queries >= LEAST_QUERIES
+        whole = (
+            self.reply is not None
+            and self.reply.finish is FinishReason.STOP
+            and parse_plan_strictly(self.reply.text) is not None
+        )
+        return whole and self.queries >= MIN_QUERIES
 
     @property
     def usable(self) -> bool:
         """At least one query of the model is complete."""
-        return self.reply is not None and bool(proposed(self.reply.text).queries)
+        return self.reply is not None and bool(parse_proposal(self.reply.text).queries)
 
 
-class Listened:
+class RecordingModel:
     """A model whose replies are noted. `form`: what holds it to the form of a plan, a grammar, a schema or nothing."""
 
     def __init__(self, model: LanguageModel, form: str) -> None:
         self._model, self._form = model, form
-        self._seat: Seat | None = None
-        self.replies: list[Generated] = []
+        self._seat: LlmSession | None = None
+        self.replies: list[Generation] = []
         self.name, self.context, self.grammars = model.name, model.context, model.grammars
 
     @property
@@ -73,7 +77,7 @@ class Listened:
         return self._model.waiting
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: OnPlace | None = None) -> AsyncIterator[Seat]:
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """A turn with the model."""
         async with self._model.turn(reader, on_place) as self._seat:
             yield self
@@ -81,16 +85,16 @@ class Listened:
     async def stream(
         self,
         prompt: Prompt,
-        decoding: Decoding,
+        decoding: DecodingParams,
         *,
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generated]:
+    ) -> AsyncIterator[str | Generation]:
         """What the model says."""
         assert self._seat is not None
         form = {"grammar": grammar} if self._form == "gbnf" else {"schema": schema} if self._form == "schema" else {}
         async for piece in self._seat.stream(prompt, decoding, **form):
-            if isinstance(piece, Generated):
+            if isinstance(piece, Generation):
                 self.replies.append(piece)
             yield piece
 
@@ -111,22 +115,26 @@ class Listened:
 def read_questions(file: Path) -> list[Question]:
     """Questions of a queries.jsonl, or one on each line. Raises ImportRefused."""
     wrong = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
-    with raised_as(ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=wrong):
-        found = [_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    with translate_errors(
+        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=wrong
+    ):
+        found = [_parse_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not found:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
     return found
 
 
-def _question(line: str) -> Question:
+def _parse_question(line: str) -> Question:
     row = json.loads(line) if line.lstrip().startswith("{") else {"text": line.strip()}
     text, asked = row["text"], row.get("asked_at")
     moment = datetime.fromisoformat(asked) if asked else datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Question(text, row.get("lang") or language_of(text), moment, Viewer(0, frozenset()))
+    return Question(text, row.get("lang") or detect_language(text), moment, Viewer(0, frozenset()))
 
 
-async def planned_row(question: Question, around: Around, model: Listened, budgets: Budgets) -> PlanRow | None:
+async def measure_plan(
+    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets
+) -> PlanRow | None:
     """One question planned by rules and model; None where there is nothing to plan."""
     by_rules = plan_by_rules(question)
     if not by_rules.queries:
@@ -140,31 +148,31 @@ async def planned_row(question: Question, around: Around, model: Listened, budge
     return PlanRow(question.lang, reply, len(replies) > 1, len(plan.queries), len(run.shortfalls), took)
 
 
-def plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
+def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
     """The figures of some plans; those of the model's work are of the plans that it finished."""
     replies = [row.reply.figures for row in rows if row.reply]
     told = sum(figures.prompt_tokens for figures in replies)
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
     firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
     return {
-        "valid": _share([row.valid for row in rows]),
-        "usable": _share([row.usable for row in rows]),
+        "valid": _compute_share([row.valid for row in rows]),
+        "usable": _compute_share([row.usable for row in rows]),
         "mean_queries": round(float(np.mean([row.queries for row in rows])), 3) if rows else None,
-        "rewritten": _share([row.rewritten for row in rows]),
-        "shortfalls": _share([row.shortfalls > 0 for row in rows]),
+        "rewritten": _compute_share([row.rewritten for row in rows]),
+        "shortfalls": _compute_share([row.shortfalls > 0 for row in rows]),
         "tokens": round(float(np.mean([figures.tokens for figures in replies])), 1) if replies else None,
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
         "prefix_cache": round(1 - sum(f.evaluated for f in replies) / told, 4) if told else None,
-        "first_ms_p50": _quantile(firsts, 50),
-        "first_ms_p95": _quantile(firsts, 95),
-        "latency_ms_p50": _quantile(took, 50),
-        "latency_ms_p95": _quantile(took, 95),
+        "first_ms_p50": _compute_percentile(firsts, 50),
+        "first_ms_p95": _compute_percentile(firsts, 95),
+        "latency_ms_p50": _compute_percentile(took, 50),
+        "latency_ms_p95": _compute_percentile(took, 95),
     }
 
 
-def _share(flags: Sequence[bool]) -> float | None:
+def _compute_share(flags: Sequence[bool]) -> float | None:
     return round(sum(flags) / len(flags), 4) if flags else None
 
 
-def _quantile(values: Sequence[float], percent: int) -> float | None:
+def _compute_percentile(values: Sequence[float], percent: int) -> float | None:
     return round(float(np.percentile(values, percent)), 1) if values else None

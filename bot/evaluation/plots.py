@@ -1,6 +1,6 @@
-"""Pictures of what was measured (PNG): how much is found among the first k, and what became of the questions.
+"""Evaluation plots (PNG): recall among the first k, and what became of the questions.
 
-The only file that knows matplotlib, which comes with `citegram[plots]`: import it where a picture is wanted.
+The only module that imports matplotlib, which comes with `citegram[plots]`: import it only where a plot is wanted.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from bot.evaluation.scoring import Judged, Ranked
-from rag_core.errors import SettingsWrong, raised_as
+from bot.evaluation.scoring import JudgedAnswer, RankedQuery
+from rag_core.errors import SettingsWrong, translate_errors
 
-__all__ = ["Caption", "draw_outcomes", "draw_recall"]
+__all__ = ["PlotCaption", "draw_outcomes", "draw_recall"]
 
-_INK, _MUTED, _GRID = "#1d2433", "#667085", "#e6e9f0"
-_LINES = ("#0b6bcb", "#d1495b", "#2f8f6b", "#c98a1b", "#6b5ca5")
-_LANGUAGES = {"ru": "Russian", "en": "English"}
-_DEPTHS = (1, 5, 10, 20)
+_TEXT_COLOUR, _MUTED_COLOUR, _GRID_COLOUR = "#1d2433", "#667085", "#e6e9f0"
+_LINE_COLOURS = ("#0b6bcb", "#d1495b", "#2f8f6b", "#c98a1b", "#6b5ca5")
+_LANGUAGE_NAMES = {"ru": "Russian", "en": "English"}
+_RECALL_DEPTHS = (1, 5, 10, 20)
 
-Curve = list[tuple[int, float]]  # k, recall among the first k
-_RIGHT, _LATER, _ABSTAINED, _WRONG = "#0b6bcb", "#7db3e8", "#d5dae3", "#d1495b"
+RecallCurve = list[tuple[int, float]]  # k, recall among the first k
+_RIGHT_COLOUR, _LATER_COLOUR, _ABSTAINED_COLOUR, _WRONG_COLOUR = "#0b6bcb", "#7db3e8", "#d5dae3", "#d1495b"
 
 
 @dataclass(frozen=True, slots=True)
-class Caption:
+class PlotCaption:
     """What stands over the picture and under it."""
 
     title: str
@@ -39,22 +39,29 @@ class Caption:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fate:
+class _OutcomeGroup:
     """What may become of a question: what it is called, in which colour."""
 
     title: str
     shares: tuple[tuple[str, str], ...]
 
 
-_ANSWERABLE = _Fate(
+_ANSWERABLE_OUTCOMES = _OutcomeGroup(
     "The answer is in the posts",
-    (("right at once", _RIGHT), ("right further down", _LATER), ("abstained", _ABSTAINED), ("wrong", _WRONG)),
+    (
+        ("right at once", _RIGHT_COLOUR),
+        ("right further down", _LATER_COLOUR),
+        ("abstained", _ABSTAINED_COLOUR),
+        ("wrong", _WRONG_COLOUR),
+    ),
 )
-_UNANSWERABLE = _Fate("The answer is not there", (("refused, rightly", _RIGHT), ("answered all the same", _WRONG)))
+_UNANSWERABLE_OUTCOMES = _OutcomeGroup(
+    "The answer is not there", (("refused, rightly", _RIGHT_COLOUR), ("answered all the same", _WRONG_COLOUR))
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
+class _OutcomeBar:
     """Questions of one language, asked in one way: how many, and the shares of what became of them."""
 
     way: str
@@ -63,94 +70,117 @@ class _Bar:
     shares: tuple[float, ...]
 
 
-def draw_recall(found: Mapping[str, Sequence[Ranked]], caption: Caption, file: Path) -> None:
+def draw_recall(found: Mapping[str, Sequence[RankedQuery]], caption: PlotCaption, file: Path) -> None:
     """A line per way and a panel per language; with one way, its languages in one panel."""
     langs = sorted({row.lang for rows in found.values() for row in rows})
     if len(found) == 1:
         ((_, rows),) = found.items()
-        panels = [("", {_spoken(lang): _curve(_of(rows, lang)) for lang in langs})]
+        panels = [
+            ("", {_get_language_name(lang): _compute_recall_curve(_filter_by_language(rows, lang)) for lang in langs})
+        ]
     else:
-        panels = [(_spoken(lang), {name: _curve(_of(rows, lang)) for name, rows in found.items()}) for lang in langs]
-    figure = _figure(2.2 + 4.2 * len(panels), 3.9 + 0.2 * len(panels[0][1]), caption)
+        panels = [
+            (
+                _get_language_name(lang),
+                {name: _compute_recall_curve(_filter_by_language(rows, lang)) for name, rows in found.items()},
+            )
+            for lang in langs
+        ]
+    figure = _make_figure(2.2 + 4.2 * len(panels), 3.9 + 0.2 * len(panels[0][1]), caption)
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     lowest = min(curve[0][1] for _, lines in panels for curve in lines.values())
     for n, (one, (title, lines)) in enumerate(zip(axes, panels, strict=True)):
         one.set_title(title, loc="left", fontsize=11, fontweight="bold")
         one.set_xlim(0.4, 20.6)
         one.set_ylim(max(0.0, lowest - 0.06), 1.015)
-        _lines(one, lines, named=not n, first_broad=len(found) > 1)
-    _save(figure, file)
+        _draw_lines(one, lines, named=not n, first_broad=len(found) > 1)
+    _save_figure(figure, file)
 
 
-def draw_outcomes(found: Mapping[str, Sequence[Judged]], caption: Caption, file: Path) -> None:
+def draw_outcomes(found: Mapping[str, Sequence[JudgedAnswer]], caption: PlotCaption, file: Path) -> None:
     """A stacked bar per language and way; questions that the posts answer apart from those they do not."""
-    panels = [(fate, bars) for fate in (_ANSWERABLE, _UNANSWERABLE) if (bars := _bars(found, fate is _ANSWERABLE))]
-    figure = _figure(2.4 + 5.2 * len(panels), 1.9 + 0.42 * len(panels[0][1]), caption)
+    panels = [
+        (fate, bars)
+        for fate in (_ANSWERABLE_OUTCOMES, _UNANSWERABLE_OUTCOMES)
+        if (bars := _build_bars(found, fate is _ANSWERABLE_OUTCOMES))
+    ]
+    figure = _make_figure(2.4 + 5.2 * len(panels), 1.9 + 0.42 * len(panels[0][1]), caption)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     said: list[str] = []
     for one, (fate, bars) in zip(axes, panels, strict=True):
         asked = sum(bar.asked for bar in bars if bar.way == bars[0].way)
         one.set_title(f"{fate.title}: {asked} questions", loc="left", fontsize=11, fontweight="bold", pad=26)
-        _stacked(one, bars, [colour for _, colour in fate.shares])
-        labels = [f"{_spoken(bar.lang)}, {bar.way}" if bar.way else _spoken(bar.lang) for bar in bars]
+        _draw_stacked_bars(one, bars, [colour for _, colour in fate.shares])
+        labels = [
+            f"{_get_language_name(bar.lang)}, {bar.way}" if bar.way else _get_language_name(bar.lang) for bar in bars
+        ]
         one.set_yticklabels([""] * len(labels) if labels == said else labels)
         said = labels
         handles = [Patch(color=colour, label=name) for name, colour in fate.shares]
         one.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.012, 0.985), ncols=4, frameon=False,
                    fontsize=9, handlelength=0.9, handleheight=0.9, handletextpad=0.4, columnspacing=1.2,
                    borderpad=0.2)  # fmt: skip
-    _save(figure, file)
+    _save_figure(figure, file)
 
 
-def _spoken(lang: str) -> str:
-    return _LANGUAGES.get(lang, lang)
+def _get_language_name(lang: str) -> str:
+    return _LANGUAGE_NAMES.get(lang, lang)
 
 
-def _figure(width: float, height: float, caption: Caption) -> Figure:
-    mpl.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "text.color": _INK, "text.parse_math": False})
+def _make_figure(width: float, height: float, caption: PlotCaption) -> Figure:
+    mpl.rcParams.update(
+        {"font.family": "DejaVu Sans", "font.size": 10, "text.color": _TEXT_COLOUR, "text.parse_math": False}
+    )
     layout = ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.1, wspace=0.06)
     figure = Figure(figsize=(width, height), dpi=160, facecolor="white", layout=layout)
     figure.suptitle(caption.title, x=0.012, ha="left", fontsize=14, fontweight="bold")
-    figure.supxlabel(caption.said, x=0.012, ha="left", fontsize=9, color=_MUTED)
+    figure.supxlabel(caption.said, x=0.012, ha="left", fontsize=9, color=_MUTED_COLOUR)
     return figure
 
 
-def _save(figure: Figure, file: Path) -> None:
-    with raised_as(SettingsWrong, OSError, say="The plot cannot be written ({}): name another file with --plot."):
+def _save_figure(figure: Figure, file: Path) -> None:
+    with translate_errors(
+        SettingsWrong, OSError, say="The plot cannot be written ({}): name another file with --plot."
+    ):
         figure.savefig(file, format="png")
 
 
-def _of(rows: Sequence[Ranked], lang: str) -> list[Ranked]:
+def _filter_by_language(rows: Sequence[RankedQuery], lang: str) -> list[RankedQuery]:
     return [row for row in rows if row.lang == lang]
 
 
-def _curve(rows: Sequence[Ranked]) -> Curve:
-    return [(k, sum(sum(row.hits[:k]) / row.relevant for row in rows) / len(rows)) for k in range(1, max(_DEPTHS) + 1)]
+def _compute_recall_curve(rows: Sequence[RankedQuery]) -> RecallCurve:
+    return [
+        (k, sum(sum(row.hits[:k]) / row.relevant for row in rows) / len(rows))
+        for k in range(1, max(_RECALL_DEPTHS) + 1)
+    ]
 
 
-def _lines(axes: Axes, lines: Mapping[str, Curve], named: bool, first_broad: bool) -> None:
+def _draw_lines(axes: Axes, lines: Mapping[str, RecallCurve], named: bool, first_broad: bool) -> None:
     """Lines, and under the axis their figures at some depths, each in the colour of its line."""
-    for n, ((name, curve), colour) in enumerate(zip(lines.items(), _colours(len(lines)), strict=True)):
+    for n, ((name, curve), colour) in enumerate(zip(lines.items(), _pick_colours(len(lines)), strict=True)):
         # where lines are one upon another, the thin one is seen on the broad one
         broad = first_broad and not n
         axes.plot(*zip(*curve, strict=True), color=colour, lw=4.5 if broad else 1.8, alpha=0.55 if broad else 1,
                   solid_capstyle="round")  # fmt: skip
         at = dict(curve)
-        axes.plot(_DEPTHS, [at[k] for k in _DEPTHS], color=colour, ls="", marker="o", ms=7 if broad else 4.5)
+        axes.plot(
+            _RECALL_DEPTHS, [at[k] for k in _RECALL_DEPTHS], color=colour, ls="", marker="o", ms=7 if broad else 4.5
+        )
         beneath = -34 - 15 * n  # points
-        for k in _DEPTHS:
-            _write(axes, f"{at[k]:.3f}", (k, beneath), colour)
+        for k in _RECALL_DEPTHS:
+            _draw_text(axes, f"{at[k]:.3f}", (k, beneath), colour)
         if named:
-            _write(axes, name, (-1.2, beneath), colour, align="right")
+            _draw_text(axes, name, (-1.2, beneath), colour, align="right")
     if named:
-        _write(axes, "among the first", (-1.2, -9), _MUTED, align="right")
-    axes.xaxis.set_major_locator(FixedLocator(_DEPTHS))
+        _draw_text(axes, "among the first", (-1.2, -9), _MUTED_COLOUR, align="right")
+    axes.xaxis.set_major_locator(FixedLocator(_RECALL_DEPTHS))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.2f}" if share <= 1 else ""))
-    _dress(axes, "y")
+    _style_axes(axes, "y")
 
 
-def _write(axes: Axes, text: str, at: tuple[float, float], colour: str, align: str = "center") -> None:
+def _draw_text(axes: Axes, text: str, at: tuple[float, float], colour: str, align: str = "center") -> None:
     """A text at a place on the x axis, so many points under it."""
     across, under = at
     axes.annotate(text, (across, 0), (0, under), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
@@ -158,21 +188,23 @@ def _write(axes: Axes, text: str, at: tuple[float, float], colour: str, align: s
                   annotation_clip=False)  # fmt: skip
 
 
-def _colours(n: int) -> list[str]:
-    return [_LINES[i % len(_LINES)] for i in range(n)]
+def _pick_colours(n: int) -> list[str]:
+    return [_LINE_COLOURS[i % len(_LINE_COLOURS)] for i in range(n)]
 
 
-def _bars(found: Mapping[str, Sequence[Judged]], answerable: bool) -> list[_Bar]:
+def _build_bars(found: Mapping[str, Sequence[JudgedAnswer]], answerable: bool) -> list[_OutcomeBar]:
     langs = sorted({row.lang for rows in found.values() for row in rows if row.answerable is answerable})
     bars = []
     for lang in langs:
         for name, rows in found.items():
             own = [row for row in rows if row.lang == lang and row.answerable is answerable]
-            bars.append(_Bar(name if len(found) > 1 else "", lang, len(own), _shares(own, answerable)))
+            bars.append(
+                _OutcomeBar(name if len(found) > 1 else "", lang, len(own), _compute_outcome_shares(own, answerable))
+            )
     return bars
 
 
-def _shares(rows: Sequence[Judged], answerable: bool) -> tuple[float, ...]:
+def _compute_outcome_shares(rows: Sequence[JudgedAnswer], answerable: bool) -> tuple[float, ...]:
     refused = sum(row.refused for row in rows)
     first, right = sum(row.first_right for row in rows), sum(row.shown_right for row in rows)
     counts = (
@@ -181,7 +213,7 @@ def _shares(rows: Sequence[Judged], answerable: bool) -> tuple[float, ...]:
     return tuple(count / len(rows) for count in counts)
 
 
-def _stacked(axes: Axes, bars: Sequence[_Bar], colours: Sequence[str]) -> None:
+def _draw_stacked_bars(axes: Axes, bars: Sequence[_OutcomeBar], colours: Sequence[str]) -> None:
     place, places = 0.0, list[float]()
     for before, bar in zip((None, *bars), bars, strict=False):
         place += 1.35 if before and before.lang != bar.lang else 1.0
@@ -190,7 +222,7 @@ def _stacked(axes: Axes, bars: Sequence[_Bar], colours: Sequence[str]) -> None:
         for share, colour in zip(bar.shares, colours, strict=True):
             axes.barh(place, share, left=left, height=0.74, color=colour, edgecolor="white", linewidth=1.2)
             if share >= 0.02:
-                ink = _INK if colour == _ABSTAINED else "white"
+                ink = _TEXT_COLOUR if colour == _ABSTAINED_COLOUR else "white"
                 said = f"{share:.0%}" if share >= 0.07 else f"{100 * share:.0f}"
                 axes.text(left + share / 2, place, said, ha="center", va="center", fontsize=9, color=ink,
                           fontweight="bold")  # fmt: skip
@@ -199,13 +231,13 @@ def _stacked(axes: Axes, bars: Sequence[_Bar], colours: Sequence[str]) -> None:
     axes.set_ylim(place + 0.55, 0.45)
     axes.yaxis.set_major_locator(FixedLocator(places))
     axes.xaxis.set_major_locator(FixedLocator([]))
-    _dress(axes)
+    _style_axes(axes)
 
 
-def _dress(axes: Axes, grid: str = "") -> None:
-    axes.tick_params(which="both", length=0, colors=_MUTED)
+def _style_axes(axes: Axes, grid: str = "") -> None:
+    axes.tick_params(which="both", length=0, colors=_MUTED_COLOUR)
     if grid:
-        axes.yaxis.grid(color=_GRID, lw=1)
+        axes.yaxis.grid(color=_GRID_COLOUR, lw=1)
         axes.set_axisbelow(True)
     for side in axes.spines.values():
         side.set_visible(False)

@@ -1,4 +1,8 @@
-"""What was measured, as tables on the terminal and as one JSON object."""
+"""Evaluation report: tables on the terminal and one JSON object.
+
+Plots (PNG) show recall among the first k, and what became of the questions. Only they need matplotlib, which comes
+with `citegram[plots]`.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +12,45 @@ from pathlib import Path
 from typing import Any
 
 from bot.evaluation.scoring import Metrics
-from rag_core.errors import SettingsWrong, raised_as
+from rag_core.errors import SettingsWrong, translate_errors
 
-__all__ = ["ByLanguage", "beside", "ratios", "table", "writable", "write"]
+__all__ = [
+    "MetricsByLanguage",
+    "compute_ratios",
+    "format_comparison",
+    "format_table",
+    "require_writable",
+    "write_json_report",
+]
 
-ByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
+MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
 
-_SPEED = ("latency_ms_p50", "latency_ms_p95", "per_second")  # what two ways are divided by
-_WRONG = "The {} cannot be written ({{}}): name another file with --{}."
+_SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # what two ways are divided by
+_NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
 
 
-def table(metrics: ByLanguage) -> str:
+def format_table(metrics: MetricsByLanguage) -> str:
     """A line per figure, a column per language."""
-    rows = [[name, *(_figure(metrics[lang][name]) for lang in metrics)] for name in metrics["all"]]
-    return _lines(["", *metrics], rows)
+    rows = [[name, *(_format_figure(metrics[lang][name]) for lang in metrics)] for name in metrics["all"]]
+    return _format_columns(["", *metrics], rows)
 
 
-def beside(found: Mapping[str, ByLanguage]) -> str:
+def format_comparison(found: Mapping[str, MetricsByLanguage]) -> str:
     """A table per language with a column per way, and how many times the first way's time the others take."""
     first, *others = found
-    ratio = ratios(found)
+    ratio = compute_ratios(found)
     tables = []
     for lang in found[first]:
         rows = []
         for name in found[first][lang]:
-            cells = [_figure(metrics[lang][name]) for metrics in found.values()]
+            cells = [_format_figure(metrics[lang][name]) for metrics in found.values()]
             cells += [f"× {r:.3g}" if (r := ratio[other][lang].get(name)) is not None else "" for other in others]
             rows.append([name, *cells])
-        tables.append(_lines([lang, *found, *(f"/ {first}" for _ in others)], rows))
+        tables.append(_format_columns([lang, *found, *(f"/ {first}" for _ in others)], rows))
     return "\n\n".join(tables)
 
 
-def ratios(found: Mapping[str, ByLanguage]) -> dict[str, dict[str, Metrics]]:
+def compute_ratios(found: Mapping[str, MetricsByLanguage]) -> dict[str, dict[str, Metrics]]:
     """For each way but the first: its times and speeds as multiples of the first way's."""
     first, *others = found
 
@@ -49,14 +60,14 @@ def ratios(found: Mapping[str, ByLanguage]) -> dict[str, dict[str, Metrics]]:
 
     return {
         other: {
-            lang: {name: ratio(other, lang, name) for name in _SPEED if name in figures}
+            lang: {name: ratio(other, lang, name) for name in _SPEED_METRICS if name in figures}
             for lang, figures in found[other].items()
         }
         for other in others
     }
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -64,7 +75,7 @@ def _figure(value: float | None) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.3f}"
 
 
-def _lines(head: list[str], rows: list[list[str]]) -> str:
+def _format_columns(head: list[str], rows: list[list[str]]) -> str:
     """Columns: names to the left, figures to the right, at least as wide as they were always printed."""
     widths = [max(10, *(len(row[n]) + 2 for row in (head, *rows))) for n in range(len(head))]
     widths[0] = max(24, widths[0])
@@ -75,14 +86,14 @@ def _lines(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def writable(file: Path | None, what: str, option: str) -> None:
+def require_writable(file: Path | None, what: str, option: str) -> None:
     """Ask before anything is measured. Raises SettingsWrong where the folder is not there or the name is a folder's."""
     if file is not None and (file.is_dir() or not file.parent.is_dir()):
         said = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise SettingsWrong(_WRONG.format(what, option).format(said))
+        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(said))
 
 
-def write(file: Path, result: Mapping[str, Any]) -> None:
+def write_json_report(file: Path, result: Mapping[str, Any]) -> None:
     """One JSON object. Raises SettingsWrong where the file cannot be written."""
-    with raised_as(SettingsWrong, OSError, say=_WRONG.format("figures", "json")):
+    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT.format("figures", "json")):
         file.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The evaluations: ask every question of a dataset, judge what comes back, fit the bar."""
+"""Evaluation runs: ask every question of a dataset, score the results, fit the answer threshold."""
 
 from __future__ import annotations
 
@@ -11,23 +11,32 @@ from typing import Protocol, TypeVar
 import numpy as np
 from tqdm import tqdm
 
-from bot.evaluation.datasets import Query
-from bot.evaluation.index import Indexed
-from bot.evaluation.scoring import Judged, Metrics, Ranked, cost_of, judged
-from rag_core.answering import answer
-from rag_core.calibration import Calibration
-from rag_core.planned import planned
-from rag_core.rerank import rerank
-from rag_core.search import search
-from rag_core.stage import Run
+from bot.evaluation.datasets import EvaluationQuery
+from bot.evaluation.index import IndexedDataset
+from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
+from rag_core.answer import answer_question
+from rag_core.context.calibration import Calibration
+from rag_core.retrieval.rerank import rerank_hits
+from rag_core.retrieval.search import search_passages
+from rag_core.steps import make_plan
+from rag_core.tracing import Run
 from rag_core.types import Question
 
-__all__ = ["Fitted", "answered", "ask_all", "by_language", "fit", "in_turn", "search_all", "searched"]
+__all__ = [
+    "FittedCalibration",
+    "answer_query",
+    "ask_all",
+    "compute_by_language",
+    "fit_calibration",
+    "run_interleaved",
+    "search_all",
+    "search_query",
+]
 
-_FOLDS = 5
+_FOLD_COUNT = 5
 
 
-class InLanguage(Protocol):
+class HasLanguage(Protocol):
     """A row that says in which language it was."""
 
     @property
@@ -36,37 +45,41 @@ class InLanguage(Protocol):
 
 
 R = TypeVar("R")
-L = TypeVar("L", bound=InLanguage)
+L = TypeVar("L", bound=HasLanguage)
 
 
-def _question(query: Query, data: Indexed) -> Question:
+def _build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
     return Question(query.text, query.lang, query.asked_at or datetime.now(UTC), data.viewer)
 
 
-async def searched(query: Query, data: Indexed) -> Ranked:
+async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
     """One question through plan, search and reranker: what the writer would get to read, best first."""
-    question, rag = _question(query, data), data.rag
+    question, rag = _build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
-    plan = await run.require("plan", planned(question, rag, run))
-    hits = await search(plan, question, rag, run)
-    hits = await run.attempt("rerank", rerank(question, hits, rag, run), hits)
+    plan = await run.require("plan", make_plan(question, rag, run))
+    hits = await search_passages(plan, question, rag, run)
+    hits = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
     found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
-    return Ranked(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took)
+    return RankedQuery(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took)
 
 
-async def answered(query: Query, data: Indexed) -> Judged:
+async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
     """One question through the whole `answer`."""
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
-    reply = await answer(_question(query, data), data.rag)
+    reply = await answer_question(_build_question(query, data), data.rag)
     took, (known, asked) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
-    row = judged(query, reply, [data.id_of(key) for key in reply.posts()], took)
-    return replace(row, cached=(known - hits, asked - looks), cost=cost_of(data.run, by_model=reply.model is not None))
+    row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
+    return replace(
+        row, cached=(known - hits, asked - looks), cost=measure_answer_cost(data.run, by_model=reply.model is not None)
+    )
 
 
-async def in_turn(
-    queries: Sequence[Query], ask: Callable[[Query, Indexed], Awaitable[R]], ways: Mapping[str, Indexed]
+async def run_interleaved(
+    queries: Sequence[EvaluationQuery],
+    ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]],
+    ways: Mapping[str, IndexedDataset],
 ) -> dict[str, list[R]]:
     """Every question in each of the ways, turn and turn about, each way first as often as the others.
 
@@ -80,24 +93,24 @@ async def in_turn(
     return rows
 
 
-async def search_all(data: Indexed) -> list[Ranked]:
+async def search_all(data: IndexedDataset) -> list[RankedQuery]:
     """Every answerable question through the search."""
-    return (await in_turn([q for q in data.dataset.queries if q.relevant], searched, {"": data}))[""]
+    return (await run_interleaved([q for q in data.dataset.queries if q.relevant], search_query, {"": data}))[""]
 
 
-async def ask_all(data: Indexed) -> list[Judged]:
+async def ask_all(data: IndexedDataset) -> list[JudgedAnswer]:
     """Every question through the whole `answer`."""
-    return (await in_turn(data.dataset.queries, answered, {"": data}))[""]
+    return (await run_interleaved(data.dataset.queries, answer_query, {"": data}))[""]
 
 
-def by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metrics]) -> dict[str, Metrics]:
+def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metrics]) -> dict[str, Metrics]:
     """The same figures for all questions and for those of each language."""
     langs = sorted({row.lang for row in rows})
     return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedCalibration:
     """A bar, and what it does to questions it was not fitted on (5-fold over groups; 95 % interval)."""
 
     calibration: Calibration
@@ -105,25 +118,25 @@ class Fitted:
     refused: tuple[float, float, float]
 
 
-def fit(rows: Sequence[Judged], target: float, data: str) -> Fitted:
+def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> FittedCalibration:
     """The greatest bar that refuses at most `target` of the answerable questions of each language.
 
     Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a
     Random World" (2005), split conformal prediction. The rows must have been asked with the bar at 0.
     """
     groups = sorted({row.group for row in rows})
-    fold = {group: n % _FOLDS for n, group in enumerate(groups)}
+    fold = {group: n % _FOLD_COUNT for n, group in enumerate(groups)}
     kept, gone = [], []
-    for n in range(_FOLDS):
-        bar = _bar([row for row in rows if fold[row.group] != n], target)
+    for n in range(_FOLD_COUNT):
+        bar = _compute_bar([row for row in rows if fold[row.group] != n], target)
         test = [row for row in rows if fold[row.group] == n]
         kept += [row.confidence < bar for row in test if row.answerable]
         gone += [row.confidence < bar for row in test if not row.answerable]
-    calibration = Calibration(round(_bar(rows, target), 4), data, f"{datetime.now(UTC):%Y-%m-%d}")
-    return Fitted(calibration, _interval(kept), _interval(gone))
+    calibration = Calibration(round(_compute_bar(rows, target), 4), data, f"{datetime.now(UTC):%Y-%m-%d}")
+    return FittedCalibration(calibration, _compute_wilson_interval(kept), _compute_wilson_interval(gone))
 
 
-def _bar(rows: Sequence[Judged], target: float) -> float:
+def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
     bars = []
     for lang in {row.lang for row in rows if row.answerable}:
         scores = sorted(row.confidence for row in rows if row.answerable and row.lang == lang)
@@ -131,7 +144,7 @@ def _bar(rows: Sequence[Judged], target: float) -> float:
     return min(bars, default=0.0)
 
 
-def _interval(flags: Sequence[bool]) -> tuple[float, float, float]:
+def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float]:
     """A share with its 95 % interval (Wilson 1927)."""
     n, z = len(flags), 1.96
     if not n:

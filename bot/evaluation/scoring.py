@@ -1,4 +1,4 @@
-"""What counts as right, and the figures that are made of it."""
+"""Evaluation metrics: which answers count as right, and the figures computed from them."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from resource import RUSAGE_SELF, getrusage
 import numpy as np
 from babel.dates import format_date
 
-from bot.evaluation.datasets import Query
-from rag_core.stage import Run
+from bot.evaluation.datasets import EvaluationQuery
+from rag_core.tracing import Run
 from rag_core.types import Answer
 
 __all__ = [
-    "Cost",
-    "Judged",
+    "AnswerCost",
+    "JudgedAnswer",
     "Metrics",
-    "Ranked",
-    "answer_metrics",
-    "cost_of",
+    "RankedQuery",
+    "compute_answer_metrics",
+    "compute_retrieval_metrics",
     "holds_answer",
-    "judged",
-    "retrieval_metrics",
+    "judge_answer",
+    "measure_answer_cost",
 ]
 
 Metrics = dict[str, float | None]  # by the field's names; None where nothing was there to measure
 
-_LONGEST_SENTENCE, _LONGEST_ANSWER = 300, 600  # characters: longer is no answer but a text to search in
-_GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
-_WORD = re.compile(r"[^\W_]+")
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # characters: longer is no answer but a text to search in
+_GROUPED_DIGITS_PATTERN = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+_WORD_PATTERN = re.compile(r"[^\W_]+")
+_ISO_DATE_PATTERN = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
-def _words(text: str) -> str:
-    plain = _GROUPED.sub("", text.lower().replace("ё", "е"))
-    return f" {' '.join(_WORD.findall(plain))} "
+def _normalize_words(text: str) -> str:
+    plain = _GROUPED_DIGITS_PATTERN.sub("", text.lower().replace("ё", "е"))
+    return f" {' '.join(_WORD_PATTERN.findall(plain))} "
 
 
-def _spellings(answer: str) -> list[str]:
+def _list_spellings(answer: str) -> list[str]:
     """An answer as it is, and a date in its usual writings."""
-    found = _ISO.fullmatch(answer.strip())
+    found = _ISO_DATE_PATTERN.fullmatch(answer.strip())
     if not found:
         return [answer]
     day = date(*map(int, found.groups()))
@@ -53,12 +53,14 @@ def _spellings(answer: str) -> list[str]:
 
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
     """Whether one of the accepted answers stands in the text as whole words."""
-    shown = _words(text)
-    return any((wanted := _words(form)).strip() and wanted in shown for a in answers for form in _spellings(a))
+    shown = _normalize_words(text)
+    return any(
+        (wanted := _normalize_words(form)).strip() and wanted in shown for a in answers for form in _list_spellings(a)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class AnswerCost:
     """What a model did for an answer; `first_ms` until the first sentence stood, from the model's turn on.
 
     None where it wrote nothing; `by_model`: its sentences are what was shown. `tools` it used, `late` of them were
@@ -74,7 +76,7 @@ class Cost:
     late: float = 0.0
 
 
-def cost_of(run: Run | None, *, by_model: bool) -> Cost:
+def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
     """What the stages of a run noted."""
     counts = [span.counts for span in run.spans] if run else []
 
@@ -85,12 +87,12 @@ def cost_of(run: Run | None, *, by_model: bool) -> Cost:
         return next(iter(noted(name)[::-1]), None)
 
     calls = sum(float(found.get("calls", "tokens" in found)) for found in counts)  # one where it is not said
-    return Cost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
+    return AnswerCost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
                 len(noted("late")), sum(noted("late")))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     """One question and what came of it; `cached`: how often a cache knew something, and how often it was asked."""
 
     lang: str
@@ -105,14 +107,14 @@ class Judged:
     took_ms: float
     confidence: float
     cached: tuple[int, int] = (0, 0)
-    cost: Cost = Cost()
+    cost: AnswerCost = AnswerCost()
 
 
-def judged(query: Query, answer: Answer, ids: Sequence[str], took_ms: float) -> Judged:
+def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
     """Judge an answer; `ids` are the dataset's names of the cited posts, in order of citation."""
     shown = [sentence.text for sentence in answer.sentences]
-    fits = all(len(s) <= _LONGEST_SENTENCE for s in shown) and sum(map(len, shown)) <= _LONGEST_ANSWER
-    return Judged(
+    fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in shown) and sum(map(len, shown)) <= _MAX_ANSWER_CHARACTERS
+    return JudgedAnswer(
         lang=query.lang,
         group=query.group,
         answerable=query.answerable,
@@ -127,37 +129,39 @@ def judged(query: Query, answer: Answer, ids: Sequence[str], took_ms: float) -> 
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _compute_mean(values: Sequence[float]) -> float | None:
     return round(float(np.mean(values)), 4) if values else None
 
 
-def _percentile(values: Sequence[float], share: int) -> float | None:
+def _compute_percentile(values: Sequence[float], share: int) -> float | None:
     return round(float(np.percentile(values, share)), 2) if values else None
 
 
-def answer_metrics(rows: Sequence[Judged]) -> Metrics:
+def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     """What became of the questions; calls and tokens are those of a question. Where no tool was used: no rate."""
     tools = sum(r.cost.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     can, cannot = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     shown = [r for r in can if not r.refused]
     return {
-        "first_right": _mean([r.first_right for r in can]),
-        "shown_right": _mean([r.shown_right for r in can]),
-        "wrong": _mean([not r.refused and not r.shown_right for r in can]),
-        "abstained": _mean([r.refused for r in can]),
-        "refused": _mean([r.refused for r in cannot]),
-        "first_citation_right": _mean([bool(r.cited_right) and r.cited_right[0] for r in shown]),
-        "citation_precision": _mean([hit for r in shown for hit in r.cited_right]),
-        "citation_coverage": _mean([c for r in rows for c in r.covered_sentences]),
-        "latency_ms_p50": _percentile([r.took_ms for r in rows], 50),
-        "latency_ms_p95": _percentile([r.took_ms for r in rows], 95),
-        "by_model": _mean([r.cost.by_model for r in shown]),
-        "calls": _mean([r.cost.calls for r in rows]),
-        "tokens": _mean([r.cost.tokens for r in rows]),
-        "first_sentence_ms_p50": _percentile([r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50),
-        "tokens_per_s": _mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
-        "answer_length": _mean([r.length for r in shown]),
+        "first_right": _compute_mean([r.first_right for r in can]),
+        "shown_right": _compute_mean([r.shown_right for r in can]),
+        "wrong": _compute_mean([not r.refused and not r.shown_right for r in can]),
+        "abstained": _compute_mean([r.refused for r in can]),
+        "refused": _compute_mean([r.refused for r in cannot]),
+        "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in shown]),
+        "citation_precision": _compute_mean([hit for r in shown for hit in r.cited_right]),
+        "citation_coverage": _compute_mean([c for r in rows for c in r.covered_sentences]),
+        "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
+        "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
+        "by_model": _compute_mean([r.cost.by_model for r in shown]),
+        "calls": _compute_mean([r.cost.calls for r in rows]),
+        "tokens": _compute_mean([r.cost.tokens for r in rows]),
+        "first_sentence_ms_p50": _compute_percentile(
+            [r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50
+        ),
+        "tokens_per_s": _compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
+        "answer_length": _compute_mean([r.length for r in shown]),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
@@ -165,7 +169,7 @@ def answer_metrics(rows: Sequence[Judged]) -> Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedQuery:
     """One question, and which of the found documents were relevant, best first."""
 
     lang: str
@@ -174,26 +178,26 @@ class Ranked:
     took_ms: float
 
 
-def retrieval_metrics(rows: Sequence[Ranked]) -> Metrics:
+def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
     """recall@k: the share of the relevant documents within the first k; all_relevant@20: all of them are."""
 
-    def within(row: Ranked, k: int) -> float:
+    def within(row: RankedQuery, k: int) -> float:
         return sum(row.hits[:k]) / row.relevant
 
-    def reciprocal(row: Ranked) -> float:
+    def reciprocal(row: RankedQuery) -> float:
         return next((1 / n for n, hit in enumerate(row.hits[:10], 1) if hit), 0.0)
 
-    def gain(row: Ranked) -> float:
+    def gain(row: RankedQuery) -> float:
         best = sum(1 / math.log2(n + 1) for n in range(1, min(row.relevant, 10) + 1))
         return sum(1 / math.log2(n + 1) for n, hit in enumerate(row.hits[:10], 1) if hit) / best
 
     return {
-        "recall@1": _mean([within(r, 1) for r in rows]),
-        "recall@5": _mean([within(r, 5) for r in rows]),
-        "recall@20": _mean([within(r, 20) for r in rows]),
-        "all_relevant@20": _mean([sum(r.hits[:20]) == r.relevant for r in rows]),
-        "mrr@10": _mean([reciprocal(r) for r in rows]),
-        "ndcg@10": _mean([gain(r) for r in rows]),
-        "latency_ms_p50": _percentile([r.took_ms for r in rows], 50),
-        "latency_ms_p95": _percentile([r.took_ms for r in rows], 95),
+        "recall@1": _compute_mean([within(r, 1) for r in rows]),
+        "recall@5": _compute_mean([within(r, 5) for r in rows]),
+        "recall@20": _compute_mean([within(r, 20) for r in rows]),
+        "all_relevant@20": _compute_mean([sum(r.hits[:20]) == r.relevant for r in rows]),
+        "mrr@10": _compute_mean([reciprocal(r) for r in rows]),
+        "ndcg@10": _compute_mean([gain(r) for r in rows]),
+        "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
+        "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
     }

@@ -1,4 +1,4 @@
-"""A Bot API server on this machine and a web chat in front of it: the real bot, no token, no network."""
+"""Sandbox: a Bot API server on this machine and a web chat in front of it: the real bot, no token, no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiogram's Bot, pointed at a server on this machine."""
+"""aiogram's Bot, connected to a server on this machine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 
-__all__ = ["LocalSession", "local_bot"]
+__all__ = ["LoopbackSession", "make_local_bot"]
 
 
-class LocalSession(AiohttpSession):
+class LoopbackSession(AiohttpSession):
     """aiogram's session over plain HTTP."""
 
     def __init__(self, url: str) -> None:
@@ -21,6 +21,6 @@ class LocalSession(AiohttpSession):
             await self._session.close()
 
 
-def local_bot(url: str, token: str) -> Bot:
+def make_local_bot(url: str, token: str) -> Bot:
     """A bot whose Telegram is at `url`. Use as `async with`, or close its session."""
-    return Bot(token, session=LocalSession(url))
+    return Bot(token, session=LoopbackSession(url))

@@ -1,6 +1,6 @@
-"""What can go wrong on the way to Telegram, on demand: refusals, proxies' pages, lost lines, waiting.
+"""Fault injection: errors, proxies' pages, dropped connections and delays on the way to Telegram, on demand.
 
-Limits are Telegram's published ones and are off until `limits = True`
+The rate limits are Telegram's published ones and are off until `limits = True`
 (https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this).
 """
 
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from bot.sandbox.refused import Refused
+from bot.sandbox.entities import BotApiError
 
-__all__ = ["Fault", "Faults", "Kind", "too_many"]
+__all__ = ["Fault", "FaultInjector", "FaultKind", "too_many_requests"]
 
-Kind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
+FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
 
-_PER_CHAT = (1, 1.0)
-_PER_GROUP = (20, 60.0)
-_OVERALL = (30, 1.0)
-_COUNTED = ("send", "edit", "forward", "copy")
+_CHAT_LIMIT = (1, 1.0)
+_GROUP_LIMIT = (20, 60.0)
+_OVERALL_LIMIT = (30, 1.0)
+_LIMITED_METHOD_PREFIXES = ("send", "edit", "forward", "copy")
 
 
 @dataclass(slots=True)
@@ -35,14 +35,14 @@ class Fault:
     """
 
     method: str
-    kind: Kind
+    kind: FaultKind
     times: int
     retry_after: int
     seconds: float
 
 
 @dataclass(slots=True)
-class Faults:
+class FaultInjector:
     """The faults that wait, and the rate limits."""
 
     clock: Callable[[], float]
@@ -52,12 +52,12 @@ class Faults:
     _storm: tuple[float, Fault, Random] | None = None
 
     def fail_next(
-        self, method: str, kind: Kind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
+        self, method: str, kind: FaultKind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
     ) -> None:
         """Let the next `times` calls of a method fail."""
         self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
 
-    def storm(self, kind: Kind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
+    def storm(self, kind: FaultKind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
         """Let this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed: the same calls."""
         self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)  # noqa: S311 - no secret
 
@@ -81,17 +81,17 @@ class Faults:
 
     def count(self, method: str, chat_id: int | None) -> None:
         """Count a call against the limits; 429 with `retry_after` when there were too many."""
-        if not self.limits or not method.lower().startswith(_COUNTED):
+        if not self.limits or not method.lower().startswith(_LIMITED_METHOD_PREFIXES):
             return
-        windows: list[tuple[object, int, float]] = [("all", *_OVERALL)]
+        windows: list[tuple[object, int, float]] = [("all", *_OVERALL_LIMIT)]
         if chat_id is not None and not method.lower().endswith(("draft", "action")):
-            windows.append((chat_id, *_PER_CHAT))
+            windows.append((chat_id, *_CHAT_LIMIT))
             if chat_id < 0:
-                windows.append((("group", chat_id), *_PER_GROUP))
+                windows.append((("group", chat_id), *_GROUP_LIMIT))
         now = self.clock()
         wait = max(self._wait(key, most, span, now) for key, most, span in windows)
         if wait > 0:
-            raise too_many(math.ceil(wait))
+            raise too_many_requests(math.ceil(wait))
         for key, _, _ in windows:
             self._sent.setdefault(key, deque()).append(now)
 
@@ -102,6 +102,6 @@ class Faults:
         return times[0] + span - now if len(times) >= most else 0.0
 
 
-def too_many(seconds: int) -> Refused:
+def too_many_requests(seconds: int) -> BotApiError:
     """429 with the seconds to wait."""
-    return Refused(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+    return BotApiError(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)

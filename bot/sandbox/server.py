@@ -1,4 +1,4 @@
-"""The server: one loopback port with the Bot API, its files, the page and the page's control."""
+"""Sandbox server: the Bot API, its files, the page and the page API on one loopback port."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from typing import Any
 
 from aiohttp import web
 
-from bot.listening import refuse_foreign_pages
-from bot.sandbox import people
-from bot.sandbox.calls import carry_out, known_method, read_parameters
-from bot.sandbox.control import add_page
-from bot.sandbox.faults import Fault, Faults, too_many
-from bot.sandbox.hooks import Hooks
-from bot.sandbox.observed import Observed
-from bot.sandbox.people import Deed
-from bot.sandbox.refused import Refused, conflict, missing
-from bot.sandbox.rooms import Json, Person
-from bot.sandbox.updates import OTHER_POLLER, Queue
-from bot.sandbox.world import Upload, World
+from bot.network import refuse_foreign_pages
+from bot.sandbox import user_actions
+from bot.sandbox.chats import Json, SandboxUser
+from bot.sandbox.dispatch import execute_call, find_method, read_call_parameters
+from bot.sandbox.entities import BotApiError, conflict, not_found
+from bot.sandbox.faults import Fault, FaultInjector, too_many_requests
+from bot.sandbox.observer import DemoObserver
+from bot.sandbox.page_api import add_page_routes
+from bot.sandbox.state import SandboxState, UploadedFile
+from bot.sandbox.updates import OTHER_POLLER_TEXT, UpdateQueue, WebhookSender
+from bot.sandbox.user_actions import UserMessage
 
 __all__ = ["Sandbox"]
 
-_LARGEST = 60 * 2**20  # bytes of one request; Telegram takes documents of 50 MB
-_EPOCH = 1_500_000_000  # before any clock of ours; keeps update ids small
-_FIRST_BOT = 42
-_PROXY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+_MAX_REQUEST_BYTES = 60 * 2**20  # bytes of one request; Telegram takes documents of 50 MB
+_UPDATE_ID_EPOCH = 1_500_000_000  # before any clock of ours; keeps update ids small
+_DEFAULT_BOT_ID = 42
+_PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 class Sandbox:
@@ -46,14 +45,14 @@ class Sandbox:
         name: str = "Citegram",
         username: str = "citegram_bot",
     ) -> None:
-        self.token = token or f"{_FIRST_BOT}:{token_urlsafe(26)}"  # 35 characters, as Telegram's
+        self.token = token or f"{_DEFAULT_BOT_ID}:{token_urlsafe(26)}"  # 35 characters, as Telegram's
         self.url = ""
-        bot = Person(int(self.token.partition(":")[0]), name, username, lang=None, is_bot=True)
+        bot = SandboxUser(int(self.token.partition(":")[0]), name, username, lang=None, is_bot=True)
         # Update ids grow with time: a bot that remembers them must not drop those of the next run.
-        self.world = World(bot, clock, Queue(clock, next_id=max(1, int(clock()) - _EPOCH)))
-        self.observed = Observed(self.world)
-        self.faults = Faults(clock)
-        self.hooks = Hooks(self.world.queue)
+        self.world = SandboxState(bot, clock, UpdateQueue(clock, next_id=max(1, int(clock()) - _UPDATE_ID_EPOCH)))
+        self.observed = DemoObserver(self.world)
+        self.faults = FaultInjector(clock)
+        self.hooks = WebhookSender(self.world.queue)
         self.transcript: list[Json] = []
         self._looked: dict[int, int] = {}
         self._runner: web.AppRunner | None = None
@@ -61,10 +60,10 @@ class Sandbox:
 
     async def start(self, port: int = 0) -> None:
         """Listen on 127.0.0.1; port 0 takes a free one. `url` says where."""
-        app = web.Application(client_max_size=_LARGEST, middlewares=[refuse_foreign_pages])
+        app = web.Application(client_max_size=_MAX_REQUEST_BYTES, middlewares=[refuse_foreign_pages])
         app.router.add_route("*", "/bot{token}/{method}", self._on_call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._on_file)
-        add_page(app, self.world, self.observed)
+        add_page_routes(app, self.world, self.observed)
         # Long polls of a bot that has gone must end with its connection.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
@@ -94,8 +93,8 @@ class Sandbox:
         forward_of: tuple[int, int] | None = None,
     ) -> Json:
         """A person writes (to the bot, or in `chat_id`); the message. `forward_of`: (chat id, message id)."""
-        deed = Deed(text, reply_to, thread, forward_of)
-        return people.say(self.world, user_id, user_id if chat_id is None else chat_id, deed)
+        deed = UserMessage(text, reply_to, thread, forward_of)
+        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, deed)
 
     async def post(
         self,
@@ -108,25 +107,29 @@ class Sandbox:
         extra: Mapping[str, object] | None = None,
     ) -> Json:
         """A channel posts; the message. `Deed` says what album, origin and extra mean."""
-        return people.post(self.world, chat_id, Deed(text, reply_to, None, origin, album, extra))
+        return user_actions.post_as_channel(
+            self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra)
+        )
 
     async def send_file(
         self, user_id: int, name: str, data: bytes, caption: str = "", *, mime: str = "application/octet-stream"
     ) -> Json:
         """A person sends a document to the bot; the message."""
-        return people.send_file(self.world, user_id, Upload(token_urlsafe(12), name, mime, data), caption)
+        return user_actions.send_file_as_person(
+            self.world, user_id, UploadedFile(token_urlsafe(12), name, mime, data), caption
+        )
 
     async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
         """A message of a person or a channel gets another text; the message."""
-        return people.edit(self.world, chat_id, message_id, text)
+        return user_actions.edit_as_author(self.world, chat_id, message_id, text)
 
     async def delete(self, chat_id: int, message_id: int) -> None:
         """A message of a person or a channel goes; no update tells of it."""
-        people.delete(self.world, chat_id, message_id)
+        user_actions.delete_as_author(self.world, chat_id, message_id)
 
     async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
         """Press a button and wait for the bot to answer it: {"id", "answer"}; None: it said nothing."""
-        query_id = people.press(self.world, user_id, chat_id, message_id, data)
+        query_id = user_actions.press_button(self.world, user_id, chat_id, message_id, data)
         query = self.world.queries[query_id]
         await self.until(lambda: query.answer is not None)
         return {"id": query_id, "answer": query.answer}
@@ -160,24 +163,24 @@ class Sandbox:
             if fault and (broken := await self._broken(fault, request)) is not None:
                 return broken
             result = await self._answer(request, name, line)
-        except Refused as exc:
+        except BotApiError as exc:
             line["error"] = exc.description
             return web.json_response(exc.body(), status=exc.code)
         line["ok"], line["error"] = True, None
         if fault and fault.kind == "lost":
-            return _cut(request)
+            return _close_connection(request)
         return web.json_response({"ok": True, "result": result})
 
     async def _answer(self, request: web.Request, name: str, line: Json) -> Any:
         if not self._knows_token(request):
-            raise Refused(401, "Unauthorized")
-        method = known_method(name)
+            raise BotApiError(401, "Unauthorized")
+        method = find_method(name)
         line["method"] = method.__api_method__
-        parameters = await read_parameters(request, self.world)
+        parameters = await read_call_parameters(request, self.world)
         line["params"] = parameters
         chat = str(parameters.get("chat_id", ""))
         self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
-        return await carry_out(method, parameters, self.world)
+        return await execute_call(method, parameters, self.world)
 
     def _knows_token(self, request: web.Request) -> bool:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
@@ -185,17 +188,17 @@ class Sandbox:
     async def _broken(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
         """What a fault makes of a call; None where the call goes on."""
         if fault.kind == "429":
-            raise too_many(fault.retry_after)
+            raise too_many_requests(fault.retry_after)
         if fault.kind == "500":
-            raise Refused(500, "Internal Server Error")
+            raise BotApiError(500, "Internal Server Error")
         if fault.kind == "409":
-            raise conflict(OTHER_POLLER)
+            raise conflict(OTHER_POLLER_TEXT)
         if fault.kind == "garbled":
             return web.Response(text='{"ok":true,"result":[{"upd', content_type="application/json")
         if fault.kind == "502html":
-            return web.Response(status=502, text=_PROXY_PAGE, content_type="text/html")
+            return web.Response(status=502, text=_PROXY_ERROR_PAGE, content_type="text/html")
         if fault.kind == "drop":
-            return _cut(request)
+            return _close_connection(request)
         if fault.kind == "stall":
             await asyncio.sleep(fault.seconds)
         return None
@@ -209,12 +212,12 @@ class Sandbox:
             for upload in self.world.files.values() if self.world.local is None else ():
                 if upload.path() == path and self._knows_token(request):
                     return web.Response(body=upload.data, content_type="application/octet-stream")
-            raise missing("file not found")
-        except Refused as exc:
+            raise not_found("file not found")
+        except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
 
 
-def _cut(request: web.Request) -> web.StreamResponse:
+def _close_connection(request: web.Request) -> web.StreamResponse:
     """Close the line without a word."""
     if request.transport is not None:
         request.transport.abort()

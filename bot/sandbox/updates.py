@@ -1,33 +1,40 @@
-"""The queue of updates: what getUpdates returns, acknowledges and forgets.
+"""Update delivery: the queue behind getUpdates, and the webhook sender.
 
-Source: https://core.telegram.org/bots/api#getupdates
+getUpdates follows https://core.telegram.org/bots/api#getupdates. The webhook sender keeps the order of updates within
+a chat and repeats a request until the answer is 2xx, like WebhookActor in https://github.com/tdlib/telegram-bot-api;
+a method in the answer is not carried out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from io import BytesIO
+from urllib.parse import urlsplit
 
+import aiohttp
 from aiogram.enums import UpdateType
 from aiogram.types import Update
 
-from bot.sandbox.bell import Bell
-from bot.sandbox.refused import conflict
-from bot.sandbox.rooms import Json
+from bot.sandbox.chats import ChangeNotifier, Json
+from bot.sandbox.entities import conflict
 
-__all__ = ["OTHER_POLLER", "Queue"]
+__all__ = ["OTHER_POLLER_TEXT", "UpdateQueue", "WebhookSender"]
 
-_KEPT = 24 * 3600.0  # seconds an update waits for the bot
-_NEVER_BY_DEFAULT = {"chat_member", "message_reaction", "message_reaction_count"}
-_EVERYTHING = frozenset(kind.value for kind in UpdateType)
-OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
-_WEBHOOK = "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
-_BY_WEBHOOK = "terminated by setWebhook request"
+_KEEP_SECONDS = 24 * 3600.0  # seconds an update waits for the bot
+_NOT_DEFAULT_KINDS = {"chat_member", "message_reaction", "message_reaction_count"}
+_ALL_KINDS = frozenset(kind.value for kind in UpdateType)
+OTHER_POLLER_TEXT = "terminated by other getUpdates request; make sure that only one bot instance is running"
+_WEBHOOK_ACTIVE_TEXT = (
+    "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+)
+_ENDED_BY_WEBHOOK_TEXT = "terminated by setWebhook request"
 
 
 @dataclass(slots=True)
-class Queue:
+class UpdateQueue:
     """Updates in order, with the one poller that may wait for them."""
 
     clock: Callable[[], float]
@@ -37,9 +44,9 @@ class Queue:
     connections: int = 40
     failed: tuple[float, str] | None = None  # when a delivery failed last, and why
     closed: bool = False
-    allowed: frozenset[str] = _EVERYTHING - _NEVER_BY_DEFAULT
+    allowed: frozenset[str] = _ALL_KINDS - _NOT_DEFAULT_KINDS
     kept: dict[int, tuple[float, Json]] = field(default_factory=dict)
-    bell: Bell = field(default_factory=Bell)
+    bell: ChangeNotifier = field(default_factory=ChangeNotifier)
     _poll: int = 0
     _ended_by: str = ""
 
@@ -53,27 +60,27 @@ class Queue:
         """Queue an update as it is, whatever it is; it gets an id if it has none."""
         number = update.get("update_id", self.next_id)
         self.next_id = max(self.next_id, number) + 1
-        self.kept[number] = (self.clock() + _KEPT, {"update_id": number} | update)
+        self.kept[number] = (self.clock() + _KEEP_SECONDS, {"update_id": number} | update)
         self.bell.ring()
 
     def allow(self, kinds: list[str] | None) -> None:
         """Remember which kinds are wanted; None leaves it, an empty list is Telegram's default."""
         if kinds is not None:
-            self.allowed = frozenset(kinds) & _EVERYTHING or _EVERYTHING - _NEVER_BY_DEFAULT
+            self.allowed = frozenset(kinds) & _ALL_KINDS or _ALL_KINDS - _NOT_DEFAULT_KINDS
 
     def hook(self, url: str, secret: str = "", connections: int = 40) -> None:
         """Set or (with an empty URL) remove the webhook; a waiting poller is sent away."""
         self.webhook, self.secret, self.connections, self.failed = url, secret, connections, None
         if url:
             self._poll += 1
-            self._ended_by = _BY_WEBHOOK
+            self._ended_by = _ENDED_BY_WEBHOOK_TEXT
         self.bell.ring()
 
     async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:
         """What getUpdates returns; waits up to so many seconds for the first update. 409 as Telegram."""
         if self.webhook:
-            raise conflict(_WEBHOOK)
-        self._poll, self._ended_by = self._poll + 1, OTHER_POLLER
+            raise conflict(_WEBHOOK_ACTIVE_TEXT)
+        self._poll, self._ended_by = self._poll + 1, OTHER_POLLER_TEXT
         mine = self._poll
         self.bell.ring()
         self._acknowledge(offset)
@@ -89,3 +96,96 @@ class Queue:
             offset = sorted(self.kept)[offset:][0] if self.kept else 0
         waiting = sorted(self.kept.items())
         self.kept = {number: kept for number, kept in waiting if number >= offset and kept[0] > now}
+
+
+_MAX_PAUSE_SECONDS = 60.0  # of Telegram's seconds; there it is 60 to 120
+_MAX_RETRY_AFTER_SECONDS = 3600
+_REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=60)
+_IDLE_WAIT_SECONDS = 24 * 3600.0
+
+
+class WebhookSender:
+    """Takes updates from the queue to its webhook. `behind` stands for the proxies of the bots' owners."""
+
+    def __init__(self, queue: UpdateQueue) -> None:
+        self.behind: dict[str, str] = {}  # https://host -> http://127.0.0.1:port, where the proxy passes it on to
+        self.unit = 1.0  # seconds that one second of Telegram's pauses takes
+        self._queue = queue
+        self._lanes: set[object] = set()  # one update of a chat is on its way at a time
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Deliver until the queue is closed."""
+        queue = self._queue
+        async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as http:
+            while not queue.closed:
+                for lane, number in self._next().items():
+                    self._lanes.add(lane)
+                    task = asyncio.create_task(self._deliver(http, lane, number))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                await queue.bell.until(lambda: queue.closed or bool(self._next()), _IDLE_WAIT_SECONDS)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _next(self) -> dict[object, int]:
+        """What may be sent now: the oldest update of each chat that waits for no other, as far as lines are free."""
+        if not self._queue.webhook:
+            return {}
+        first: dict[object, int] = {}
+        for number, (_, raw) in sorted(self._queue.kept.items()):
+            first.setdefault(_get_delivery_lane(raw), number)
+        free = [lane for lane in first if lane not in self._lanes]
+        return {lane: first[lane] for lane in free[: max(0, self._queue.connections - len(self._lanes))]}
+
+    async def _deliver(self, http: aiohttp.ClientSession, lane: object, number: int) -> None:
+        """Bring one update until it is taken or too old, or the webhook is another."""
+        queue, pause, fails = self._queue, 1.0, 0
+        hook = queue.webhook, queue.secret
+        try:
+            while (queue.webhook, queue.secret) == hook and number in queue.kept:
+                expires, raw = queue.kept[number]
+                error, asked = await self._brought(http, raw)
+                if not error or expires <= queue.clock():
+                    queue.kept.pop(number, None)
+                    return
+                queue.failed = queue.clock(), error
+                pause = min(_MAX_PAUSE_SECONDS, 2 * pause) if fails else pause
+                wait = asked or (pause if fails else 0.0)
+                fails += 1
+                await queue.bell.until(lambda: (queue.webhook, queue.secret) != hook, wait * self.unit)
+        finally:
+            self._lanes.discard(lane)
+            queue.bell.ring()
+
+    async def _brought(self, http: aiohttp.ClientSession, raw: Json) -> tuple[str, float]:
+        """What went wrong (nothing: empty), and for how many seconds the bot asked Telegram to wait."""
+        parts = urlsplit(self._queue.webhook)
+        passed_to = self.behind.get(f"{parts.scheme}://{parts.netloc}")
+        if passed_to is None:  # nothing leaves this machine
+            return "Failed to resolve host: Name or service not known", 0
+        headers = {"Content-Type": "application/json"}
+        if self._queue.secret:
+            headers["X-Telegram-Bot-Api-Secret-Token"] = self._queue.secret
+        body = BytesIO(json.dumps(raw).encode())
+        try:
+            async with http.post(passed_to + parts.path, data=body, headers=headers, allow_redirects=False) as answer:
+                if 200 <= answer.status < 300:
+                    return "", 0
+                asked = answer.headers.get("Retry-After", "")
+                wait = min(int(asked), _MAX_RETRY_AFTER_SECONDS) if asked.isdecimal() else 0
+                return f"Wrong response from the webhook: {answer.status} {answer.reason}", wait
+        except aiohttp.ClientConnectorError:
+            return "Connection refused", 0
+        except (aiohttp.ClientError, TimeoutError):
+            return "Webhook connection closed", 0
+
+
+def _get_delivery_lane(raw: Json) -> object:
+    """The chat of an update; updates of no chat wait for nobody."""
+    for event in raw.values():
+        if isinstance(event, dict):
+            chat = event.get("chat") or event.get("from")
+            return chat.get("id") if isinstance(chat, dict) else raw["update_id"]
+    return raw["update_id"]

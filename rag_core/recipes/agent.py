@@ -1,30 +1,30 @@
-"""`agent`: looks at its own evidence, and searches once more, wider, where that covers the question poorly.
+"""Recipe `agent`: checks the coverage of its own evidence, and searches once more, wider, where that is poor.
 
-Route, plan, search, rerank, compose, coverage, perhaps one more round, write, cite, verify, perhaps one more round.
-At most two rounds, whichever asks for the second. Every stage has a stand-in where its model is missing.
+Plan, search, rerank, extract, coverage, perhaps a second round, write; a second round may also follow where the model
+finds no answer. At most two rounds. Every stage has a fallback where its model is missing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rag_core.plan import wider
-from rag_core.rag import Rag
-from rag_core.rounds import begun, concluded, imagined, looked, told
-from rag_core.stage import Run
+from rag_core.engine import Engine
+from rag_core.planning import widen_plan
+from rag_core.steps import add_hyde_query, finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
+from rag_core.tracing import Run
 from rag_core.types import Draft, Evidence, Plan, Question
 
-__all__ = ["agent"]
+__all__ = ["run_agent"]
 
 # Coverage from which the first round is enough. Below it a second look pays, also where the bar is passed.
-_ENOUGH = 0.8
+_SUFFICIENT_COVERAGE = 0.8
 # A second round finds what is less like the question: to be shown it must cover it better than a first one would.
-_SECOND = 0.8
-_BETTER = 0.1  # coverage by which a second round must be better than a first one that has an answer
+_SECOND_ROUND_COVERAGE = 0.8
+_MIN_IMPROVEMENT = 0.1  # coverage by which a second round must be better than a first one that has an answer
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _SearchRound:
     """What was found by a plan: an extract that says how well it covers the question, and where it stands."""
 
     plan: Plan
@@ -32,40 +32,43 @@ class _Round:
     evidence: Evidence
 
 
-async def agent(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidence]:
+async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """A draft and the evidence it stands on; a draft without sentences is a refusal."""
-    plan, exact = await begun(question, rag, run)
+    plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
-    first = _Round(plan, *await looked(question, plan, rag, run))
+    first = _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
     best, rounds = first, 1
-    if first.draft.covered < _ENOUGH and plan.queries:
-        best, rounds = _better(first, await _again(question, first, rag, run)), 2
-    written = await told(question, best.plan, best.draft, best.evidence, rag, run)
+    if first.draft.covered < _SUFFICIENT_COVERAGE and plan.queries:
+        best, rounds = _choose_better_round(first, await _run_second_round(question, first, rag, run)), 2
+    written = await write_or_extract(question, best.plan, best.draft, best.evidence, rag, run)
     if not written.sentences and best.draft.sentences and rounds == 1:  # the model found no answer, or nothing stood
-        second = await _again(question, first, rag, run)
-        if _better(first, second) is second:
-            best, written = second, await told(question, second.plan, second.draft, second.evidence, rag, run)
-    return await concluded(question, best.plan, written, best.evidence, rag, run)
+        second = await _run_second_round(question, first, rag, run)
+        if _choose_better_round(first, second) is second:
+            best, written = (
+                second,
+                await write_or_extract(question, second.plan, second.draft, second.evidence, rag, run),
+            )
+    return await finish_draft(question, best.plan, written, best.evidence, rag, run)
 
 
-async def _again(question: Question, first: _Round, rag: Rag, run: Run) -> _Round | None:
+async def _run_second_round(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound | None:
     """The second round: twice as many hits, both legs, other words; None where there is nothing else to look for."""
-    plan = await imagined(question, wider(first.plan), first.draft, rag, run)
+    plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
     if replace(plan, reasons=first.plan.reasons) == first.plan:
         return None
     # what the first round found stands: the second may fail
-    return await run.attempt("again", _looked(question, plan, rag, run), None)
+    return await run.attempt("again", _run_round(question, plan, rag, run), None)
 
 
-async def _looked(question: Question, plan: Plan, rag: Rag, run: Run) -> _Round:
+async def _run_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
     async with run.apart():  # its stages have budgets of their own
-        return _Round(plan, *await looked(question, plan, rag, run))
+        return _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
 
 
-def _better(first: _Round, second: _Round | None) -> _Round:
+def _choose_better_round(first: _SearchRound, second: _SearchRound | None) -> _SearchRound:
     """The round to answer from."""
-    if second is None or second.draft.covered < _SECOND:
+    if second is None or second.draft.covered < _SECOND_ROUND_COVERAGE:
         return first
     ahead = second.draft.covered - first.draft.covered
-    return second if ahead > (_BETTER if first.draft.sentences else 0.0) else first
+    return second if ahead > (_MIN_IMPROVEMENT if first.draft.sentences else 0.0) else first

@@ -1,25 +1,30 @@
-"""`direct`: plan, search, compose, extract, and write where a model is. Also what every other recipe falls back to."""
+"""Recipe `direct`: plan, search, extract, and write where there is a model.
+
+Every other recipe falls back to it.
+"""
 
 from __future__ import annotations
 
-from rag_core.plan import wider
-from rag_core.rag import Rag
-from rag_core.rounds import begun, concluded, imagined, looked, told
-from rag_core.stage import Run
+from rag_core.engine import Engine
+from rag_core.planning import widen_plan
+from rag_core.steps import add_hyde_query, finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
+from rag_core.tracing import Run
 from rag_core.types import Draft, Evidence, Question
 
-__all__ = ["direct"]
+__all__ = ["run_direct"]
 
 
-async def direct(question: Question, rag: Rag, run: Run) -> tuple[Draft, Evidence]:
+async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """A draft and the evidence it stands on; a draft without sentences is a refusal."""
-    plan, exact = await begun(question, rag, run)
+    plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
-    draft, evidence = await looked(question, plan, rag, run)
+    draft, evidence = await search_and_extract(question, plan, rag, run)
     if not draft.sentences and rag.settings.retrieval.rounds > 1 and plan.queries:
-        again, more = await looked(question, await imagined(question, wider(plan), draft, rag, run), rag, run)
+        again, more = await search_and_extract(
+            question, await add_hyde_query(question, widen_plan(plan), draft, rag, run), rag, run
+        )
         if again.covered > draft.covered:
             draft, evidence = again, more
-    draft = await told(question, plan, draft, evidence, rag, run)
-    return await concluded(question, plan, draft, evidence, rag, run)
+    draft = await write_or_extract(question, plan, draft, evidence, rag, run)
+    return await finish_draft(question, plan, draft, evidence, rag, run)

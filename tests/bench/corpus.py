@@ -17,7 +17,7 @@ import numpy as np
 from bench.words import Words
 from numpy.typing import NDArray
 
-from rag_core.analysis import stem
+from rag_core.text.tokens import stem
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 
 __all__ = ["CHANNELS", "Corpus", "Frame", "Query", "Window", "draw", "make"]

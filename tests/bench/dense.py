@@ -17,8 +17,8 @@ import numpy as np
 from bench.corpus import CHANNELS, Frame, Window
 from numpy.typing import NDArray
 
-from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
 
 __all__ = ["DIMENSION", "ENGINES", "MOST", "NEEDS", "Engine", "Near", "draw", "slices"]
 
@@ -87,20 +87,20 @@ class Engine(Protocol):
 
 
 class Ours:
-    """rag_core.doors.vectors, embedded: 16-bit numbers, exact."""
+    """rag_core.index.open_vectors, embedded: 16-bit numbers, exact."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
         self.frame, self.folder = frame, folder
         self.run = asyncio.Runner().run
-        self.all = Filter(frozenset(channel.chat_id for channel in CHANNELS))
+        self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
         self.reopen()
 
     def reopen(self) -> None:
-        self.store: Vectors = self.run(open_vectors(self.folder / "store", model="bench", dimension=DIMENSION))
+        self.store: VectorStore = self.run(open_vector_store(self.folder / "store", model="bench", dimension=DIMENSION))
 
     def put(self, numbers: range, rows: Rows) -> None:
         points = [
-            Point(Place(self.frame.key(n), 0, 0, 100), self.frame.when(n), "ru", f"{n:032x}", row)
+            VectorPoint(PassageRef(self.frame.key(n), 0, 0, 100), self.frame.when(n), "ru", f"{n:032x}", row)
             for n, row in zip(numbers, rows, strict=True)
         ]
         self.run(self.store.upsert(points))
@@ -110,9 +110,9 @@ class Ours:
 
     def within(self, near: Near) -> list[int]:
         window = near.window
-        return self._found(near, Filter(window.channels, window.since, window.until))
+        return self._found(near, SearchFilter(window.channels, window.since, window.until))
 
-    def _found(self, near: Near, only: Filter) -> list[int]:
+    def _found(self, near: Near, only: SearchFilter) -> list[int]:
         return [place.key.message_id - 1 for place, _ in self.run(self.store.search(near.vector, only, MOST))]
 
     def close(self) -> None:

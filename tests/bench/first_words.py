@@ -24,7 +24,7 @@ from slow import Slow
 from bot.app import run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from rag_core.language import Language
+from rag_core.models.selection import LanguageModels
 
 __all__ = ["first_words"]
 
@@ -33,14 +33,14 @@ ADMIN = 501
 
 async def first_words(folder: Path, asked: list[str], seconds: float) -> dict[str, float]:
     """Ask one after the other, each stopped when its first words are there; seconds at p50, p95 and the most."""
-    import rag_core.rag
+    import rag_core.engine
 
     model = Slow("Nothing of this was asked. [1]\n", seconds)
 
-    async def opened(*_: Any) -> Language:
-        return Language(model, None)
+    async def opened(*_: Any) -> LanguageModels:
+        return LanguageModels(model, None)
 
-    rag_core.rag.open_language = opened
+    rag_core.engine.open_language_models = opened
     sandbox = Sandbox()
     sandbox.world.add_person(ADMIN, "Ada")
     await sandbox.start()

@@ -16,7 +16,7 @@ from bench.corpus import CHANNELS, Corpus, Query
 from bench.peers import BM25S, FTS5, Tantivy
 from numpy.typing import NDArray
 
-from rag_core.doors.lexical import K1, B, Entry, Filter, Lexical, Place
+from rag_core.index.bm25 import BM25_B, BM25_K1, Bm25Index, IndexEntry, PassageRef, SearchFilter
 
 __all__ = ["ENGINES", "MOST", "NEEDS", "Engine"]
 
@@ -53,26 +53,26 @@ class Engine(Protocol):
 
 
 class Ours:
-    """rag_core.doors.lexical, filled the way the indexer fills it."""
+    """rag_core.index.bm25, filled the way the indexer fills it."""
 
     def __init__(self, corpus: Corpus, folder: Path) -> None:
-        self.corpus, self.folder, self.index = corpus, folder, Lexical()
-        self.all = Filter(frozenset(channel.chat_id for channel in CHANNELS))
+        self.corpus, self.folder, self.index = corpus, folder, Bm25Index()
+        self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
 
     def build(self, documents: Documents) -> None:
         for first in range(0, len(documents), _SLICE):
             numbers = range(first, min(first + _SLICE, len(documents)))
             self.index.add([self._entry(n, documents[n]) for n in numbers])
 
-    def _entry(self, post: int, terms: Sequence[str]) -> Entry:
-        return Entry(Place(self.corpus.frame.key(post), 0, 0, 100), self.corpus.frame.when(post), terms)
+    def _entry(self, post: int, terms: Sequence[str]) -> IndexEntry:
+        return IndexEntry(PassageRef(self.corpus.frame.key(post), 0, 0, 100), self.corpus.frame.when(post), terms)
 
     def search(self, query: Query) -> Any:
         return self.index.search(query.terms, self.all, MOST)
 
     def within(self, query: Query) -> Any:
         window = query.window
-        return self.index.search(query.terms, Filter(window.channels, window.since, window.until), MOST)
+        return self.index.search(query.terms, SearchFilter(window.channels, window.since, window.until), MOST)
 
     def best(self, found: Any) -> list[tuple[int, float]]:
         return [(place.key.message_id - 1, score) for place, score in found]
@@ -95,7 +95,7 @@ class RankBM25:
     def build(self, documents: Documents) -> None:
         from rank_bm25 import BM25Okapi
 
-        self.index = BM25Okapi(documents, k1=K1, b=B)
+        self.index = BM25Okapi(documents, k1=BM25_K1, b=BM25_B)
 
     def search(self, query: Query) -> Scores:
         scores: Scores = self.index.get_scores(query.terms)

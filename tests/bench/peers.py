@@ -11,7 +11,7 @@ import numpy as np
 from bench.corpus import Corpus, Query
 from numpy.typing import NDArray
 
-from rag_core.doors.lexical import K1, B
+from rag_core.index.bm25 import BM25_B, BM25_K1
 
 __all__ = ["BM25S", "FTS5", "Tantivy"]
 
@@ -31,7 +31,7 @@ class BM25S:
     def build(self, documents: Documents) -> None:
         import bm25s
 
-        self.index = bm25s.BM25(k1=K1, b=B, method="robertson")
+        self.index = bm25s.BM25(k1=BM25_K1, b=BM25_B, method="robertson")
         self.index.index(documents, show_progress=False)
 
     def search(self, query: Query, mask: NDArray[np.float32] | None = None) -> Any:

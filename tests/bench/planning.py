@@ -28,12 +28,12 @@ import numpy as np
 from bench import whole
 from bench.reindexing import Inventing
 
-from ingest.dense import DenseIndexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import channels
-from rag_core.plan import bare, plan_by_rules
-from rag_core.search import search
-from rag_core.stage import Run
+from ingest.indexer import DenseIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.planning import build_bare_plan, plan_by_rules
+from rag_core.retrieval.search import search_passages
+from rag_core.storage import channels
+from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Viewer
 
 __all__ = ["Row", "main", "measured"]
@@ -59,7 +59,7 @@ async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) 
     """Milliseconds of one question; `replace` makes empty caches."""
     fresh, run = replace(rag), Run(rag.settings.budgets, "bench")
     started = time.perf_counter()
-    await search(plan(question), question, fresh, run)
+    await search_passages(plan(question), question, fresh, run)
     took = (time.perf_counter() - started) * 1000
     assert not run.shortfalls, run.shortfalls
     return took
@@ -69,11 +69,11 @@ async def measured(folder: Path, models: Path | None, count: int) -> Row:
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))[:count]
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
         if rag.dense:
             inventing: Any = Inventing(rag.dense.embedder.name, rag.dense.embedder.dimension)
             await DenseIndexer(rag.archive, rag.dense.vectors, inventing).catch_up()
-        known = await channels.known(rag.archive)
+        known = await channels.load_channels(rag.archive)
         viewer = Viewer(1, frozenset(known))
         questions = [
             Question(asked(q["text"], n), "en" if q["text"].isascii() else "ru", _NOW, viewer)
@@ -93,7 +93,7 @@ async def _both(questions: list[Question], known: dict[int, Channel], rag: Any) 
     alone, plans = [np.inf] * len(questions), [np.inf] * len(questions)
     for turn in range(_ROUNDS):
         for n, question in enumerate(questions):
-            ways = [(bare, alone), (planned, plans)]
+            ways = [(build_bare_plan, alone), (planned, plans)]
             for plan, best in ways if (n + turn) % 2 else reversed(ways):
                 best[n] = min(best[n], await _took(question, plan, rag))
     return alone, plans

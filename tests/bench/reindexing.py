@@ -31,13 +31,12 @@ if __name__ == "__main__":
 import numpy as np
 from bench import corpus, whole
 
-from bot.indexing import Indexing
-from bot.reindexing import Reindexing
-from ingest.dense import DenseIndexer
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.answering import answer
-from rag_core.doors.archive import channels, posts, rebuilds
+from bot.indexing import IndexingWorker
+from bot.reindexing import RebuildRunner
+from ingest.indexer import DenseIndexer, LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.answer import answer_question
+from rag_core.storage import channels, index_state, posts
 from rag_core.types import Post, PostKey, Question, Viewer
 
 __all__ = ["Measured", "main", "measured"]
@@ -76,7 +75,7 @@ class Asking:
         self._asked += 1
         question = Question(text, "en" if text.isascii() else "ru", datetime(2026, 1, 1, tzinfo=UTC), self._viewer)
         try:
-            told = await answer(question, self._rag)
+            told = await answer_question(question, self._rag)
             missing = {s.stage for s in told.shortfalls} - {s.stage for s in self._rag.without} - {"search"}
             if missing:
                 self.failed.append(f"{text}: without {missing}")
@@ -111,18 +110,18 @@ class Counted:
         return await self._embedder.passages(texts)
 
 
-async def _arriving(rag: Any, indexing: Indexing) -> None:
+async def _arriving(rag: Any, indexing: IndexingWorker) -> None:
     """A new post now and then, as long as this is not cancelled."""
     chat, number = corpus.CHANNELS[0].chat_id, _NEW + random.randrange(10**6) * 1000
     while True:
         number += 1
         new = Post(PostKey(chat, number), datetime.now(UTC), f"A post about {_ARRIVED} {number}.")
-        await posts.keep(rag.archive, [new], source="live")
+        await posts.save_posts(rag.archive, [new], source="live")
         indexing.wake()
         await asyncio.sleep(_POST_EVERY_S)
 
 
-async def _rebuilt(reindexing: Reindexing, rag: Any, rounds: int, kill: bool) -> dict[str, float]:
+async def _rebuilt(reindexing: RebuildRunner, rag: Any, rounds: int, kill: bool) -> dict[str, float]:
     """Rebuild so many times; with `kill` the child is killed halfway and goes on."""
     figures, started = {"rebuild_s": 0.0, "killed_at": -1.0, "resumed_at": -1.0}, time.perf_counter()
     for _ in range(rounds):
@@ -136,7 +135,7 @@ async def _rebuilt(reindexing: Reindexing, rag: Any, rounds: int, kill: bool) ->
                 os.kill(_child(), signal.SIGKILL)
             last = now.done
         assert now.state == "done", now.reason
-    assert await rebuilds.running(rag.archive) is None
+    assert await index_state.find_running_rebuild(rag.archive) is None
     figures["rebuild_s"] = (time.perf_counter() - started) / rounds
     return figures
 
@@ -155,8 +154,8 @@ async def measured(folder: Path, args: argparse.Namespace) -> Measured:
     models = {"dir": args.models} if args.models else {"embedder": "none"}
     settings = RagSettings.model_validate({"data": {"dir": folder}, "models": {**models, "reranker": "none"}})
     async with AsyncExitStack() as stack:
-        rag = await stack.enter_async_context(open_rag(settings))
-        indexer = Indexer(rag.archive, rag.lexical)
+        rag = await stack.enter_async_context(open_engine(settings))
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         counted = Counted(rag.dense.embedder) if rag.dense else None
         dense = DenseIndexer(rag.archive, rag.dense.vectors, counted) if rag.dense and counted else None
         await indexer.catch_up()
@@ -164,17 +163,17 @@ async def measured(folder: Path, args: argparse.Namespace) -> Measured:
         if rag.dense:
             inventing: Any = Inventing(rag.dense.embedder.name, rag.dense.embedder.dimension)
             await DenseIndexer(rag.archive, rag.dense.vectors, inventing).catch_up()
-        indexing = Indexing(rag.archive, indexer, dense)
+        indexing = IndexingWorker(rag.archive, indexer, dense)
         beside = [asyncio.create_task(indexing.run()), asyncio.create_task(_arriving(rag, indexing))]
-        reindexing = Reindexing(rag.archive, indexer, dense)
-        viewer = Viewer(1, frozenset(await channels.known(rag.archive)))
+        reindexing = RebuildRunner(rag.archive, indexer, dense)
+        viewer = Viewer(1, frozenset(await channels.load_channels(rag.archive)))
         before, during = (Asking(rag, [q["text"] for q in told], viewer, 1 / args.rate) for _ in range(2))
         await before.during(asyncio.sleep(2))  # what is made at the first use
         before.took.clear()
         await before.during(asyncio.sleep(args.before))
         if counted:
             counted.again = 0
-        arrived = await posts.count(rag.archive)
+        arrived = await posts.count_posts(rag.archive)
         rebuild: dict[str, float] = {}
 
         async def rebuilding() -> None:
@@ -184,7 +183,7 @@ async def measured(folder: Path, args: argparse.Namespace) -> Measured:
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
-        arrived = await posts.count(rag.archive) - arrived
+        arrived = await posts.count_posts(rag.archive) - arrived
         await reindexing.stop()
         again = counted.again if counted else 0
         return {**_compared(before, during), **rebuild, "arrived": arrived, "computed_again": again}

@@ -25,9 +25,9 @@ from bench.dense import DIMENSION, MOST, draw, slices
 from bench.measure import percentiles, seconds, times
 
 from bot.settings import read_settings
-from rag_core.doors.lexical import Entry, Filter, Lexical, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
-from rag_core.doors.words import WordIndex, new_words
+from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.open_words import LexicalIndex, make_lexical_index
 from rag_core.settings import QdrantSettings
 
 __all__ = ["main"]
@@ -35,21 +35,22 @@ __all__ = ["main"]
 _SLICE = 2000
 
 
-def words(index: WordIndex, posts: corpus.Corpus, queries: Sequence[corpus.Query]) -> dict[str, float]:
+def words(index: LexicalIndex, posts: corpus.Corpus, queries: Sequence[corpus.Query]) -> dict[str, float]:
     """Figures of one search by words."""
-    everything = Filter(frozenset(channel.chat_id for channel in corpus.CHANNELS))
+    everything = SearchFilter(frozenset(channel.chat_id for channel in corpus.CHANNELS))
 
     def fill() -> None:
         for first in range(0, len(posts), _SLICE):
             some = posts.posts(first, min(len(posts), first + _SLICE))
             entries = [
-                Entry(Place(p.key, 0, 0, len(p.text)), p.date, posts.terms(n)) for n, p in enumerate(some, first)
+                IndexEntry(PassageRef(p.key, 0, 0, len(p.text)), p.date, posts.terms(n))
+                for n, p in enumerate(some, first)
             ]
             index.replace((), entries)
 
     row = {"fill_s": seconds(fill)}
     row |= percentiles(times(queries, lambda q: index.search(q.terms, everything)))
-    within = times(queries, lambda q: index.search(q.terms, Filter(*_bounds(q.window))))
+    within = times(queries, lambda q: index.search(q.terms, SearchFilter(*_bounds(q.window))))
     return row | percentiles(within, "filtered")
 
 
@@ -57,16 +58,20 @@ def _bounds(window: corpus.Window) -> tuple[Any, Any, Any]:
     return window.channels, window.since, window.until
 
 
-def vectors(run: Any, store: Vectors, frame: corpus.Frame, count: int) -> dict[str, float]:
+def vectors(run: Any, store: VectorStore, frame: corpus.Frame, count: int) -> dict[str, float]:
     """Figures of one store of vectors."""
 
     def fill() -> None:
         for numbers, rows in slices(len(frame)):
             pairs = zip(numbers, rows, strict=True)
-            run(store.upsert([Point(Place(frame.key(n), 0, 0, 9), frame.when(n), "ru", f"{n:x}", v) for n, v in pairs]))
+            run(
+                store.upsert(
+                    [VectorPoint(PassageRef(frame.key(n), 0, 0, 9), frame.when(n), "ru", f"{n:x}", v) for n, v in pairs]
+                )
+            )
 
     row, asked = {"fill_s": seconds(fill)}, draw(frame, count)
-    within = times(asked, lambda near: run(store.search(near.vector, Filter(*_bounds(near.window)), MOST)))
+    within = times(asked, lambda near: run(store.search(near.vector, SearchFilter(*_bounds(near.window)), MOST)))
     return row | percentiles(within, "filtered")
 
 
@@ -85,13 +90,13 @@ def main() -> None:
     qdrant = read_settings(None).qdrant.model_copy(update={"words": True, "collection": "citegram-bench"})
     posts, frame = corpus.make(args.size), corpus.Frame.make(args.size)
     queries = corpus.draw(posts, args.queries)
-    served = new_words(qdrant)
+    served = make_lexical_index(qdrant)
     try:
-        _told("words, folder", words(Lexical(), posts, queries))
+        _told("words, folder", words(Bm25Index(), posts, queries))
         _told("words, server", words(served, posts, queries))
         with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
             for name, where in (("vectors, folder", None), ("vectors, server", qdrant)):
-                store = runner.run(open_vectors(Path(folder), model="bench", dimension=DIMENSION, qdrant=where))
+                store = runner.run(open_vector_store(Path(folder), model="bench", dimension=DIMENSION, qdrant=where))
                 _told(name, vectors(runner.run, store, frame, args.queries))
                 runner.run(store.close())
     finally:

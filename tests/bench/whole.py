@@ -39,20 +39,20 @@ async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
     """Seconds for the archive and for the index."""
     from bench.corpus import CHANNELS
 
-    from ingest.index import Indexer
-    from rag_core.doors.archive import Archive, channels
-    from rag_core.doors.archive.posts import keep
-    from rag_core.doors.lexical import Lexical
+    from ingest.indexer import LexicalIndexer
+    from rag_core.index.bm25 import Bm25Index
+    from rag_core.storage import Archive, channels
+    from rag_core.storage.posts import save_posts
 
     archive = await Archive.open(folder)
     try:
         for channel in CHANNELS:
-            await channels.put(archive, channel)
+            await channels.save_channel(archive, channel)
         started = time.perf_counter()
         for first in range(0, len(posts), _SLICE):
-            await keep(archive, list(posts.posts(first, first + _SLICE)), source="import")
+            await save_posts(archive, list(posts.posts(first, first + _SLICE)), source="import")
         kept = time.perf_counter()
-        indexer = Indexer(archive, Lexical())
+        indexer = LexicalIndexer(archive, Bm25Index())
         await indexer.catch_up()
         await indexer.save()
         return kept - started, time.perf_counter() - kept
@@ -72,21 +72,21 @@ def _counting(word: str) -> str:
 def ask(folder: Path, begun: float) -> Row:
     """Start as the bot starts and answer; `begun` is when this process was told to start (monotonic clock)."""
     import bot.app  # what the bot imports is part of its cold start
-    from ingest.index import Indexer
-    from rag_core.doors.archive import channels
-    from rag_core.rag import open_rag
+    from ingest.indexer import LexicalIndexer
+    from rag_core.engine import open_engine
     from rag_core.settings import DataSettings, RagSettings
+    from rag_core.storage import channels
 
     assert bot.app
     imported = time.monotonic()
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         settings = RagSettings(data=DataSettings(dir=folder))
-        rag = runner.run(stack.enter_async_context(open_rag(settings)))
-        missed = runner.run(Indexer(rag.archive, rag.lexical).catch_up(save=False))
+        rag = runner.run(stack.enter_async_context(open_engine(settings)))
+        missed = runner.run(LexicalIndexer(rag.archive, rag.lexical).catch_up(save=False))
         ready = time.monotonic()
         assert not missed, "the saved index was not used"
-        known = frozenset(runner.run(channels.known(rag.archive)))
+        known = frozenset(runner.run(channels.load_channels(rag.archive)))
         row = {"exec_to_ready_s": ready - begun, "imports_to_ready_s": ready - imported}
         row |= _answered(runner, rag, known, json.loads((folder / "questions.json").read_text(encoding="utf-8")))
         row |= {"memory_mb": memory_mb(), "peak_mb": peak_mb()}
@@ -95,7 +95,7 @@ def ask(folder: Path, begun: float) -> Row:
 
 
 def _answered(runner: asyncio.Runner, rag: Any, known: frozenset[int], asked: list[dict[str, Any]]) -> Row:
-    from rag_core.answering import answer
+    from rag_core.answer import answer_question
     from rag_core.errors import StageTimeout
     from rag_core.types import Question, Viewer
 
@@ -103,7 +103,7 @@ def _answered(runner: asyncio.Runner, rag: Any, known: frozenset[int], asked: li
 
     def told(text: str) -> Any:
         lang = "en" if text.isascii() else "ru"
-        return runner.run(answer(Question(text, lang, now, viewer), rag))
+        return runner.run(answer_question(Question(text, lang, now, viewer), rag))
 
     def one(row: dict[str, Any]) -> None:
         said = told(row["text"])

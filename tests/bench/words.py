@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.analysis import STOP_WORDS
+from rag_core.text.tokens import STOP_WORDS
 
 __all__ = ["Words"]
 

@@ -15,12 +15,12 @@ from aiogram import Bot
 from bot.__main__ import main
 from bot.app import run_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
+from bot.sandbox.client import make_local_bot
 from bot.settings import Settings
-from bot.watch import Watch
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import channels, posts
+from bot.worker.observer import BotObserver
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import channels, posts
 from rag_core.types import Answer, Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def written(chat_id: int, texts: list[str]) -> list[Post]:
 
 
 async def fill(folder: Path) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         for channel in CHANNELS:
-            await channels.put(rag.archive, channel)
-            await posts.keep(rag.archive, written(channel.chat_id, TEXTS[channel.chat_id]), source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+            await channels.save_channel(rag.archive, channel)
+            await posts.save_posts(rag.archive, written(channel.chat_id, TEXTS[channel.chat_id]), source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
 
@@ -106,7 +106,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 @pytest.fixture
 async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
     """Who speaks to the sandbox as a bot does, in files that have a sandbox of their own as well."""
-    async with local_bot(sandbox.url, sandbox.token) as bot:
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
         yield bot
 
 
@@ -130,7 +130,7 @@ def live(sandbox: Sandbox, home: Path) -> Live:
 
     @asynccontextmanager
     async def run(
-        admins: tuple[int, ...] = (ADMIN,), watch: Watch | None = None, sections: Any = None, **bot: Any
+        admins: tuple[int, ...] = (ADMIN,), watch: BotObserver | None = None, sections: Any = None, **bot: Any
     ) -> AsyncIterator[None]:
         given = {"token": sandbox.token, "api": sandbox.url, "admins": admins, **bot}
         settings = Settings.model_validate({"bot": given, "data": {"dir": home}, **(sections or {})})
@@ -154,7 +154,7 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a slow machine an answer takes longer than a reader is left without a word, and in a group the first message
     would be that word. Tests of what is said meanwhile set this back.
     """
-    monkeypatch.setattr("bot.answering.live._PATIENCE_S", 60.0)
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 60.0)
 
 
 class Eyes:

@@ -9,11 +9,10 @@ import pytest
 from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
-from bot.access import is_admin, reader_of, viewer_for
-from bot.members import Members
-from bot.rights import Rights
+from bot.access import AdminRegistry, build_viewer, get_reader_id, is_admin
+from bot.membership import MembershipCache
 from bot.sandbox import Sandbox
-from rag_core.doors.archive import Archive, channels
+from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
 
 ADMIN, READER, GROUP, OTHER_GROUP = 501, 500, -1009, -1010
@@ -33,17 +32,17 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
         (MEMBERS, Visibility.MEMBERS),
         (ADMINS, Visibility.ADMINS),
     ):
-        await channels.put(archive, Channel(chat_id, str(chat_id), visibility=visibility))
-    await channels.put(archive, Channel(PENDING, "new", visibility=Visibility.PUBLIC, state="pending"))
-    await channels.bind(archive, GROUP, MEMBERS)
-    await channels.bind(archive, GROUP, PENDING)
+        await channels.save_channel(archive, Channel(chat_id, str(chat_id), visibility=visibility))
+    await channels.save_channel(archive, Channel(PENDING, "new", visibility=Visibility.PUBLIC, state="pending"))
+    await channels.bind_channel(archive, GROUP, MEMBERS)
+    await channels.bind_channel(archive, GROUP, PENDING)
     yield archive
     await archive.close()
 
 
-def rights(*admins: int) -> Rights:
+def rights(*admins: int) -> AdminRegistry:
     """Of a bot that is in no channel: nobody is asked about, and nobody answers."""
-    return Rights(admins, Members(Bot("42:unused")))
+    return AdminRegistry(admins, MembershipCache(Bot("42:unused")))
 
 
 @pytest.mark.parametrize(
@@ -60,12 +59,12 @@ def rights(*admins: int) -> Rights:
     ],
 )
 async def test_who_reads_what_where(archive: Archive, who: int, where: int, seen: set[int]) -> None:
-    viewer = await viewer_for(archive, rights(ADMIN), user_id=who, chat_id=where, private=where >= 0)
+    viewer = await build_viewer(archive, rights(ADMIN), user_id=who, chat_id=where, private=where >= 0)
     assert (viewer.user_id, viewer.channels) == (who, seen)
 
 
 async def test_without_admins_nobody_is_one(archive: Archive) -> None:
-    viewer = await viewer_for(archive, rights(), user_id=ADMIN, chat_id=ADMIN, private=True)
+    viewer = await build_viewer(archive, rights(), user_id=ADMIN, chat_id=ADMIN, private=True)
     assert viewer.channels == {PUBLIC}
 
 
@@ -80,7 +79,7 @@ def test_an_admin_who_writes_as_a_chat_is_not_recognised() -> None:
     for sender in (Chat(id=GROUP, type="supergroup"), Chat(id=PUBLIC, type="channel")):
         masked = message(from_user=person, sender_chat=sender)
         assert not is_admin(masked, (ADMIN,))
-        assert reader_of(masked) == sender.id
+        assert get_reader_id(masked) == sender.id
     assert not is_admin(message(), (ADMIN,))
 
 
@@ -110,8 +109,8 @@ async def test_an_admin_hears_it_in_private_and_not_in_a_group(sandbox: Sandbox,
 
 async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox: Sandbox, live: Any, home: Path) -> None:
     archive = await Archive.open(home)
-    for chat_id in await channels.known(archive):
-        await channels.set_state(archive, chat_id, "pending")
+    for chat_id in await channels.load_channels(archive):
+        await channels.set_channel_state(archive, chat_id, "pending")
     await archive.close()
     async with live():
         for who in (500, 502, 501):

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bot.kept import mark, read
-from bot.keyboard import Deed, Press
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic
-from rag_core.doors.archive import Archive, channels, posts
+from bot.sandbox.permissions import create_topic
+from bot.views.answer import hash_text_version, parse_stored_answer
+from bot.views.keyboards import AnswerAction, AnswerCallback
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post, PostKey, Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -45,7 +45,7 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
 async def bind(home: Path, *chats: int) -> None:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     await archive.close()
 
 
@@ -95,7 +95,7 @@ async def test_in_a_group_every_member_has_one_vote(
     sandbox: Sandbox, live: Any, ask: Any, home: Path, topic: bool
 ) -> None:
     await bind(home, HARBOUR)
-    more = {"thread": make_topic(sandbox.world, GROUP, ADMIN, "Ferries")} if topic else {}
+    more = {"thread": create_topic(sandbox.world, GROUP, ADMIN, "Ferries")} if topic else {}
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, **more)
         await press(sandbox, answer, "👍", OTTO)
@@ -124,7 +124,7 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
     async with live():
         answer = await ask(OTTO, FERRY)
         other = await ask(RITA, COURSE)
-        made_up = Press(deed=Deed.SOURCES, handle="0" * 20).pack()
+        made_up = AnswerCallback(deed=AnswerAction.SOURCES, handle="0" * 20).pack()
         foreign = buttons(other)["Источники"]
         assert await press(sandbox, answer, made_up, OTTO) == gone
         assert await press(sandbox, answer, foreign, OTTO) == gone  # Rita's answer, from Otto's chat
@@ -139,8 +139,8 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
 
 
 def test_a_button_tells_nothing_of_other_questions(home: Path) -> None:
-    for deed in Deed:
-        assert len(Press(deed=deed, handle="f" * 20, page=99).pack().encode()) <= 64
+    for deed in AnswerAction:
+        assert len(AnswerCallback(deed=deed, handle="f" * 20, page=99).pack().encode()) <= 64
 
 
 # Sources
@@ -150,11 +150,11 @@ async def many(home: Path) -> None:
     """Seven posts that answer one question, kept as an answer cites them."""
     archive = await Archive.open(home)
     kept = [Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)]
-    await posts.keep(archive, kept, source="test")
+    await posts.save_posts(archive, kept, source="test")
     sentences = ", ".join(
         f'{{"around": "", "quote": 0, "citations": [[{HARBOUR}, {50 + n}, 0, 13]]}}' for n in range(7)
     )
-    cited = ", ".join(f'[{HARBOUR}, {50 + n}, 1717200000, "{mark(f"Tug {n} is red.")}"]' for n in range(7))
+    cited = ", ".join(f'[{HARBOUR}, {50 + n}, 1717200000, "{hash_text_version(f"Tug {n} is red.")}"]' for n in range(7))
     async with archive.writing() as connection:
         await connection.execute(
             "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))",
@@ -190,7 +190,7 @@ async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: An
         await press(sandbox, answer, "Sources", OTTO)
         (shown,) = await sandbox.replies(OTTO)
         archive = await Archive.open(home)
-        await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
+        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
         await archive.close()
         await press(sandbox, shown, "▶", OTTO)
         assert now(sandbox, shown)["text"] == "Nothing behind this answer is open to you now."
@@ -209,8 +209,8 @@ async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named
         archive = await Archive.open(home)
         edited = Post(PostKey(HARBOUR, 50), datetime(2024, 6, 1, tzinfo=UTC), "Tug 0 is blue.",
                       edited=datetime(2024, 7, 1, tzinfo=UTC))  # fmt: skip
-        await posts.keep(archive, [edited], source="test")
-        await posts.erase(archive, [PostKey(HARBOUR, 51)], how="test")
+        await posts.save_posts(archive, [edited], source="test")
+        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 51)], how="test")
         await archive.close()
         told = (await ask(OTTO, "/sources"))["text"]
     assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since the answer" in told
@@ -234,7 +234,7 @@ async def test_without_an_answer_sources_and_links_say_what_to_do(live: Any, ask
 
 async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     await bind(home, HARBOUR)
-    thread = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    thread = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=thread)
         await press(sandbox, answer, "Sources", RITA)
@@ -242,7 +242,7 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live:
         assert "7:30 every morning" in shown["text"]
         assert shown["message_thread_id"] == thread
         archive = await Archive.open(home)
-        await channels.unbind(archive, GROUP, HARBOUR)
+        await channels.unbind_channel(archive, GROUP, HARBOUR)
         await archive.close()
         told = await ask(ADMIN, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
         assert told["text"].startswith("This answer was given to somebody else")
@@ -297,7 +297,7 @@ async def test_shorter_shows_no_words_of_a_post_that_has_changed(
         answer = await ask(OTTO, MARCH)
         await many(home)
         archive = await Archive.open(home)
-        await posts.erase(archive, [PostKey(HARBOUR, 50)], how="test")
+        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test")
         await archive.close()
         assert (await press(sandbox, answer, "Shorter", OTTO)).startswith(
             "A post behind the first sentence has changed"
@@ -311,7 +311,7 @@ async def test_deeper_asks_again_and_says_what_came_of_it(
     await bind(home, HARBOUR)
     more: dict[str, Any] = {"chat_id": GROUP} if topic else {}
     if topic:
-        more["thread"] = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+        more["thread"] = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", **more)
         began = await press(sandbox, answer, "Deeper", OTTO)
@@ -360,7 +360,9 @@ async def test_an_admin_goes_deeper_without_limits(sandbox: Sandbox, live: Any, 
 
 
 def test_an_answer_of_an_earlier_version_has_no_sentence_to_quote() -> None:
-    given = read('{"sentences": [{"around": "x", "support": 1, "citations": [[-1, 2, 0, 5]]}], "cited": []}')
+    given = parse_stored_answer(
+        '{"sentences": [{"around": "x", "support": 1, "citations": [[-1, 2, 0, 5]]}], "cited": []}'
+    )
     assert given.sentences[0].quote is None
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bot import access, alarm
-from bot.alarm import alarmed
+from bot import access, notifications
+from bot.notifications import notify_of_errors
 from bot.sandbox import Sandbox
-from ingest.notices import Errors, Notice
+from ingest.notices import AdminNotice, ErrorsLogged
 
 ADMIN, OTTO, RITA = 501, 502, 500
 ours = logging.getLogger("bot.somewhere")
@@ -25,8 +25,8 @@ class Admins:
         self.reached, self.heard = reached, list[tuple[tuple[str, int], ...]]()
         self._bell = asyncio.Event()
 
-    async def __call__(self, notice: Notice) -> bool:
-        assert isinstance(notice, Errors)
+    async def __call__(self, notice: AdminNotice) -> bool:
+        assert isinstance(notice, ErrorsLogged)
         self.heard.append(notice.lines)
         self._bell.set()
         return self.reached
@@ -40,13 +40,13 @@ class Admins:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alarm, "_GATHER_S", 0.05)
-    monkeypatch.setattr(alarm, "_AT_MOST_EVERY_S", 0.05)
+    monkeypatch.setattr(notifications, "_GATHER_SECONDS", 0.05)
+    monkeypatch.setattr(notifications, "_MIN_INTERVAL_SECONDS", 0.05)
 
 
 async def test_many_errors_are_one_message() -> None:
     admins = Admins()
-    async with alarmed(admins):
+    async with notify_of_errors(admins):
         for number in range(5):
             ours.error("question %d failed: %s", number, "The archive is busy.")
         ours.error("another thing")
@@ -55,7 +55,7 @@ async def test_many_errors_are_one_message() -> None:
 
 async def test_the_same_is_told_once_and_something_new_is_told() -> None:
     admins = Admins()
-    async with alarmed(admins):
+    async with notify_of_errors(admins):
         ours.error("question %d failed", 1)
         await admins.next()
         ours.error("question %d failed", 2)
@@ -67,7 +67,7 @@ async def test_the_same_is_told_once_and_something_new_is_told() -> None:
 
 async def test_where_nobody_was_reached_it_is_told_again() -> None:
     admins = Admins(reached=False)
-    async with alarmed(admins):
+    async with notify_of_errors(admins):
         ours.error("the disk is full")
         await admins.next()
         admins.reached = True
@@ -78,9 +78,9 @@ async def test_where_nobody_was_reached_it_is_told_again() -> None:
 
 async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> None:
     admins = Admins()
-    async with alarmed(admins):
+    async with notify_of_errors(admins):
         logging.getLogger("aiogram.dispatcher").error("Failed to fetch updates")
-        logging.getLogger("ingest.ledger").error("backup: there is no room")
+        logging.getLogger("ingest.jobs").error("backup: there is no room")
         ours.warning("hm")
         await asyncio.sleep(0.2)
     assert admins.heard == []
@@ -90,7 +90,7 @@ async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> Non
 @pytest.mark.plants_secrets
 async def test_a_thread_may_fail_and_a_token_stays_hidden() -> None:
     admins = Admins()
-    async with alarmed(admins):
+    async with notify_of_errors(admins):
         said = "no way to https://api.telegram.org/bot123456:" + "A" * 35
         threading.Thread(target=ours.error, args=(said,)).start()
         ((line, _),) = await admins.next()
@@ -104,8 +104,8 @@ async def test_a_question_that_fails_is_told_to_the_admins_once(
     async def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("when does the ferry leave?")
 
-    monkeypatch.setattr(access, "viewer_for", broken)
-    monkeypatch.setattr(alarm, "_GATHER_S", 1.0)
+    monkeypatch.setattr(access, "build_viewer", broken)
+    monkeypatch.setattr(notifications, "_GATHER_SECONDS", 1.0)
     sandbox.world.people[ADMIN].started = sandbox.world.people[RITA].started = True
     async with live(admins=(ADMIN, RITA), language="ru"):
         for _ in range(3):

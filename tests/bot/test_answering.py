@@ -14,8 +14,8 @@ import pytest
 from slow import Slow
 
 from bot.sandbox import Sandbox
-from rag_core.doors.archive import Archive
-from rag_core.language import Language
+from rag_core.models.selection import LanguageModels
+from rag_core.storage import Archive
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
 HARBOUR = -1001000001
@@ -34,11 +34,11 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
     def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> Slow:
         model = Slow(reply, seconds)
 
-        async def opened(*_: Any) -> Language:
-            return Language(model, model if plans else None)
+        async def opened(*_: Any) -> LanguageModels:
+            return LanguageModels(model, model if plans else None)
 
-        monkeypatch.setattr("rag_core.rag.open_language", opened)
-        monkeypatch.setattr("bot.answering.screens.Draft.every", 0.05)
+        monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+        monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
         return model
 
     return given
@@ -52,7 +52,7 @@ def calls(sandbox: Sandbox, method: str, chat_id: int = OTTO) -> list[dict[str, 
 
 @pytest.fixture(autouse=True)
 def readers_wait(nobody_waits: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.answering.live._PATIENCE_S", 0.8)
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.8)
 
 
 async def queued(home: Path, reader: int, number: int) -> None:
@@ -66,9 +66,9 @@ async def queued(home: Path, reader: int, number: int) -> None:
 
 async def bind(home: Path) -> None:
     archive = await Archive.open(home)
-    from rag_core.doors.archive import channels
+    from rag_core.storage import channels
 
-    await channels.bind(archive, GROUP, HARBOUR)
+    await channels.bind_channel(archive, GROUP, HARBOUR)
     await archive.close()
 
 
@@ -114,14 +114,14 @@ async def test_a_model_that_plans_first_does_not_keep_the_posts_own_words_back(
 async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
     sandbox: Sandbox, live: Any, writes: Writes, way: str
 ) -> None:
-    from bot.sandbox.people import stop_draft
+    from bot.sandbox.user_actions import stop_draft_as_person
 
     model = writes(30.0)
     async with live():
         await sandbox.say(OTTO, FERRY)
         draft = await drafted(sandbox)
         if way == "draft":
-            stop_draft(sandbox.world, OTTO, int(draft["draft_id"]))
+            stop_draft_as_person(sandbox.world, OTTO, int(draft["draft_id"]))
         else:
             await sandbox.say(OTTO, "/stop")
         (reply,) = await sandbox.replies(OTTO, timeout=30)
@@ -171,8 +171,8 @@ async def test_in_a_group_one_message_becomes_the_answer(
 async def test_who_waits_is_told_how_many_are_before_them(
     sandbox: Sandbox, live: Any, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.turns._WORKERS", 1)
-    monkeypatch.setattr("bot.answering.places._EVERY_S", 0.1)
+    monkeypatch.setattr("bot.worker.queue._WORKER_COUNT", 1)
+    monkeypatch.setattr("bot.worker.queue._UPDATE_INTERVAL_SECONDS", 0.1)
     writes(1.0)
     async with live():
         await sandbox.say(RITA, "Когда обжиг?")
@@ -187,7 +187,7 @@ async def test_who_waits_is_told_how_many_are_before_them(
 async def test_waiting_questions_are_stopped_as_well(
     sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.turns._WORKERS", 1)
+    monkeypatch.setattr("bot.worker.queue._WORKER_COUNT", 1)
     writes(20.0)
     async with live():
         await sandbox.say(OTTO, FERRY)
@@ -204,7 +204,7 @@ async def test_waiting_questions_are_stopped_as_well(
 async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(
     sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.turns._WORKERS", 1)
+    monkeypatch.setattr("bot.worker.queue._WORKER_COUNT", 1)
     model = writes(0.1)
     async with live():
         for number in range(20):

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from bot.pages import pages
-from bot.plain import Shown
-from bot.render import render, spoken
-from bot.sandbox.checks import formatted, units
-from bot.words import words_for
+from bot.i18n import get_translator
+from bot.sandbox.entities import count_utf16_units, prepare_text
+from bot.views.answer import render_answer, render_sentences
+from bot.views.plain_text import RenderContext
+from bot.views.text import split_pages
 from rag_core.types import Answer, Channel, Citation, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)
@@ -47,20 +47,20 @@ def test_any_answer_renders_to_messages_that_telegram_takes_with_all_links_intac
 
 
 def check(answer: Answer, lang: str) -> None:
-    whole = render(answer, {}, Shown(words_for(lang), UTC))
-    cut = pages(whole)
+    whole = render_answer(answer, {}, RenderContext(get_translator(lang), UTC))
+    cut = split_pages(whole)
     assert cut
     found = []
     for page in cut:
         given_marks = [entity.model_dump(exclude_none=True, mode="json") for entity in page.entities]
-        text, marks = formatted(page.text, given_marks, None)  # raises for whatever Telegram would refuse
-        assert units(text) <= 4096
+        text, marks = prepare_text(page.text, given_marks, None)  # raises for whatever Telegram would refuse
+        assert count_utf16_units(text) <= 4096
         links = [mark for mark in marks if mark["type"] == "text_link"]
         assert len(links) == sum(entity.type == "text_link" for entity in page.entities)
         found += [mark["url"] for mark in links]
     marked, sources = [answer.link(c) for s in answer.sentences for c in _posts(s)], map(answer.link, answer.posts())
     assert _once(found) == _once([*marked, *sources])
-    assert pages(spoken(answer))
+    assert split_pages(render_sentences(answer))
 
 
 def _posts(sentence: Sentence) -> list[PostKey]:

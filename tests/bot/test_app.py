@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from bot.app import run_bot
-from bot.owner import owned
+from bot.files import lock_data_folder
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from rag_core.doors.archive import Archive, questions, updates
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
+from rag_core.storage import Archive, inbox, questions
 
 OTTO, RITA, ADMIN, HARBOUR = 502, 500, 501, -1001000001
 FERRY = "When does the ferry to Owl Island leave?"
@@ -44,14 +44,14 @@ async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_a
     assert "7:30" in english["text"]
     assert "пятого сентября" in russian["text"]
     archive = await Archive.open(home)
-    assert (await updates.counts(archive))["poison"] == 2
+    assert (await inbox.count_updates_by_state(archive))["poison"] == 2
     await archive.close()
 
 
 async def test_what_could_not_be_kept_is_delivered_again_and_answered(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failed = updates.keep_batch, 0
+    keep, failed = inbox.save_updates, 0
 
     async def fails_twice(*args: Any) -> None:
         nonlocal failed
@@ -60,7 +60,7 @@ async def test_what_could_not_be_kept_is_delivered_again_and_answered(
             raise ArchiveUnavailable("The disk is full.")
         await keep(*args)
 
-    monkeypatch.setattr(updates, "keep_batch", fails_twice)
+    monkeypatch.setattr(inbox, "save_updates", fails_twice)
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.01))
     await sandbox.say(OTTO, FERRY)
     async with live():
@@ -90,8 +90,8 @@ async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sa
     archive = await Archive.open(home)
     row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": asked["message_id"], "thread": None}
     row |= {"user_id": OTTO, "text": FERRY, "lang": "en", "private": True}
-    await questions.queue(archive, **row, asked_at=datetime.now(UTC))
-    assert await questions.take(archive)
+    await questions.queue_question(archive, **row, asked_at=datetime.now(UTC))
+    assert await questions.take_next_question(archive)
     await archive.close()
     async with live():
         (reply,) = await sandbox.replies(OTTO)
@@ -103,7 +103,7 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
     await sandbox.say(OTTO, FERRY)
     await sandbox.say(RITA, "/help")
     archive = await Archive.open(home)
-    await updates.keep_batch(archive, 42, waiting(sandbox))
+    await inbox.save_updates(archive, 42, waiting(sandbox))
     await archive.close()
     sandbox.world.queue.kept.clear()  # confirmed, and then the process died before its handlers began
     async with live():
@@ -115,16 +115,16 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
 async def test_stopping_lets_a_running_question_finish(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot import turns
+    from bot.worker import queue
 
-    asking, real = asyncio.Event(), turns.answer
+    asking, real = asyncio.Event(), queue.answer_question
 
     async def slowly(*args: Any, **told: Any) -> Any:
         asking.set()
         await asyncio.sleep(0.3)
         return await real(*args, **told)
 
-    monkeypatch.setattr(turns, "answer", slowly)
+    monkeypatch.setattr(queue, "answer_question", slowly)
     await sandbox.say(OTTO, FERRY)
     async with live():
         await asking.wait()
@@ -135,7 +135,7 @@ async def test_stopping_lets_a_running_question_finish(
 async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot import turns
+    from bot.worker import queue
 
     asking = asyncio.Event()
 
@@ -145,8 +145,8 @@ async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
 
     await sandbox.say(OTTO, FERRY)
     with monkeypatch.context() as stuck:
-        stuck.setattr(turns, "answer", forever)
-        stuck.setattr(turns.Turns.stop, "__defaults__", (0.1,))
+        stuck.setattr(queue, "answer_question", forever)
+        stuck.setattr(queue.QuestionWorker.stop, "__defaults__", (0.1,))
         async with live():
             await asking.wait()
     assert sent(sandbox, OTTO) == 0
@@ -168,9 +168,9 @@ async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: 
 
 async def test_the_folder_has_one_owner(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        with pytest.raises(ArchiveUnavailable, match=f"process {os.getpid()}.*stop it first"), owned(home):
+        with pytest.raises(ArchiveUnavailable, match=f"process {os.getpid()}.*stop it first"), lock_data_folder(home):
             pass
-    with owned(home):
+    with lock_data_folder(home):
         pass
 
 

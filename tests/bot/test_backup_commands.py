@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bot.__main__ import main
-from bot.owner import owned
-from rag_core.doors.archive.snapshots import found
+from bot.files import lock_data_folder
+from rag_core.storage.backups import list_backups
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
     citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATA__BACKUPS", "2")
-    with owned(home):
+    with lock_data_folder(home):
         for _ in range(3):
             code, out, _ = citegram("backup")
             assert code == 0
-    kept = found(home)
+    kept = list_backups(home)
     assert len(kept) == 2
     assert str(kept[0]) in out
 
@@ -60,7 +60,7 @@ def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(cite
 
 def test_a_chosen_backup_is_put_back(citegram: Any, home: Path, tmp_path: Path) -> None:
     citegram("backup")
-    elsewhere = found(home)[0].rename(tmp_path / "mine.db")
+    elsewhere = list_backups(home)[0].rename(tmp_path / "mine.db")
     (home / "citegram.db").unlink()
     code, out, _ = citegram("restore", str(elsewhere))
     assert code == 0
@@ -83,16 +83,16 @@ def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_lin
     assert before[0] == 0
     assert link in before[1]
     citegram("backup")
-    elsewhere = found(home)[0].rename(tmp_path / "carried.db")
+    elsewhere = list_backups(home)[0].rename(tmp_path / "carried.db")
     shutil.rmtree(home)
     assert citegram("restore", str(elsewhere))[0] == 0
     assert citegram("ask", question) == before
 
 
 def test_a_restore_needs_the_folder_for_itself(citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.beside.client._PATIENCE_S", 0.1)
+    monkeypatch.setattr("bot.control.client._CONNECT_TIMEOUT_SECONDS", 0.1)
     citegram("backup")
-    with owned(home):
+    with lock_data_folder(home):
         code, out, err = citegram("restore")
     assert (code, out) == (1, "")
     assert "Another Citegram" in err

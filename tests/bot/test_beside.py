@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from bot.beside import client, requests, server
-from bot.beside.client import Owner, OwnerGone, OwnerSilent, alone, alone_or_beside
-from bot.beside.requests import Requests
-from bot.beside.server import Handler, Request, Say, attended
-from bot.beside.wire import PROTOCOL, address, greeting
-from bot.owner import FolderHeld, owned
-from rag_core.doors.archive import Archive, posts
+from bot.control import client, server
+from bot.control import server as requests
+from bot.control.client import FolderOwner, OwnerGone, OwnerSilent, hold_folder, hold_folder_or_connect
+from bot.control.protocol import PROTOCOL_VERSION, build_greeting, open_socket_path
+from bot.control.server import ControlRequest, ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
+from bot.files import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
+from rag_core.storage import Archive, posts
 from rag_core.types import Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -33,14 +33,14 @@ HARBOUR = -1001000001
 Live = Callable[..., AbstractAsyncContextManager[None]]
 
 
-def owner(folder: Path) -> Owner:
-    return Owner(folder, "unknown")
+def owner(folder: Path) -> FolderOwner:
+    return FolderOwner(folder, "unknown")
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[socket.socket]:
     """A caller that speaks for itself."""
-    with socket.socket(socket.AF_UNIX) as raw, address(folder) as path:
+    with socket.socket(socket.AF_UNIX) as raw, open_socket_path(folder) as path:
         raw.settimeout(30)
         raw.connect(path)
         yield raw
@@ -73,13 +73,13 @@ async def told(folder: Path, *chunks: bytes) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def attending(folder: Path, **handlers: Handler) -> AsyncIterator[Path]:
-    with owned(folder):
-        async with attended(folder, handlers):
+async def attending(folder: Path, **handlers: RequestHandler) -> AsyncIterator[Path]:
+    with lock_data_folder(folder):
+        async with serve_control_socket(folder, handlers):
             yield folder
 
 
-async def echo(request: Request, say: Say) -> Mapping[str, object]:
+async def echo(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
     return {"told": request["question"]}
 
 
@@ -104,7 +104,7 @@ async def test_what_a_dead_bot_left_is_replaced(live: Live, home: Path, stale: s
     if stale == "file":
         (home / "citegram.sock").write_text("old")
     else:
-        with socket.socket(socket.AF_UNIX) as dead, address(home) as path:
+        with socket.socket(socket.AF_UNIX) as dead, open_socket_path(home) as path:
             dead.bind(path)
     async with live():
         assert await owner(home).greet()
@@ -169,7 +169,7 @@ async def test_posts_that_another_process_kept_are_found_after_waking(live: Live
         new = [
             Post(PostKey(HARBOUR, n), datetime.now(UTC), f"The zeppelin lands at dock {n}.") for n in range(900, 940)
         ]
-        await posts.keep(archive, new, source="import")
+        await posts.save_posts(archive, new, source="import")
         await archive.close()
         await owner(home).wake(lambda done, total: moves.append((done, total)))
         found = await owner(home).ask("Where does the zeppelin land at dock 917?", trace=False)
@@ -193,9 +193,11 @@ async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypat
         def wake(self) -> None:
             pass
 
-    monkeypatch.setattr(requests, "_STANDS_STILL_S", 0.2)
-    await posts.touch(library.rag.archive, None)
-    async with attending(library.rag.archive.folder, **Requests(library.rag, Asleep(), Slowly()).all()) as folder:
+    monkeypatch.setattr(requests, "_STUCK_AFTER_SECONDS", 0.2)
+    await posts.mark_posts_changed(library.rag.archive, None)
+    async with attending(
+        library.rag.archive.folder, **RequestHandlers(library.rag, Asleep(), Slowly()).all()
+    ) as folder:
         with pytest.raises(RagError, match="its log says why"):
             await owner(folder).wake(lambda done, total: None)
 
@@ -221,7 +223,9 @@ class Slowly:
 async def test_a_rebuild_is_followed_to_its_end(library: Any) -> None:
     moves: list[tuple[int, int]] = []
     rebuilding = Slowly()
-    async with attending(library.rag.archive.folder, **Requests(library.rag, library, rebuilding).all()) as folder:
+    async with attending(
+        library.rag.archive.folder, **RequestHandlers(library.rag, library, rebuilding).all()
+    ) as folder:
         await owner(folder).reindex(HARBOUR, lambda done, total: moves.append((done, total)))
         await owner(folder).reindex(None, lambda done, total: None)
     assert rebuilding.started == [HARBOUR, None]
@@ -242,7 +246,9 @@ async def test_the_running_bot_rebuilds_its_indexes_and_answers_from_them(live: 
 
 async def test_a_rebuild_that_fails_says_why(library: Any) -> None:
     rebuilding = Slowly(RagError("The disk is full."))
-    async with attending(library.rag.archive.folder, **Requests(library.rag, library, rebuilding).all()) as folder:
+    async with attending(
+        library.rag.archive.folder, **RequestHandlers(library.rag, library, rebuilding).all()
+    ) as folder:
         with pytest.raises(RagError, match="The disk is full"):
             await owner(folder).reindex(None, lambda done, total: None)
 
@@ -251,7 +257,7 @@ async def test_a_rebuild_that_fails_says_why(library: Any) -> None:
 
 
 def request(**fields: object) -> bytes:
-    return json.dumps(greeting(**fields)).encode() + b"\n"
+    return json.dumps(build_greeting(**fields)).encode() + b"\n"
 
 
 @pytest.mark.parametrize(
@@ -291,7 +297,7 @@ async def test_a_question_of_odd_letters_is_answered(live: Live, home: Path) -> 
 
 
 async def test_half_a_line_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.3)
     async with live():
         with opened(home) as leaves:
             leaves.sendall(b'{"citegram": 1, "do": "as')
@@ -309,9 +315,9 @@ async def test_callers_that_never_read_harm_nobody(live: Live, home: Path) -> No
 
 
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
-    async def long(request: Request, say: Say) -> Mapping[str, object]:
+    async def long(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         for done in range(100_000):
             say(done, 100_000)
         return {"told": "x" * 3_000_000}
@@ -336,7 +342,7 @@ def received(raw: socket.socket) -> bytes:
 async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def forever(request: Request, say: Say) -> Mapping[str, object]:
+    async def forever(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -352,7 +358,7 @@ async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
 
 
 async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_MOST_CALLERS", 3)
+    monkeypatch.setattr(server, "_MAX_CALLERS", 3)
     async with attending(tmp_path / "data", ask=echo) as folder, AsyncExitStack() as stack:
         for _ in range(3):
             stack.enter_context(opened(folder))
@@ -368,7 +374,7 @@ async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatc
 
 
 async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, caplog: Any) -> None:
-    async def broken(request: Request, say: Say) -> Mapping[str, object]:
+    async def broken(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         raise ZeroDivisionError("a bug")
 
     async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
@@ -381,7 +387,7 @@ async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, c
 async def test_a_bot_that_stops_lets_nobody_wait(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    async def forever(request: Request, say: Say) -> Mapping[str, object]:
+    async def forever(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         begun.set()
         await asyncio.Event().wait()
         return {}
@@ -411,7 +417,7 @@ def saying(*said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter
 
 
 async def test_a_later_bot_is_told_apart(tmp_path: Path) -> None:
-    hello = json.dumps({"citegram": PROTOCOL + 1, "version": "9.9", "process": 1}).encode() + b"\n"
+    hello = json.dumps({"citegram": PROTOCOL_VERSION + 1, "version": "9.9", "process": 1}).encode() + b"\n"
     async with await asyncio.start_unix_server(saying(hello), tmp_path / "citegram.sock"):
         with pytest.raises(RagError, match=r"The bot that runs here is Citegram 9\.9, this command"):
             await owner(tmp_path).ask("", trace=False)
@@ -425,54 +431,54 @@ async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None
 
 
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_PATIENCE_S", 0.2)
-    with owned(tmp_path):
+    monkeypatch.setattr(client, "_CONNECT_TIMEOUT_SECONDS", 0.2)
+    with lock_data_folder(tmp_path):
         with pytest.raises(OwnerSilent, match=f"process {os.getpid()}.*does not answer"):
-            async with alone_or_beside(tmp_path):
+            async with hold_folder_or_connect(tmp_path):
                 pass
         async with await asyncio.start_unix_server(mute, tmp_path / "citegram.sock"):
             with pytest.raises(OwnerSilent, match="does not answer"):
-                async with alone_or_beside(tmp_path):
+                async with hold_folder_or_connect(tmp_path):
                     pass
             await asyncio.sleep(0.05)  # it closes its side too
 
 
 async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_SILENCE_S", 1.5)
-    monkeypatch.setattr(server, "STILL_EVERY_S", 0.2)
+    monkeypatch.setattr(client, "_MAX_SILENCE_SECONDS", 1.5)
+    monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 0.2)
 
-    async def slow(request: Request, say: Say) -> Mapping[str, object]:
+    async def slow(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         await asyncio.sleep(2)
         return {"told": None}
 
     async with attending(tmp_path / "data", ask=slow) as folder:
         assert await owner(folder).ask("", trace=False) is None
-        monkeypatch.setattr(server, "STILL_EVERY_S", 60)
+        monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 60)
         with pytest.raises(OwnerSilent):
             await owner(folder).ask("", trace=False)
 
 
 async def test_work_that_needs_the_folder_alone_is_refused_beside_a_bot(tmp_path: Path) -> None:
     async with attending(tmp_path / "data", ask=echo) as folder:
-        with pytest.raises(FolderHeld, match=rf"process {os.getpid()}\) works in the folder .*: stop it first"):
-            async with alone(folder):
+        with pytest.raises(FolderLocked, match=rf"process {os.getpid()}\) works in the folder .*: stop it first"):
+            async with hold_folder(folder):
                 pass
-    async with alone(folder):
-        with pytest.raises(FolderHeld), owned(folder):
+    async with hold_folder(folder):
+        with pytest.raises(FolderLocked), lock_data_folder(folder):
             pass
 
 
 async def test_a_holder_that_ends_is_waited_for(tmp_path: Path) -> None:
     async def briefly() -> None:
-        with owned(tmp_path):
+        with lock_data_folder(tmp_path):
             await asyncio.sleep(0.3)
 
     short = asyncio.create_task(briefly())
     await asyncio.sleep(0)
-    async with alone_or_beside(tmp_path) as found:
+    async with hold_folder_or_connect(tmp_path) as found:
         assert short.done()
         assert found is None
-        with pytest.raises(FolderHeld), owned(tmp_path):
+        with pytest.raises(FolderLocked), lock_data_folder(tmp_path):
             pass
-    with owned(tmp_path):
+    with lock_data_folder(tmp_path):
         pass

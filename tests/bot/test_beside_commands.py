@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from bot.app import run_bot
-from bot.beside import client
-from bot.beside.client import Owner
-from bot.commands import ask, doctor, importing
-from bot.doctor import admission
-from bot.owner import FolderHeld, owned
+from bot.cli import ask, doctor, imports
+from bot.control import client
+from bot.control.client import FolderOwner
+from bot.doctor import archive
+from bot.files import FolderLocked, lock_data_folder
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -53,7 +53,7 @@ def bot_process(folder: Path, root: Path, api: str) -> Iterator[Process]:
 
 async def answering(folder: Path) -> None:
     async with asyncio.timeout(60):
-        while not await Owner(folder, "").greet():  # noqa: ASYNC110 - another process has no event
+        while not await FolderOwner(folder, "").greet():  # noqa: ASYNC110 - another process has no event
             await asyncio.sleep(0.05)
 
 
@@ -82,7 +82,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     async def run(module: Any, folder: Path, *words: object) -> Said:
         parser = argparse.ArgumentParser()
         module.declare(parser.add_subparsers())
-        args = parser.parse_args([module.__name__.split(".")[-1].replace("importing", "import"), *map(str, words)])
+        args = parser.parse_args([module.__name__.split(".")[-1].replace("imports", "import"), *map(str, words)])
         settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
         capsys.readouterr()
         try:
@@ -113,11 +113,11 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     steps: list[tuple[Any, tuple[object, ...]]] = []
     for question in questions:
         steps += [(ask, (question,)), (ask, (question, "--json")), (ask, (question, "--trace"))]
-    steps += [(importing, export(root)), (importing, export(root))]
+    steps += [(imports, export(root)), (imports, export(root))]
     steps += [(ask, ("What is the earliest mention of Ilse Brandt?", "--json"))]
     alone = [await command(module, home, *words) for module, words in steps]
-    for module in (ask, importing):  # here no index is opened
-        monkeypatch.setattr(module, "opened" if module is ask else "open_rag", None)
+    for module in (ask, imports):  # here no index is opened
+        monkeypatch.setattr(module, "open_up_to_date_engine" if module is ask else "open_engine", None)
     _, folder = running
     index = (folder / "lexical" / "current.json").read_bytes()
     beside = [await command(module, folder, *words) for module, words in steps]
@@ -141,7 +141,7 @@ async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
     running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
-    monkeypatch.setattr(admission, "open_rag", None)
+    monkeypatch.setattr(archive, "open_engine", None)
     said = await command(doctor, folder)
     assert f"ok   a bot runs here: process {process.pid}, Citegram " in said.out
     assert re.search(r"ok   archive: \d+ posts; lexical index: \d+ passages, up to date", said.out)
@@ -154,16 +154,16 @@ async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Pr
     second = Settings.model_validate(
         {"bot": {"token": "42:" + "SANDBOX-" * 4 + "abc", "api": NOBODY}, "data": {"dir": folder}}
     )
-    with pytest.raises(FolderHeld, match=rf"process {process.pid}\) works in the folder {folder}: stop it first"):
+    with pytest.raises(FolderLocked, match=rf"process {process.pid}\) works in the folder {folder}: stop it first"):
         await run_bot(second, stop=asyncio.Event())
-    assert await Owner(folder, "").greet()  # the socket is the first one's
+    assert await FolderOwner(folder, "").greet()  # the socket is the first one's
 
 
 async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
     running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
-    monkeypatch.setattr(client, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(client, "_CONNECT_TIMEOUT_SECONDS", 0.3)
     process.send_signal(signal.SIGSTOP)
     try:
         said = await command(ask, folder, FERRY)
@@ -199,15 +199,15 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
 _DIES = """
 import asyncio, os, sys
 from pathlib import Path
-from bot.beside.server import attended
-from bot.owner import owned
+from bot.control.server import serve_control_socket
+from bot.files import lock_data_folder
 
 async def die(request, say):
     os.kill(os.getpid(), 9)
 
 async def main():
-    with owned(Path(sys.argv[1])):
-        async with attended(Path(sys.argv[1]), {"ask": die, "wake": die, "doctor": die}):
+    with lock_data_folder(Path(sys.argv[1])):
+        async with serve_control_socket(Path(sys.argv[1]), {"ask": die, "wake": die, "doctor": die}):
             await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -237,7 +237,7 @@ async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: P
         looked = await command(doctor, home)
     assert f"BAD  The bot (process {number}) {sentence}" in looked.out
     async with mortal(home, root):
-        told = await command(importing, home, *export(root))
+        told = await command(imports, home, *export(root))
     assert told.code == 1
     assert json.loads(told.out)["new"] == 84  # kept
     assert told.err.endswith(sentence)
@@ -248,9 +248,9 @@ async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: P
 _ORPHANS = """
 import os, subprocess, sys
 from pathlib import Path
-from bot.owner import owned
+from bot.files import lock_data_folder
 
-with owned(Path(sys.argv[1])):
+with lock_data_folder(Path(sys.argv[1])):
     child = subprocess.Popen(["sleep", "30"], close_fds=False, stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
     os.kill(os.getpid(), 9)
@@ -261,7 +261,7 @@ def test_a_child_that_outlives_a_killed_bot_does_not_hold_the_folder(home: Path,
     words = [sys.executable, "-c", _ORPHANS, str(home)]
     killed = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, check=False, timeout=60)
     try:
-        with owned(home):
+        with lock_data_folder(home):
             pass
     finally:
         os.kill(int(killed.stdout), signal.SIGKILL)

@@ -19,11 +19,11 @@ import pytest
 
 from bot import access
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import set_member
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import channels, posts
+from bot.sandbox.permissions import set_chat_member
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 RITA, OTTO, ADMIN, GROUP, CREW_GROUP, OTHER_GROUP = 500, 502, 501, -1009, -1010, -1011
@@ -65,21 +65,21 @@ def hidden(kind: str, number: int) -> Post:
 @pytest.fixture
 async def planted(home: Path, sandbox: Sandbox) -> AsyncIterator[Path]:
     """The home with a secret in each kind of channel; Rita is a member of all, Otto of none."""
-    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
         for kind, (visibility, state, inside) in KINDS.items():
-            await channels.put(rag.archive, Channel(CHAT[kind], TITLE[kind], visibility=visibility))
+            await channels.save_channel(rag.archive, Channel(CHAT[kind], TITLE[kind], visibility=visibility))
             if inside:
-                await channels.joined(rag.archive, CHAT[kind])
-            await posts.keep(rag.archive, [hidden(kind, n) for n in range(1, 4)], source="test")
+                await channels.record_bot_joined(rag.archive, CHAT[kind])
+            await posts.save_posts(rag.archive, [hidden(kind, n) for n in range(1, 4)], source="test")
             if state == "removed":
                 await posts.remove_channel(rag.archive, CHAT[kind])
-                await posts.keep(rag.archive, [hidden(kind, n) for n in range(4, 7)], source="test")
+                await posts.save_posts(rag.archive, [hidden(kind, n) for n in range(4, 7)], source="test")
             else:
-                await channels.set_state(rag.archive, CHAT[kind], state)
+                await channels.set_channel_state(rag.archive, CHAT[kind], state)
             sandbox.world.add_channel(CHAT[kind], TITLE[kind], members=[ADMIN, RITA], bot=inside)
-        await channels.bind(rag.archive, CREW_GROUP, CHAT["members"])
-        await channels.bind(rag.archive, GROUP, HARBOUR)
-        indexer = Indexer(rag.archive, rag.lexical)
+        await channels.bind_channel(rag.archive, CREW_GROUP, CHAT["members"])
+        await channels.bind_channel(rag.archive, GROUP, HARBOUR)
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
     sandbox.world.add_group(CREW_GROUP, "Crew", members=[RITA, ADMIN])
@@ -276,8 +276,8 @@ async def by_a_failure(hunt: Hunt) -> None:
         raise ArchiveUnavailable(f"The file {TITLE['admins']} with {WORD['admins']} cannot be read.")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(access, "readable", broken)
-        patch.setattr(access, "viewer_for", broken)
+        patch.setattr(access, "get_readable_channels", broken)
+        patch.setattr(access, "build_viewer", broken)
         await hunt.says(ASKED[hunt.lang])
         await hunt.says(f"/search {SEARCHED[hunt.lang]}")
         await hunt.says("/start")
@@ -332,7 +332,7 @@ async def test_who_is_thrown_out_does_not_hear_their_own_old_answer_again(
         await hunt.says(ASKED["en"], who=RITA)
         asked = len(hunt.shown(RITA))
         assert WORD["members"] in str(hunt.shown(RITA))
-        set_member(sandbox.world, CHAT["members"], RITA, "kicked", by=ADMIN)
+        set_chat_member(sandbox.world, CHAT["members"], RITA, "kicked", by=ADMIN)
         await hunt.rest()
         for text in (ASKED["en"], "/why", "/sources", f"/search {SEARCHED['en']}", "/start", POSTED["en"]):
             await hunt.says(text, who=RITA)

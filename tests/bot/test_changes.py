@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from bot.changes import changed
+from bot.views.text import format_changes
 
 
 def told(old: str, new: str) -> str:
     """The changes with [what went] and {what came}; "(+n)" for those that are not shown."""
-    content, more = changed(old, new)
+    content, more = format_changes(old, new)
     text, entities = content.render()
     assert all(entity.length for entity in entities)
     marks = {"strikethrough": ("[", "]"), "bold": ("{", "}"), "code": ("", "")}
@@ -72,7 +72,7 @@ def test_of_very_many_changes_the_first_are_shown_and_the_others_counted() -> No
 
 
 def test_a_text_written_anew_is_shown_by_its_beginning_and_its_end() -> None:
-    text, _ = changed("старое " * 500, "новое " * 500)[0].render()
+    text, _ = format_changes("старое " * 500, "новое " * 500)[0].render()
     assert len(text) < 500
     assert text.count(" … ") == 2
 
@@ -80,7 +80,7 @@ def test_a_text_written_anew_is_shown_by_its_beginning_and_its_end() -> None:
 @pytest.mark.parametrize(("old", "new"), [("a b " * 1000, "b a " * 1000), ("a " * 2000, "b " + "a " * 1999 + "c")])
 def test_the_longest_post_takes_no_time(old: str, new: str) -> None:
     began = time.perf_counter()
-    changed(old, new)
+    format_changes(old, new)
     assert time.perf_counter() - began < 1
 
 
@@ -102,5 +102,5 @@ _LETTERS = [chr(0x4E00 + n) for n in range(2048)]
 )
 def test_versions_made_to_be_hard_to_compare_are_compared_in_little_time(old: list[str], new: list[str]) -> None:
     began = time.process_time()
-    changed(" ".join(old)[:4096], " ".join(new)[:4096])
+    format_changes(" ".join(old)[:4096], " ".join(new)[:4096])
     assert time.process_time() - began < 0.25

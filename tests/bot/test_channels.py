@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from bot.channels.buttons import Act, Press, mark_of
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import rename, set_member
-from bot.words import words_for
-from rag_core.doors.archive import Archive, backlog, channels, gaps, posts, standing
+from bot.sandbox.permissions import rename_chat, set_chat_member
+from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
+from rag_core.storage import Archive, channels, gaps, index_state, posts
+from rag_core.storage import channels as standing
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 RITA, OTTO, ADMIN = 500, 502, 501
@@ -84,14 +85,14 @@ async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> An
 
 
 async def channel_of(home: Path, chat_id: int) -> Channel | None:
-    found: dict[int, Channel] = await of_archive(home, channels.known)
+    found: dict[int, Channel] = await of_archive(home, channels.load_channels)
     return found.get(chat_id)
 
 
 def mark(home: Path, chat_id: int = SAFE) -> str:
     with closing(sqlite3.connect(home / "citegram.db")) as connection:
         ((identity,),) = connection.execute("SELECT value FROM identity")
-    return mark_of(SimpleNamespace(identity=identity), chat_id)  # type: ignore[arg-type]
+    return make_channel_token(SimpleNamespace(identity=identity), chat_id)  # type: ignore[arg-type]
 
 
 async def found(sandbox: Sandbox, question: str, words: str, timeout: float = 10) -> bool:  # noqa: ASYNC109
@@ -142,13 +143,15 @@ async def test_readers_have_no_list_and_no_buttons(sandbox: Sandbox, live: Any, 
         refused = await told(sandbox, RITA, "/channels")
         assert refused["text"].startswith("Это могут только администраторы бота.")
         card = Card(sandbox, RITA, refused)
-        for act in Act:
-            assert (await card.send(Press(act=act, mark=mark(home), number=int(time.time())).pack()))["alert"] is True
+        for act in ChannelAction:
+            assert (await card.send(ChannelCallback(act=act, mark=mark(home), number=int(time.time())).pack()))[
+                "alert"
+            ] is True
         assert card.text == refused["text"]
         assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
     channel = await channel_of(home, SAFE)
     assert channel and (channel.visibility, channel.state) == (Visibility.ADMINS, "active")
-    assert await of_archive(home, lambda archive: posts.count(archive, SAFE)) == 2
+    assert await of_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
 
 
 async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -156,7 +159,7 @@ async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, h
     async with live():
         await sandbox.say(ADMIN, "/start@citegram_bot", chat_id=group)
         (there,) = await sandbox.replies(group)
-        data = Press(act=Act.PUBLIC, mark=mark(home)).pack()
+        data = ChannelCallback(act=ChannelAction.PUBLIC, mark=mark(home)).pack()
         pressed = await sandbox.press(ADMIN, group, there["message_id"], data)
     assert pressed["answer"]["alert"] is True
     channel = await channel_of(home, SAFE)
@@ -171,29 +174,31 @@ async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, h
 async def test_made_up_buttons_change_nothing_and_are_answered(
     sandbox: Sandbox, live: Any, home: Path, data: str
 ) -> None:
-    before = await of_archive(home, channels.known)
+    before = await of_archive(home, channels.load_channels)
     async with live():
         card = await Card.asked(sandbox)
         await card.send(data)
-    assert await of_archive(home, channels.known) == before
+    assert await of_archive(home, channels.load_channels) == before
     assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
 
 
 async def test_a_mark_of_another_archive_is_nothing_here(
     sandbox: Sandbox, live: Any, home: Path, tmp_path: Path
 ) -> None:
-    await of_archive(tmp_path / "other", channels.known)
+    await of_archive(tmp_path / "other", channels.load_channels)
     other = mark(tmp_path / "other")
     assert other != mark(home)
     async with live():
         card = await Card.asked(sandbox)
-        assert (await card.send(Press(act=Act.PUBLIC, mark=other).pack()))["text"].startswith("I do not know")
+        assert (await card.send(ChannelCallback(act=ChannelAction.PUBLIC, mark=other).pack()))["text"].startswith(
+            "I do not know"
+        )
 
 
 async def test_a_long_list_is_turned_like_pages(sandbox: Sandbox, live: Any, home: Path) -> None:
     async def more(archive: Archive) -> None:
         for number in range(15):
-            await channels.put(archive, Channel(-1002000 - number, f"Number {number:02}"))
+            await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
 
     await of_archive(home, more)
     async with live():
@@ -226,7 +231,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
     async def more(archive: Archive) -> None:
         for number in range(300):
             title = HOSTILE[number % len(HOSTILE)]
-            await channels.put(archive, Channel(-(10**15) - number, title, visibility=Visibility.PUBLIC))
+            await channels.save_channel(archive, Channel(-(10**15) - number, title, visibility=Visibility.PUBLIC))
 
     await of_archive(home, more)
     async with live():
@@ -239,7 +244,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
             await card.press("Later ›")
         assert "Later ›" not in card.buttons
         for number in range(len(HOSTILE)):
-            await card.send(Press(act=Act.CARD, mark=mark(home, -(10**15) - number)).pack())
+            await card.send(ChannelCallback(act=ChannelAction.CARD, mark=mark(home, -(10**15) - number)).pack())
             assert "Who may read it" in card.text
         assert "I read" in (await told(sandbox, ADMIN, "/start"))["text"]
 
@@ -262,11 +267,11 @@ async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox: Sandb
 
 
 async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await of_archive(home, lambda archive: channels.set_state(archive, SAFE, "pending"))
+    await of_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
     async with live():
         card = await Card.asked(sandbox)
-        for act in (Act.PAUSE, Act.RESUME):
-            assert "not approved yet" in (await card.send(Press(act=act, mark=mark(home)).pack()))["text"]
+        for act in (ChannelAction.PAUSE, ChannelAction.RESUME):
+            assert "not approved yet" in (await card.send(ChannelCallback(act=act, mark=mark(home)).pack()))["text"]
         assert "2 posts · waits for your approval" in card.text
     channel = await channel_of(home, SAFE)
     assert channel and channel.state == "pending"
@@ -308,7 +313,7 @@ async def gone_for_good(home: Path) -> bool:
 
 
 async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await of_archive(home, lambda archive: channels.bind(archive, -1009, SAFE))
+    await of_archive(home, lambda archive: channels.bind_channel(archive, -1009, SAFE))
     async with live():
         card = await Card.asked(sandbox)
         await card.press("The safe", "Remove…")
@@ -338,7 +343,9 @@ async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox: Sandb
         await sandbox.post(SAFE, "The new combination is nine four four one.")
         end = time.monotonic() + 10
         while "1 post · waits for your approval" not in card.text and time.monotonic() < end:
-            await card.press("‹ Back") if "‹ Back" in card.buttons else await card.send(Press(act=Act.LIST).pack())
+            await card.press("‹ Back") if "‹ Back" in card.buttons else await card.send(
+                ChannelCallback(act=ChannelAction.LIST).pack()
+            )
         assert "The safe\n1 post · waits for your approval" in card.text
         assert "nine four" not in (await told(sandbox, ADMIN, "What is the new combination?"))["text"]
         await card.press("The safe", "Admins only")
@@ -372,9 +379,9 @@ async def test_a_yes_of_yesterday_removes_nothing(sandbox: Sandbox, live: Any, h
     async with live():
         card = await Card.asked(sandbox)
         for when in (time.time() - 601, time.time() + 3600, 0, -5):
-            said = await card.send(Press(act=Act.REMOVE, mark=mark(home), number=int(when)).pack())
+            said = await card.send(ChannelCallback(act=ChannelAction.REMOVE, mark=mark(home), number=int(when)).pack())
             assert said["text"] == "This question is too old. Open the channel again with /channels."
-    assert await of_archive(home, lambda archive: posts.count(archive, SAFE)) == 2
+    assert await of_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
 
 
 # gaps, and what the indexes have not taken in
@@ -382,8 +389,8 @@ async def test_a_yes_of_yesterday_removes_nothing(sandbox: Sandbox, live: Any, h
 
 async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: Any, home: Path) -> None:
     async def noted(archive: Archive) -> None:
-        await channels.joined(archive, HARBOUR)
-        await gaps.before_joining(archive, HARBOUR)
+        await channels.record_bot_joined(archive, HARBOUR)
+        await gaps.note_gap_before_joining(archive, HARBOUR)
         async with archive.writing() as connection:
             sql = "INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (?, ?, ?, 0)"
             day = 86400
@@ -398,7 +405,7 @@ async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: 
         card = await Card.asked(sandbox)
         assert "for admins · last post 13 March 2024 · I am not in it · 7 gaps" in card.text
         await card.press("Harbour News")
-        today = words_for("en").date(datetime.now(UTC), UTC)
+        today = get_translator("en").date(datetime.now(UTC), UTC)
         assert f"Posts may be missing: 15 March 2024 – {today}.\nTo fill it: in Telegram Desktop open" in card.text
         await card.press("‹ Back", "The safe")
         assert "Posts may be missing: before 14 November 2023; 14 November 2023 – 16 November 2023; " in card.text
@@ -409,21 +416,21 @@ async def test_what_the_indexes_have_not_taken_in_is_counted_for_each_channel(
     home: Path, make_post: Callable[..., Post]
 ) -> None:
     async def counted(archive: Archive) -> None:
-        done = await posts.last_seq(archive)
-        assert await standing.standing(archive, SAFE, done, None) == standing.Standing(
+        done = await posts.get_last_seq(archive)
+        assert await standing.fetch_channel_status(archive, SAFE, done, None) == standing.ChannelStatus(
             2, 0, datetime(2024, 3, 13, 9, tzinfo=UTC), 0, None, left=False
         )
         new = [make_post(n, "Fresh", chat=SAFE, guarded="paid" if n == 71 else None) for n in range(70, 73)]
-        await posts.keep(archive, [*new, make_post(1, "Elsewhere", chat=HARBOUR)], source="test")
-        await posts.erase(archive, [PostKey(SAFE, 10)], how="test")
-        now = await standing.standing(archive, SAFE, done, "store")
+        await posts.save_posts(archive, [*new, make_post(1, "Elsewhere", chat=HARBOUR)], source="test")
+        await posts.mark_posts_deleted(archive, [PostKey(SAFE, 10)], how="test")
+        now = await standing.fetch_channel_status(archive, SAFE, done, "store")
         assert (now.posts, now.guarded, now.lexical, now.dense) == (4, 1, 4, 5)
-        await backlog.follow(archive, "store")
-        assert (await standing.standing(archive, SAFE, done, "store")).dense == 5
-        await backlog.settle(archive, await backlog.newest(archive, 100))
-        after = await standing.standing(archive, SAFE, await posts.last_seq(archive), "store")
+        await index_state.queue_changed_posts(archive, "store")
+        assert (await standing.fetch_channel_status(archive, SAFE, done, "store")).dense == 5
+        await index_state.dequeue_posts(archive, await index_state.list_queued_posts(archive, 100))
+        after = await standing.fetch_channel_status(archive, SAFE, await posts.get_last_seq(archive), "store")
         assert (after.lexical, after.dense) == (0, 0)
-        assert (await standing.standing(archive, SAFE, done, "another store")).dense == 5
+        assert (await standing.fetch_channel_status(archive, SAFE, done, "another store")).dense == 5
 
     await of_archive(home, counted)
 
@@ -432,13 +439,13 @@ async def test_what_waits_is_said(sandbox: Sandbox, live: Any, home: Path, monke
     async def slow(*_: Any, **__: Any) -> int:
         return 0
 
-    monkeypatch.setattr("ingest.index.Indexer.catch_up", slow)
+    monkeypatch.setattr("ingest.indexer.LexicalIndexer.catch_up", slow)
     async with live():
         for text in ("One.", "Two."):
             await sandbox.post(SAFE, text)
         card = await Card.asked(sandbox)
         while "The safe\n4 posts" not in card.text:
-            await card.send(Press(act=Act.LIST).pack())
+            await card.send(ChannelCallback(act=ChannelAction.LIST).pack())
         assert "2 changes not yet in the search by words" in card.text
         assert "meaning" not in card.text
 
@@ -450,13 +457,13 @@ async def test_a_card_shows_the_name_the_channel_has_now(sandbox: Sandbox, live:
     world = sandbox.world
     async with live():
         card = await Card.asked(sandbox)
-        rename(world, HARBOUR, "Harbour News", username="harbour_today")  # no update tells of a username
+        rename_chat(world, HARBOUR, "Harbour News", username="harbour_today")  # no update tells of a username
         await card.press("Harbour News")
         entities = shown(sandbox, card.message)["entities"]
         assert [e["url"] for e in entities if e["type"] == "text_link"] == ["https://t.me/harbour_today"]
         await card.press("‹ Back")
-        rename(world, HARBOUR, "Port Herald", username=None)
-        await card.send(Press(act=Act.CARD, mark=mark(home, HARBOUR)).pack())
+        rename_chat(world, HARBOUR, "Port Herald", username=None)
+        await card.send(ChannelCallback(act=ChannelAction.CARD, mark=mark(home, HARBOUR)).pack())
         assert card.text.startswith("Port Herald\n")
         assert not [e for e in shown(sandbox, card.message)["entities"] if e["type"] == "text_link"]
 
@@ -467,7 +474,7 @@ async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sand
         card = await Card.asked(sandbox)
         await card.press("The safe")
         assert "not in it" not in card.text and "no longer" not in card.text
-    set_member(world, SAFE, world.bot.id, "kicked", by=ADMIN)
+    set_chat_member(world, SAFE, world.bot.id, "kicked", by=ADMIN)
     world.queue.kept.clear()  # more than a day went by
     async with live():
         card = await Card.asked(sandbox)

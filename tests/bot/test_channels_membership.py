@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from bot.channels import membership, notices
+from bot.handlers import channel_notices
+from bot.handlers import channels as membership
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import rename, set_member
-from rag_core.doors.archive import Archive, channels, gaps
+from bot.sandbox.permissions import rename_chat, set_chat_member
+from rag_core.storage import Archive, channels, gaps
 from rag_core.types import Channel, Visibility
 
 RITA, OTTO, ADMIN = 500, 502, 501
@@ -47,7 +48,7 @@ async def channel_when(home: Path, chat_id: int, true: Callable[[Channel], bool]
     """The channel, once this is true of it."""
     async with asyncio.timeout(30):
         while True:
-            channel: Channel | None = (await of_archive(home, channels.known)).get(chat_id)
+            channel: Channel | None = (await of_archive(home, channels.load_channels)).get(chat_id)
             if channel and true(channel):
                 return channel
 
@@ -57,7 +58,7 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
     world.add_channel(NEW, "Bakery <b>", "bakery", members=[OTTO], bot=False)
     started(sandbox, ADMIN, OTTO)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         (notice,), (thanks,) = await sandbox.replies(ADMIN), await sandbox.replies(OTTO)
         assert notice["text"].startswith("I was added to the channel Bakery <b>. Nothing from it is shown to anybody")
         assert notice["text"].endswith("Added by Otto (id 502).")
@@ -66,7 +67,7 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
         assert "reply_markup" not in thanks
         before = await channel_when(home, NEW, lambda c: c.inside)
         assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
-        assert [gap.since for gap in (await of_archive(home, gaps.open_gaps))[NEW]] == [None]
+        assert [gap.since for gap in (await of_archive(home, gaps.list_open_gaps))[NEW]] == [None]
         assert "waits for your approval" in await told(sandbox, ADMIN, "/channels")
         await sandbox.press(ADMIN, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
         after = await channel_when(home, NEW, lambda c: c.state == "active")
@@ -78,7 +79,7 @@ async def test_whoever_added_it_is_told_in_their_language(sandbox: Sandbox, live
     world.add_channel(NEW, "Пекарня", members=[RITA], bot=False)
     started(sandbox, RITA)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=RITA)
+        set_chat_member(world, NEW, world.bot.id, "administrator", by=RITA)
         (thanks,) = await sandbox.replies(RITA)
         assert thanks["text"].startswith("Спасибо, что добавили меня в канал Пекарня. Сначала его должен одобрить")
         assert "Пекарня" not in await told(sandbox, RITA, "/start")
@@ -89,7 +90,7 @@ async def test_the_adder_cannot_approve_their_own_channel(sandbox: Sandbox, live
     world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
     started(sandbox, ADMIN, OTTO)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         (notice,), (thanks,) = await sandbox.replies(ADMIN), await sandbox.replies(OTTO)
         pressed = await sandbox.press(OTTO, OTTO, thanks["message_id"], buttons(notice)["Everyone"])
         assert pressed["answer"]["alert"] is True
@@ -103,7 +104,7 @@ async def test_an_admin_who_adds_it_is_asked_once(sandbox: Sandbox, live: Any) -
     world.add_channel(NEW, "Bakery", members=[ADMIN], bot=False)
     started(sandbox, ADMIN)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=ADMIN)
+        set_chat_member(world, NEW, world.bot.id, "administrator", by=ADMIN)
         (notice,) = await sandbox.replies(ADMIN)
         assert "Everyone" in buttons(notice)
         assert "7:30" in await told(sandbox, ADMIN, FERRY)
@@ -114,7 +115,7 @@ async def test_an_admin_who_never_wrote_to_the_bot_is_no_obstacle(sandbox: Sandb
     world = sandbox.world
     world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         await channel_when(home, NEW, lambda c: c.state == "pending")
         assert "7:30" in await told(sandbox, RITA, FERRY)
 
@@ -125,9 +126,9 @@ async def test_a_channel_that_is_read_already_is_not_closed_by_adding_the_bot_ag
     world = sandbox.world
     async with live():
         started(sandbox, ADMIN)
-        set_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
+        set_chat_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
         await sandbox.replies(ADMIN)
-        set_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
+        set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
         (notice,) = await sandbox.replies(ADMIN)
         assert "I know it already: new posts are read" in notice["text"]
         assert (await channel_when(home, HARBOUR, lambda c: c.inside)).visibility is Visibility.PUBLIC
@@ -138,11 +139,11 @@ async def test_a_paused_channel_stays_paused_when_the_bot_is_added_again(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     world = sandbox.world
-    await of_archive(home, lambda archive: channels.set_state(archive, HARBOUR, "paused"))
+    await of_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
     started(sandbox, ADMIN, OTTO)
     async with live():
-        set_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
-        set_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
+        set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
         notice = next(n for n in await sandbox.replies(ADMIN, 2) if "was added" in n["text"])
         assert "it is paused: new posts are kept and not searched" in notice["text"]
         assert "reply_markup" not in notice
@@ -157,7 +158,7 @@ async def test_admins_are_told_when_the_bot_is_thrown_out_and_posts_stay_readabl
     started(sandbox, ADMIN)
     async with live():
         for status in ("kicked", "left"):  # the second is no news
-            set_member(world, HARBOUR, world.bot.id, status, by=OTTO)
+            set_chat_member(world, HARBOUR, world.bot.id, status, by=OTTO)
         (notice,) = await sandbox.replies(ADMIN)
         assert notice["text"].startswith("I am no longer an administrator of the channel Harbour News")
         assert notice["text"].endswith("Done by Otto (id 502).")
@@ -173,7 +174,7 @@ async def test_a_demoted_bot_is_out(sandbox: Sandbox, live: Any, home: Path) -> 
     world = sandbox.world
     started(sandbox, RITA)
     async with live(admins=(RITA,)):
-        set_member(world, HARBOUR, world.bot.id, "member", by=RITA)
+        set_chat_member(world, HARBOUR, world.bot.id, "member", by=RITA)
         (notice,) = await sandbox.replies(RITA)
         assert notice["text"].startswith("Я больше не администратор канала Harbour News, и новые посты до меня")
         assert not (await channel_when(home, HARBOUR, lambda c: True)).inside
@@ -184,9 +185,9 @@ async def test_a_channel_nobody_approved_goes_without_a_word(sandbox: Sandbox, l
     world.add_channel(NEW, "Bakery", members=[OTTO], bot=False)
     started(sandbox, ADMIN)
     async with live():
-        set_member(world, NEW, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         await channel_when(home, NEW, lambda c: c.inside)
-        set_member(world, NEW, world.bot.id, "kicked", by=OTTO)
+        set_chat_member(world, NEW, world.bot.id, "kicked", by=OTTO)
         await channel_when(home, NEW, lambda c: not c.inside)
         await told(sandbox, OTTO, "/help")
     assert len(world.sent[ADMIN]) == 1
@@ -200,13 +201,13 @@ async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(
     async with live():
         for number in range(20):
             world.add_channel(NEW - number, f"Spam {number}", members=[OTTO], bot=False)
-            set_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
+            set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
         for number in range(20):
             await channel_when(home, NEW - number, lambda c: c.inside)
         assert (await told(sandbox, RITA, "/start")).startswith("Я отвечаю")
         assert len(world.sent[ADMIN]) == len(world.sent[OTTO]) == 5
         world.add_channel(SAFE - 100, "Honest", members=[RITA], bot=False)
-        set_member(world, SAFE - 100, world.bot.id, "administrator", by=RITA)
+        set_chat_member(world, SAFE - 100, world.bot.id, "administrator", by=RITA)
         notices = await sandbox.replies(ADMIN, 6)
         assert "Honest" in notices[-1]["text"]
         assert (await told(sandbox, ADMIN, "/channels")).startswith("25 channels")
@@ -215,11 +216,11 @@ async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(
 async def test_changes_that_come_together_are_taken_in_their_order(sandbox: Sandbox, live: Any, home: Path) -> None:
     world = sandbox.world
     for _ in range(5):
-        set_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
-        set_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
+        set_chat_member(world, HARBOUR, world.bot.id, "left", by=ADMIN)
+        set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
     for _ in range(5):
-        set_member(world, SAFE, world.bot.id, "administrator", by=ADMIN)
-        set_member(world, SAFE, world.bot.id, "left", by=ADMIN)
+        set_chat_member(world, SAFE, world.bot.id, "administrator", by=ADMIN)
+        set_chat_member(world, SAFE, world.bot.id, "left", by=ADMIN)
     async with live():
         await told(sandbox, OTTO, "/help")
         await channel_when(home, HARBOUR, lambda c: c.inside)
@@ -229,9 +230,9 @@ async def test_changes_that_come_together_are_taken_in_their_order(sandbox: Sand
 async def test_names_are_followed_by_the_posts_that_bring_them(sandbox: Sandbox, live: Any, home: Path) -> None:
     world = sandbox.world
     async with live():
-        rename(world, HARBOUR, "Port Herald", username="harbour_news")
+        rename_chat(world, HARBOUR, "Port Herald", username="harbour_news")
         await channel_when(home, HARBOUR, lambda c: c.title == "Port Herald")
-        rename(world, HARBOUR, "Port Herald", username="port_herald")
+        rename_chat(world, HARBOUR, "Port Herald", username="port_herald")
         await sandbox.post(HARBOUR, "We have moved.")
         await channel_when(home, HARBOUR, lambda c: c.username == "port_herald")
         assert "Port Herald" in await told(sandbox, ADMIN, "/channels")
@@ -241,9 +242,9 @@ async def test_names_are_followed_by_the_posts_that_bring_them(sandbox: Sandbox,
 async def test_the_name_of_an_imported_group_is_followed(sandbox: Sandbox, live: Any, home: Path) -> None:
     world, group = sandbox.world, -1009
     imported = Channel(group, "Neighbours", kind="supergroup", visibility=Visibility.MEMBERS)
-    await of_archive(home, lambda archive: channels.put(archive, imported))
+    await of_archive(home, lambda archive: channels.save_channel(archive, imported))
     async with live():
-        rename(world, group, "Good neighbours", by=ADMIN)
+        rename_chat(world, group, "Good neighbours", by=ADMIN)
         after = await channel_when(home, group, lambda c: c.title == "Good neighbours")
     assert (after.visibility, after.kind) == (Visibility.MEMBERS, "supergroup")
 
@@ -252,13 +253,13 @@ async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sandbox.world
-    monkeypatch.setattr(notices, "_DIGEST_S", 4.0)
+    monkeypatch.setattr(channel_notices, "_DIGEST_SECONDS", 4.0)
     started(sandbox, ADMIN, OTTO)
     async with live():
         for _ in range(60):
-            set_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
-            set_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
-        set_member(world, SAFE, world.bot.id, "left", by=OTTO)
+            set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
+            set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, SAFE, world.bot.id, "left", by=OTTO)
         await channel_when(home, SAFE, lambda c: not c.inside)
         told = await sandbox.replies(ADMIN, 6)
         assert all("Otto (id 502)" in one["text"] for one in told[:5])
@@ -274,9 +275,9 @@ async def test_what_was_held_back_is_told_when_the_bot_stops(sandbox: Sandbox, l
     started(sandbox, ADMIN)
     async with live():
         for _ in range(10):
-            set_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
-            set_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
-        set_member(world, HARBOUR, world.bot.id, "kicked", by=OTTO)
+            set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
+            set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
+        set_chat_member(world, HARBOUR, world.bot.id, "kicked", by=OTTO)
         await told(sandbox, OTTO, "/help")
     assert len(world.sent[ADMIN]) == 6
     assert "I am no longer in it" in world.room(ADMIN).messages[world.sent[ADMIN][-1]]["text"]
@@ -286,19 +287,19 @@ async def test_only_so_many_channels_of_strangers_wait(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sandbox.world
-    monkeypatch.setattr(membership, "MOST_WAITING", 3)
+    monkeypatch.setattr(membership, "MAX_WAITING_CHANNELS", 3)
     started(sandbox, ADMIN, OTTO)
     async with live():
         for number in range(5):
             world.add_channel(NEW - number, f"Spam {number}", members=[OTTO], bot=False)
-            set_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
+            set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
             await told(sandbox, RITA, "/start")
-        known = await of_archive(home, channels.known)
+        known = await of_archive(home, channels.load_channels)
         assert [NEW - n in known for n in range(5)] == [True, True, True, False, False]
         assert not any(world.room(NEW - n).member(world.bot.id).inside for n in (3, 4))
         refused = world.room(OTTO).messages[world.sent[OTTO][-1]]["text"]
         assert refused.startswith("Too many channels wait for approval, so I have left Spam")
         world.add_channel(NEW - 9, "Mine", members=[ADMIN], bot=False)
-        set_member(world, NEW - 9, world.bot.id, "administrator", by=ADMIN)
+        set_chat_member(world, NEW - 9, world.bot.id, "administrator", by=ADMIN)
         await channel_when(home, NEW - 9, lambda c: c.inside)
     assert "I left 2 channels" in world.room(ADMIN).messages[world.sent[ADMIN][-1]]["text"]

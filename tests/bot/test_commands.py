@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from bot.__main__ import main
-from bot.commands import doctor
+from bot.cli import doctor
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 
@@ -174,14 +174,14 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
 LIGHT = """
 import importlib, sys
 for name in sys.argv[1:]:
-    importlib.import_module(f"bot.commands.{name}")
+    importlib.import_module(f"bot.cli.{name}")
     print(name, "aiogram" in sys.modules)
 """
 
 
 def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
     """Aiogram's models take seconds of processor time; `ask` and `import` have no use for them."""
-    names = ["ask", "importing", "indexed", "verify", "trace", "backups", "reindexing", "models", "evaluate"]
+    names = ["ask", "imports", "open_index", "verify", "trace", "backups", "reindex", "models", "eval"]
     done = subprocess.run(
         [sys.executable, "-c", LIGHT, *names], cwd=root, capture_output=True, text=True, timeout=100, check=True
     )

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from bot.commands.indexed import opened
+from bot.cli.open_index import open_up_to_date_engine
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from rag_core.doors.archive import copies, posts
+from rag_core.storage import copies, posts
 from rag_core.types import PostKey
 
 OTTO, RITA, HARBOUR, KILN, SAFE = 502, 500, -1001000001, -1001000002, -1001000004
@@ -44,10 +44,10 @@ async def test_the_same_post_in_other_channels_is_one_source_until_a_fact_is_cha
 
 async def test_commands_that_hold_the_folder_alone_know_the_copies_too(home: Path, make_post: Any) -> None:
     settings = Settings.model_validate({"data": {"dir": home}})
-    async with opened(settings) as rag:
-        await posts.keep(
+    async with open_up_to_date_engine(settings) as rag:
+        await posts.save_posts(
             rag.archive, [make_post(n, RACE, chat=chat) for n, chat in ((90, HARBOUR), (91, KILN))], source="test"
         )
-    async with opened(settings) as rag:
-        known = await copies.known(rag.archive, [PostKey(HARBOUR, 90)], {HARBOUR, KILN})
+    async with open_up_to_date_engine(settings) as rag:
+        known = await copies.fetch_copies(rag.archive, [PostKey(HARBOUR, 90)], {HARBOUR, KILN})
     assert {one.key for one in known[PostKey(HARBOUR, 90)].all} == {PostKey(HARBOUR, 90), PostKey(KILN, 91)}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import set_member
-from rag_core.doors.archive import Archive, channels, posts
+from bot.sandbox.permissions import set_chat_member
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Media, Post, PostKey
 
 RITA, OTTO, ADMIN = 500, 502, 501
@@ -92,9 +92,9 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
         assert asked["text"].startswith("Take these 3 posts out of all answers?")
         assert "t.me/harbour_news/999 — I have no such post" in asked["text"]
         assert "t.me/elsewhere/1 — I have no such post" in asked["text"]
-        before = await posts.count(archive)
+        before = await posts.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-        assert await posts.count(archive) == before - 3
+        assert await posts.count_posts(archive) == before - 3
     assert told["answer"]["text"].startswith("Deleted: no answer uses them any more.")
 
 
@@ -111,7 +111,7 @@ async def album(archive: Archive) -> None:
     """Three photos of which the second has the caption, and the third a caption of its own."""
     captions = {20: "", 21: "The regatta begins at noon.", 22: "Umbrellas are for hire."}
     members = [Post(PostKey(HARBOUR, n), DAY, text, album="a", media=Media("photo")) for n, text in captions.items()]
-    await posts.keep(archive, members, source="live")
+    await posts.save_posts(archive, members, source="live")
 
 
 async def test_an_album_goes_as_a_whole_and_one_of_it_by_a_single_link(
@@ -122,11 +122,11 @@ async def test_an_album_goes_as_a_whole_and_one_of_it_by_a_single_link(
         single = await ask(ADMIN, "/delete https://t.me/harbour_news/22?single")
         assert "Umbrellas are for hire." in single["text"]
         await sandbox.press(ADMIN, ADMIN, single["message_id"], data(single)[0])
-        assert (await posts.get(archive, [PostKey(HARBOUR, 21)]))[PostKey(HARBOUR, 21)].text.endswith("noon.")
+        assert (await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)]))[PostKey(HARBOUR, 21)].text.endswith("noon.")
         whole = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
         assert "The regatta begins at noon." in whole["text"]
         await sandbox.press(ADMIN, ADMIN, whole["message_id"], data(whole)[0])
-    assert await posts.get(archive, [PostKey(HARBOUR, n) for n in (20, 21, 22)]) == {}
+    assert await posts.fetch_posts(archive, [PostKey(HARBOUR, n) for n in (20, 21, 22)]) == {}
 
 
 async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any, ask: Any, archive: Archive) -> None:
@@ -135,11 +135,11 @@ async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any,
     async with live():
         asked = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
         late = Post(PostKey(HARBOUR, 23), DAY, "", album="a", media=Media("photo"))
-        await posts.keep(archive, [late], source="live")
+        await posts.save_posts(archive, [late], source="live")
         grown = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         made_up = await sandbox.press(ADMIN, ADMIN, asked["message_id"], "delete:1:0000000000000000")
         stranger = await sandbox.press(OTTO, ADMIN, asked["message_id"], data(asked)[0])
-        assert PostKey(HARBOUR, 21) in await posts.get(archive, [PostKey(HARBOUR, 21)])
+        assert PostKey(HARBOUR, 21) in await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     for told in (grown, made_up):
         assert told["answer"]["text"] == "These posts have changed meanwhile: send /delete again."
     assert stranger["answer"]["text"].startswith("Only the bot's admins")
@@ -157,7 +157,7 @@ async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: San
 
 @pytest.mark.parametrize("command", ["/delete", "/check"])
 async def test_what_cannot_be_done_is_one_sentence(live: Any, ask: Any, archive: Archive, command: str) -> None:
-    before = await posts.last_seq(archive)
+    before = await posts.get_last_seq(archive)
     async with live():
         for who, args, said in (
             (OTTO, "https://t.me/harbour_news/10", "Only the bot's admins can do this"),
@@ -171,19 +171,19 @@ async def test_what_cannot_be_done_is_one_sentence(live: Any, ask: Any, archive:
             told = await ask(who, f"{command} {args}")
             assert told["text"].startswith(said)
             assert "reply_markup" not in told
-    assert await posts.last_seq(archive) == before
+    assert await posts.get_last_seq(archive) == before
 
 
 async def test_what_is_only_suspected_can_be_deleted_for_good(
     sandbox: Sandbox, live: Any, ask: Any, archive: Archive
 ) -> None:
     key = PostKey(HARBOUR, 10)
-    await posts.suspect(archive, [key])
+    await posts.mark_posts_suspected(archive, [key])
     async with live():
         _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
     assert toast.startswith("Deleted")
-    await posts.keep(archive, [Post(key, DAY, FERRY_POST)], source="import")
-    assert await posts.get(archive, [key]) == {}
+    await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
+    assert await posts.fetch_posts(archive, [key]) == {}
 
 
 async def test_a_post_that_is_there_is_copied_and_the_copy_taken_away(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -225,7 +225,7 @@ async def test_a_post_that_is_gone_is_left_out_until_an_edit_brings_it_back(
 async def test_a_suspected_post_that_is_found_there_is_used_again(
     sandbox: Sandbox, live: Any, ask: Any, eyes: Any, archive: Archive
 ) -> None:
-    await posts.suspect(archive, [PostKey(HARBOUR, 10)])
+    await posts.mark_posts_suspected(archive, [PostKey(HARBOUR, 10)])
     async with live(watch=eyes):
         assert "7:30" not in (await ask(OTTO, FERRY))["text"]
         await sandbox.say(ADMIN, "/check https://t.me/harbour_news/10")
@@ -239,8 +239,8 @@ async def test_an_export_that_has_it_brings_a_suspected_post_back(
     live: Any, ask: Any, eyes: Any, archive: Archive
 ) -> None:
     key = PostKey(HARBOUR, 10)
-    await posts.suspect(archive, [key])
-    await posts.keep(archive, [Post(key, DAY, FERRY_POST)], source="import")
+    await posts.mark_posts_suspected(archive, [key])
+    await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
     async with live(watch=eyes):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
 
@@ -261,15 +261,15 @@ async def test_where_the_bot_cannot_look_nothing_is_marked(
         case "silent":
             said = "Telegram gave no clear answer."
             sandbox.faults.fail_next("copyMessage", "429", retry_after=3600)
-    before = await posts.last_seq(archive)
+    before = await posts.get_last_seq(archive)
     async with live():
         if trouble in ("outside", "kicked"):
-            set_member(sandbox.world, SAFE, sandbox.world.bot.id, "left" if trouble == "outside" else "kicked")
+            set_chat_member(sandbox.world, SAFE, sandbox.world.bot.id, "left" if trouble == "outside" else "kicked")
         told = await ask(ADMIN, "/check https://t.me/c/1000004/10")
-        found = await posts.get(archive, [PostKey(SAFE, 10)])
+        found = await posts.fetch_posts(archive, [PostKey(SAFE, 10)])
     assert said in told["text"]
     assert found
-    assert await posts.last_seq(archive) == before
+    assert await posts.get_last_seq(archive) == before
 
 
 async def test_of_an_album_the_photo_that_is_gone_is_suspected_alone(
@@ -282,7 +282,7 @@ async def test_of_an_album_the_photo_that_is_gone_is_suspected_alone(
     async with live():
         await sandbox.say(ADMIN, "/check https://t.me/harbour_news/20")
         (told,) = await sandbox.replies(ADMIN, 3)
-        found = await posts.get(archive, [PostKey(HARBOUR, 21)])
+        found = await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     assert told["text"].endswith("It is there.")
     assert found[PostKey(HARBOUR, 21)].text == "The regatta begins at noon."
 
@@ -295,14 +295,14 @@ async def test_a_protected_channel_marks_its_posts_so_that_they_are_not_indexed(
     async with live():
         posted = await sandbox.post(HARBOUR, "The secret regatta is on Sunday.")
         key = PostKey(HARBOUR, posted["message_id"])
-        while posted["message_id"] not in await posts.ids(archive, HARBOUR):
+        while posted["message_id"] not in await posts.list_message_ids(archive, HARBOUR):
             await ask(OTTO, FERRY)
-        assert await posts.get(archive, [key]) == {}
+        assert await posts.fetch_posts(archive, [key]) == {}
 
 
 async def test_a_post_of_an_unknown_channel_is_unknown(live: Any, ask: Any, archive: Archive) -> None:
-    await channels.put(archive, Channel(-1009999, "Nameless"))
-    await posts.keep(archive, [Post(PostKey(-1009999, 1), DAY + timedelta(days=1), "")], source="live")
+    await channels.save_channel(archive, Channel(-1009999, "Nameless"))
+    await posts.save_posts(archive, [Post(PostKey(-1009999, 1), DAY + timedelta(days=1), "")], source="live")
     async with live():
         told = await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1")
     assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I have no such post" in told["text"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bot import turns
 from bot.sandbox import Sandbox
-from bot.sandbox.faults import Kind
-from bot.session import Retries
-from rag_core.doors.archive import Archive, channels, tombstones
+from bot.sandbox.faults import FaultKind
+from bot.telegram.session import RetryMiddleware
+from bot.worker import queue
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import PostKey
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -29,9 +29,9 @@ QUESTIONS = [
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of seconds last hundredths."""
-    monkeypatch.setattr(Retries.__init__, "__defaults__", (6, 0.01))
-    monkeypatch.setattr("bot.answering.delivery._PAUSE_S", 0.01)
-    monkeypatch.setattr("bot.answering.outbox._AGAIN_S", 0.05)
+    monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
+    monkeypatch.setattr("bot.worker.delivery._RETRY_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("bot.worker.delivery._FIRST_RETRY_SECONDS", 0.05)
 
 
 async def rows(home: Path, sql: str) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ async def rows(home: Path, sql: str) -> list[dict[str, Any]]:
 async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, int]]:
     """Ask everything, in private and in a group; how often each question's answer stands there in the end."""
     archive = await Archive.open(home)
-    await channels.bind(archive, GROUP, HARBOUR)
+    await channels.bind_channel(archive, GROUP, HARBOUR)
     await archive.close()
     asked: list[tuple[int, int]] = []
     async with live():
@@ -86,7 +86,7 @@ def answers(sandbox: Sandbox) -> Counter[tuple[int, int]]:
 
 @pytest.mark.parametrize("kind", ["429", "502html", "drop", "stall"])
 async def test_in_a_storm_that_comes_before_telegram_every_answer_comes_exactly_once(
-    sandbox: Sandbox, live: Any, home: Path, kind: Kind
+    sandbox: Sandbox, live: Any, home: Path, kind: FaultKind
 ) -> None:
     sandbox.faults.storm(kind, 0.3, retry_after=0, seconds=0.3)
     copies = await asked_of_all(sandbox, home, live)
@@ -116,7 +116,7 @@ async def test_however_often_replies_are_lost_an_answer_comes_twice_at_most(
 
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
 ) -> None:
     async def never(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError
@@ -128,7 +128,7 @@ async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot
         await on_its_way(home, "tried")
     assert sum(answers(sandbox).values()) == (kind == "lost")
     sandbox.faults.clear()
-    monkeypatch.setattr(turns, "answer", never)
+    monkeypatch.setattr(queue, "answer_question", never)
     async with live():
         await settled(home, 1)
     assert list(answers(sandbox).values()) == [1 if kind == "drop" else 2]
@@ -142,7 +142,7 @@ async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gon
         await sandbox.say(OTTO, QUESTIONS[0])
         await on_its_way(home)
     archive = await Archive.open(home)
-    await tombstones.erase(archive, [PostKey(HARBOUR, 10)], how="admin")
+    await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
     await archive.close()
     sandbox.faults.clear()
     async with live():

@@ -18,24 +18,23 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
-from bot.commands import doctor
-from bot.doctor import place
-from bot.doctor.contradictions import settings as contradictions
-from bot.doctor.findings import Case, Check, Finding, examined
-from bot.doctor.telegram import telegram
+from bot.cli import doctor
+from bot.doctor import machine
+from bot.doctor.report import Check, CheckContext, Finding, run_checks
+from bot.doctor.settings import check_settings as contradictions
+from bot.doctor.telegram import check_telegram
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import set_member
+from bot.sandbox.permissions import set_chat_member
 from bot.settings import Settings
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import Archive, channels
-from rag_core.doors.archive.backup import make
-from rag_core.doors.archive.schema import MIGRATIONS
-from rag_core.doors.archive.snapshots import found, in_thread, shelf
-from rag_core.doors.model_folder import check, keep_list, verify
+from rag_core import RagSettings, open_engine
+from rag_core.engine import get_lexical_folder
 from rag_core.errors import ModelUnavailable
-from rag_core.rag import index_folder
+from rag_core.models.catalog import WRITERS
+from rag_core.models.model_folder import check_model_files, verify_model_checksums, write_manifest
+from rag_core.storage import Archive, channels
+from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
+from rag_core.storage.schema import MIGRATIONS
 from rag_core.types import PostKey
-from rag_core.writers import WRITERS
 
 ADMIN, GROUP, HARBOUR, KILN, SAFE = 501, -1009, -1001000001, -1001000002, -1001000004
 
@@ -89,7 +88,7 @@ async def edited(home: Path, sql: str) -> None:
 
 
 async def test_where_all_is_well_every_line_is_short_and_the_exit_code_is_0(look: Look, home: Path) -> None:
-    await in_thread(lambda stop: make(home, stop))
+    await run_cancellable(lambda stop: make_backup(home, stop))
     said = await look()
     assert (said.code, said.bad()) == (0, [])
     assert "ok   indexes and archive agree: 12 posts by number, 12 by words" in said.lines
@@ -99,7 +98,7 @@ async def test_where_all_is_well_every_line_is_short_and_the_exit_code_is_0(look
 
 
 async def test_beside_a_running_bot_the_same_is_looked_at(look: Look, live: Live, home: Path) -> None:
-    await in_thread(lambda stop: make(home, stop))
+    await run_cancellable(lambda stop: make_backup(home, stop))
     async with live():
         said = await look()
     assert (said.code, said.bad()) == (0, [])
@@ -129,20 +128,20 @@ async def test_every_sentence_of_what_must_be_done_names_something_to_do(look: L
 
 
 async def test_a_check_that_fails_or_hangs_does_not_stop_the_others() -> None:
-    async def breaks(case: Case) -> AsyncIterator[Finding]:
+    async def breaks(case: CheckContext) -> AsyncIterator[Finding]:
         yield Finding(True, "found before it broke")
         raise RuntimeError("with the token 42:SECRET in it")
 
-    async def hangs(case: Case) -> AsyncIterator[Finding]:
+    async def hangs(case: CheckContext) -> AsyncIterator[Finding]:
         await asyncio.Event().wait()
         yield Finding(True, "never")
 
-    async def works(case: Case) -> AsyncIterator[Finding]:
+    async def works(case: CheckContext) -> AsyncIterator[Finding]:
         yield Finding(True, "the token is 42:SECRET")
 
-    case = Case(Settings.model_validate({"bot": {"token": "42:SECRET"}}))
+    case = CheckContext(Settings.model_validate({"bot": {"token": "42:SECRET"}}))
     checks = (Check("first", 5, breaks), Check("second", 0.05, hangs), Check("third", 5, works))
-    said = [(name, finding.fine, finding.what) async for name, finding in examined(case, checks)]
+    said = [(name, finding.fine, finding.what) async for name, finding in run_checks(case, checks)]
     assert said == [
         ("first", True, "found before it broke"),
         ("first", False, "The check of first failed (RuntimeError): run citegram -v doctor, and report what it says."),
@@ -265,7 +264,7 @@ async def test_a_webhook_that_is_set_is_held_against_what_telegram_has(sandbox: 
     said = {}
     for there in ("", "https://old.example/hook", "https://ours.example/hook"):
         sandbox.world.queue.hook(there)
-        (_, found) = [finding async for finding in telegram(Case(wanted, runs=True))]
+        (_, found) = [finding async for finding in check_telegram(CheckContext(wanted, runs=True))]
         said[there] = found
     ours = "WEBHOOK__URL says ours.example: restart the bot, which sets it."
     assert said[""] == (False, f"Telegram brings the updates to nobody, and {ours}")
@@ -279,21 +278,21 @@ async def test_a_webhook_that_is_set_is_held_against_what_telegram_has(sandbox: 
 @pytest.fixture
 async def joined(home: Path) -> None:
     archive = await Archive.open(home)
-    await channels.joined(archive, HARBOUR)
-    await channels.joined(archive, KILN)
-    await channels.bind(archive, GROUP, HARBOUR)
+    await channels.record_bot_joined(archive, HARBOUR)
+    await channels.record_bot_joined(archive, KILN)
+    await channels.bind_channel(archive, GROUP, HARBOUR)
     await archive.close()
 
 
 async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sandbox, joined: None) -> None:
     bot = sandbox.world.bot.id
-    set_member(sandbox.world, HARBOUR, bot, "administrator")
-    set_member(sandbox.world, KILN, bot, "administrator")
-    set_member(sandbox.world, GROUP, bot, "member")
+    set_chat_member(sandbox.world, HARBOUR, bot, "administrator")
+    set_chat_member(sandbox.world, KILN, bot, "administrator")
+    set_chat_member(sandbox.world, GROUP, bot, "member")
     assert "ok   the bot reads 2 channels and may answer in 1 bound groups" in (await look()).lines
-    set_member(sandbox.world, HARBOUR, bot, "member")
-    set_member(sandbox.world, KILN, bot, "kicked")
-    set_member(sandbox.world, GROUP, bot, "left")
+    set_chat_member(sandbox.world, HARBOUR, bot, "member")
+    set_chat_member(sandbox.world, KILN, bot, "kicked")
+    set_chat_member(sandbox.world, GROUP, bot, "left")
     said = await look()
     assert any(line.startswith("The bot is no admin of Harbour News, so it gets no posts: make") for line in said.bad())
     assert any(line.startswith("The bot is not in Печь и глина any more: add it") for line in said.bad())
@@ -304,7 +303,7 @@ async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sa
 
 
 async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_LEAST_FREE", 1 << 62)
+    monkeypatch.setattr(machine, "_MIN_FREE_BYTES", 1 << 62)
     said = await look()
     assert any("a backup and a rebuild of the indexes need" in line and "make room" in line for line in said.bad())
 
@@ -312,7 +311,7 @@ async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkey
 async def test_a_network_disk(look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"disk / ext4 rw 0 0\nbox:/share {home.resolve()} nfs4 rw 0 0\n")
-    monkeypatch.setattr(place, "_MOUNTS", mounts)
+    monkeypatch.setattr(machine, "_MOUNTS_FILE", mounts)
     assert any("lies on a network file system (nfs4)" in line for line in (await look()).bad())
 
 
@@ -334,13 +333,13 @@ async def test_backups_that_are_missing_old_or_broken(look: Look, home: Path) ->
     assert "There is no backup of 12 posts: run citegram backup, and leave the bot running at night." in (
         (await look()).bad()
     )
-    made = await in_thread(lambda stop: make(home, stop))
+    made = await run_cancellable(lambda stop: make_backup(home, stop))
     assert not (await look()).bad()
-    old = made.rename(shelf(home) / "citegram-20240101-000000.db")
+    old = made.rename(get_backups_folder(home) / "citegram-20240101-000000.db")
     assert any(line.startswith("The last backup is ") for line in (await look()).bad())
-    fresh = await in_thread(lambda stop: make(home, stop))
+    fresh = await run_cancellable(lambda stop: make_backup(home, stop))
     fresh.write_bytes(old.read_bytes()[:9000])
-    assert found(home)[0] == fresh
+    assert list_backups(home)[0] == fresh
     (line,) = (await look()).bad()
     assert line.startswith(f"The backup {fresh} cannot be put back: ")
 
@@ -400,9 +399,9 @@ async def test_an_index_that_is_ahead_of_the_archive(look: Look, live: Live, hom
 
 
 async def test_an_index_that_holds_something_else_than_the_archive(look: Look, home: Path) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
         rag.lexical.remove([PostKey(HARBOUR, 10)])
-        await asyncio.to_thread(rag.lexical.save, index_folder(rag.archive), rag.archive.identity)
+        await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive), rag.archive.identity)
     said = await look()
     line = "1 of 12 posts that were compared stand differently in the lexical index: run citegram reindex."
     assert line in said.bad()
@@ -421,18 +420,18 @@ def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path: Path) -> None
     folder = tmp_path / row.name
     folder.mkdir()
     (folder / row.file).write_bytes(b"GGUF" * 100)
-    keep_list(folder)
-    verify(row, folder)
+    write_manifest(folder)
+    verify_model_checksums(row, folder)
     seen = (folder / row.file).stat()
     (folder / row.file).write_bytes(b"GGUX" * 100)
     os.utime(folder / row.file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    check(row, folder)  # which looks at the time
+    check_model_files(row, folder)  # which looks at the time
     with pytest.raises(ModelUnavailable, match=r"is damaged: delete .* and run citegram models pull"):
-        verify(row, folder)
+        verify_model_checksums(row, folder)
 
 
 async def test_a_model_larger_than_the_memory(look: Look, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.doctor.models.free_memory", lambda: 1000)
+    monkeypatch.setattr("bot.doctor.machine.measure_free_memory", lambda: 1000)
     said = await look(llm={"model": str(tiny_gguf)})
     assert any(line.startswith(f"The model {tiny_gguf} needs about ") for line in said.bad())
 
@@ -468,5 +467,5 @@ async def test_settings_that_contradict_each_other(look: Look, sections: Any, se
 
 async def test_a_key_is_not_sent_in_the_open() -> None:
     given = {"qdrant": {"url": "http://vectors.example:6333", "key": "k"}, "bot": {"admins": (1,)}}
-    found = [finding.what async for finding in contradictions(Case(Settings.model_validate(given)))]
+    found = [finding.what async for finding in contradictions(CheckContext(Settings.model_validate(given)))]
     assert found == ["QDRANT__URL sends its key unencrypted to another machine: use https."]

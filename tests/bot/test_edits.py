@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiogram.types import MessageEntity
 
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.words import words_for
 
 RITA, OTTO = 500, 502
 HARBOUR, KILN = -1001000001, -1001000002
@@ -53,7 +53,7 @@ async def test_an_edited_post_is_answered_anew_is_marked_and_explained(
 ) -> None:  # fmt: skip
     old, new, edited, after, before = words
     shown(sandbox, chat_id, was)
-    today = words_for("ru" if reader == RITA else "en").date(datetime.now(UTC), UTC)
+    today = get_translator("ru" if reader == RITA else "en").date(datetime.now(UTC), UTC)
     async with live(watch=eyes):
         first = await ask(reader, question)
         assert old in first["text"]

@@ -10,46 +10,46 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.datasets import Query, drawn
-from bot.evaluation.peers import dateparser_alone
-from bot.evaluation.report import beside, ratios, table
-from bot.evaluation.runs import in_turn
-from bot.evaluation.scoring import Judged, Ranked
-from bot.evaluation.ways import RECIPES, WAYS, Way, opening
-from rag_core import Rag
+from bot.evaluation.datasets import EvaluationQuery, draw_sample
+from bot.evaluation.dates import read_with_dateparser
+from bot.evaluation.index import RECIPES, VARIANTS, Variant, build_variant_settings
+from bot.evaluation.report import compute_ratios, format_comparison, format_table
+from bot.evaluation.runs import run_interleaved
+from bot.evaluation.scoring import JudgedAnswer, RankedQuery
+from rag_core import Engine
 from rag_core.errors import ModelUnavailable
-from rag_core.route import HYBRID
+from rag_core.planning.router import HYBRID
 from rag_core.settings import RagSettings
 
 # Ways.
 
 
 @pytest.fixture
-def rag(library: Any) -> Rag:
+def rag(library: Any) -> Engine:
     """As if both models were open: a way only passes them on."""
     return replace(library.rag, dense=object(), reranker=object())
 
 
-def test_a_way_uses_the_same_doors(rag: Rag) -> None:
-    other = Way(plan="off", legs="lexical", rerank="off", rounds=2).over(rag)
+def test_a_way_uses_the_same_doors(rag: Engine) -> None:
+    other = Variant(plan="off", legs="lexical", rerank="off", rounds=2).over(rag)
     assert (other.archive, other.lexical) == (rag.archive, rag.lexical)
     assert (other.dense, other.reranker, other.settings.retrieval.rounds) == (None, None, 2)
     assert rag.settings.retrieval.rounds == 1
-    same = Way().over(rag)
+    same = Variant().over(rag)
     assert (same.dense, same.reranker, same.settings) == (rag.dense, rag.reranker, rag.settings)
 
 
-def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any, rag: Rag) -> None:
+def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any, rag: Engine) -> None:
     question = library.question("When did Harbour News write about the ferry to Owl Island in March 2025?")
-    with_plan, without = (Way(plan=plan).over(rag).plan(question, {}) for plan in ("on", "off"))
+    with_plan, without = (Variant(plan=plan).over(rag).plan(question, {}) for plan in ("on", "off"))
     assert with_plan.since and len(with_plan.queries) > 2
     assert (without.queries, without.since, without.until, without.channels) == ((question.text,), None, None, None)
     assert without.legs == HYBRID
 
 
-def test_meaning_alone_asks_no_further_queries(library: Any, rag: Rag) -> None:
+def test_meaning_alone_asks_no_further_queries(library: Any, rag: Engine) -> None:
     question = library.question("When did Harbour News write about the ferry to Owl Island in March 2025?")
-    alone = Way(legs="dense").over(rag)
+    alone = Variant(legs="dense").over(rag)
     assert alone.settings.retrieval.dense == 1.0
     plan = alone.plan(question, {})
     assert (plan.queries, plan.legs) == (rag.plan(question, {}).queries[:1], HYBRID)
@@ -57,22 +57,22 @@ def test_meaning_alone_asks_no_further_queries(library: Any, rag: Rag) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"dense": None}, {"reranker": None}])
-def test_a_way_that_needs_what_could_not_be_opened_is_refused(rag: Rag, changed: dict[str, None]) -> None:
+def test_a_way_that_needs_what_could_not_be_opened_is_refused(rag: Engine, changed: dict[str, None]) -> None:
     with pytest.raises(ModelUnavailable, match="models pull"):
-        Way(legs="hybrid", rerank="on").over(replace(rag, **changed))  # type: ignore[arg-type]
+        Variant(legs="hybrid", rerank="on").over(replace(rag, **changed))  # type: ignore[arg-type]
 
 
-def test_every_name_changes_one_thing(rag: Rag) -> None:
-    assert all(Way().named(name).over(rag) for name in WAYS)
-    assert set(RECIPES) <= set(WAYS)
-    assert Way(plan="off").named("lexical") == Way(plan="off", legs="lexical")
+def test_every_name_changes_one_thing(rag: Engine) -> None:
+    assert all(Variant().named(name).over(rag) for name in VARIANTS)
+    assert set(RECIPES) <= set(VARIANTS)
+    assert Variant(plan="off").named("lexical") == Variant(plan="off", legs="lexical")
 
 
 def test_only_what_a_way_needs_is_opened() -> None:
     settings = RagSettings()
-    opened = opening(settings, [Way(legs="lexical"), Way(rerank="off", legs="lexical")])
+    opened = build_variant_settings(settings, [Variant(legs="lexical"), Variant(rerank="off", legs="lexical")])
     assert (opened.models.embedder, opened.models.reranker) == ("none", "auto")
-    opened = opening(settings, [Way(legs="lexical"), Way()])
+    opened = build_variant_settings(settings, [Variant(legs="lexical"), Variant()])
     assert opened.models.embedder == "auto"
 
 
@@ -81,13 +81,13 @@ def test_only_what_a_way_needs_is_opened() -> None:
 
 async def test_ways_take_turns_in_being_first() -> None:
     asked: list[tuple[str, Any]] = []
-    queries = [Query(f"q{n}", "", "en", frozenset(), (), True, "", None) for n in range(6)]
+    queries = [EvaluationQuery(f"q{n}", "", "en", frozenset(), (), True, "", None) for n in range(6)]
 
-    async def ask(query: Query, data: Any) -> str:
+    async def ask(query: EvaluationQuery, data: Any) -> str:
         asked.append((query.id, data))
         return f"{query.id} {data}"
 
-    rows = await in_turn(queries, ask, {"a": "A", "b": "B", "c": "C"})  # type: ignore[dict-item]
+    rows = await run_interleaved(queries, ask, {"a": "A", "b": "B", "c": "C"})  # type: ignore[dict-item]
     assert rows == {name: [f"q{n} {name.upper()}" for n in range(6)] for name in "abc"}
     assert [data for _, data in asked[::3]] == ["A", "B", "C", "A", "B", "C"]
     assert [query for query, _ in asked[::3]] == [f"q{n}" for n in range(6)]
@@ -95,20 +95,22 @@ async def test_ways_take_turns_in_being_first() -> None:
 
 def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order() -> None:
     rows = tuple(range(100))
-    assert drawn(rows, None) == drawn(rows, None, 7) == rows
-    assert drawn(rows, 3) == (0, 1, 2)
-    chosen = drawn(rows, 10, 7)
-    assert chosen == tuple(sorted(chosen)) == drawn(rows, 10, 7)
+    assert draw_sample(rows, None) == draw_sample(rows, None, 7) == rows
+    assert draw_sample(rows, 3) == (0, 1, 2)
+    chosen = draw_sample(rows, 10, 7)
+    assert chosen == tuple(sorted(chosen)) == draw_sample(rows, 10, 7)
     assert len(set(chosen)) == 10
-    assert chosen != drawn(rows, 10, 8)
-    assert drawn(rows, 500, 7) == rows
+    assert chosen != draw_sample(rows, 10, 8)
+    assert draw_sample(rows, 500, 7) == rows
 
 
 # Tables.
 
 
 def test_a_table_has_a_column_per_language() -> None:
-    found = table({"all": {"right": 0.5, "rows": 1234, "none": None}, "ru": {"right": 1.0, "rows": 3, "none": None}})
+    found = format_table(
+        {"all": {"right": 0.5, "rows": 1234, "none": None}, "ru": {"right": 1.0, "rows": 3, "none": None}}
+    )
     assert [line.split() for line in found.splitlines()] == [
         ["all", "ru"], ["right", "0.500", "1.000"], ["rows", "1234", "3"], ["none", "-", "-"],
     ]  # fmt: skip
@@ -119,8 +121,8 @@ def test_ways_stand_beside_each_other_with_the_ratio_of_their_times() -> None:
         "slow-way": {"all": {"right": 0.5, "latency_ms_p50": 10.0, "latency_ms_p95": None}},
         "other": {"all": {"right": 1.0, "latency_ms_p50": 25.0, "latency_ms_p95": 2.0}},
     }
-    assert ratios(found) == {"other": {"all": {"latency_ms_p50": 2.5, "latency_ms_p95": None}}}
-    assert [line.split() for line in beside(found).splitlines()] == [
+    assert compute_ratios(found) == {"other": {"all": {"latency_ms_p50": 2.5, "latency_ms_p95": None}}}
+    assert [line.split() for line in format_comparison(found).splitlines()] == [
         ["all", "slow-way", "other", "/", "slow-way"], ["right", "0.500", "1.000"],
         ["latency_ms_p50", "10.000", "25.000", "×", "2.5"], ["latency_ms_p95", "-", "2.000"],
     ]  # fmt: skip
@@ -142,14 +144,14 @@ def test_ways_stand_beside_each_other_with_the_ratio_of_their_times() -> None:
     ],
 )
 def test_dateparser_is_asked_as_its_users_ask_it(text: str, since: date, until: date | None) -> None:
-    found = dateparser_alone(text, datetime(2025, 3, 5, 10, tzinfo=UTC))
+    found = read_with_dateparser(text, datetime(2025, 3, 5, 10, tzinfo=UTC))
     assert found and found.since
     assert (found.since.date(), found.until and found.until.date()) == (since, until)
 
 
 @pytest.mark.parametrize("text", ["", "ferry", "паром"])
 def test_dateparser_finds_nothing_where_there_is_nothing(text: str) -> None:
-    assert dateparser_alone(text, datetime(2025, 3, 5, tzinfo=UTC)) is None
+    assert read_with_dateparser(text, datetime(2025, 3, 5, tzinfo=UTC)) is None
 
 
 # What a picture shows.
@@ -174,20 +176,20 @@ def widths(pixels: Any) -> list[dict[str, float]]:
     return shares
 
 
-def judged(n: int, lang: str = "en", **fields: bool) -> list[Judged]:
+def judged(n: int, lang: str = "en", **fields: bool) -> list[JudgedAnswer]:
     values = {"answerable": True, "refused": False, "first_right": False, "shown_right": False} | fields
     return [
-        Judged(lang, "g", **values, cited_right=(), covered_sentences=(), length=1, took_ms=1.0, confidence=0.5)
+        JudgedAnswer(lang, "g", **values, cited_right=(), covered_sentences=(), length=1, took_ms=1.0, confidence=0.5)
     ] * n
 
 
 def test_bars_are_as_long_as_what_became_of_the_questions(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from bot.evaluation.plots import Caption, draw_outcomes
+    from bot.evaluation.plots import PlotCaption, draw_outcomes
 
     rows = judged(50, first_right=True, shown_right=True) + judged(20, shown_right=True)
     rows += judged(20, refused=True) + judged(10)
-    draw_outcomes({"": rows}, Caption("Ten, $20_% and so on", "a line"), tmp_path / "out.png")
+    draw_outcomes({"": rows}, PlotCaption("Ten, $20_% and so on", "a line"), tmp_path / "out.png")
     bar = widths(picture(tmp_path / "out.png"))
     middle = bar[len(bar) // 5]  # above the figures that stand in the bar
     assert middle == pytest.approx({BLUE: 0.5, LIGHT: 0.2, GREY: 0.2, RED: 0.1}, abs=0.01)
@@ -195,30 +197,30 @@ def test_bars_are_as_long_as_what_became_of_the_questions(tmp_path: Path) -> Non
 
 def test_answering_what_the_posts_do_not_say_is_red(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from bot.evaluation.plots import Caption, draw_outcomes
+    from bot.evaluation.plots import PlotCaption, draw_outcomes
 
     rows = judged(30, answerable=False, refused=True) + judged(10, answerable=False)
-    draw_outcomes({"": rows}, Caption("t", "s"), tmp_path / "out.png")
+    draw_outcomes({"": rows}, PlotCaption("t", "s"), tmp_path / "out.png")
     bar = widths(picture(tmp_path / "out.png"))
     assert bar[len(bar) // 5] == pytest.approx({BLUE: 0.75, LIGHT: 0, GREY: 0, RED: 0.25}, abs=0.01)
 
 
 def test_the_line_that_finds_more_is_higher_and_each_language_has_a_panel(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from bot.evaluation.plots import Caption, draw_recall
+    from bot.evaluation.plots import PlotCaption, draw_recall
 
-    def ranked(place: int, lang: str) -> list[Ranked]:
-        return [Ranked(lang, (*(False,) * place, True), 1, 1.0)] * 5 + [Ranked(lang, (True,), 1, 1.0)] * 5
+    def ranked(place: int, lang: str) -> list[RankedQuery]:
+        return [RankedQuery(lang, (*(False,) * place, True), 1, 1.0)] * 5 + [RankedQuery(lang, (True,), 1, 1.0)] * 5
 
     found = {"a": ranked(0, "en"), "b": ranked(6, "en")}
-    draw_recall(found, Caption("t", "s"), tmp_path / "one.png")
+    draw_recall(found, PlotCaption("t", "s"), tmp_path / "one.png")
     pixels = picture(tmp_path / "one.png")
     top = pixels[: int(len(pixels) * 0.7)]
     blue, red = ((top == int(colour, 16)).nonzero()[0] for colour in (BLUE, RED))
     assert blue.mean() < red.mean()
     assert len(blue) and len(red)
     both = {name: [*rows, *[replace(row, lang="ru") for row in rows]] for name, rows in found.items()}
-    draw_recall(both, Caption("t", "s"), tmp_path / "two.png")
+    draw_recall(both, PlotCaption("t", "s"), tmp_path / "two.png")
     assert picture(tmp_path / "two.png").shape[1] > 1.5 * pixels.shape[1]
 
 

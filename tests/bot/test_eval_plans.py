@@ -12,13 +12,13 @@ import pytest
 from scripted import Scripted
 
 from bot.__main__ import main
-from bot.evaluation.plans import Listened, plan_metrics, planned_row, read_questions
-from bot.evaluation.ways import Way
+from bot.evaluation.index import Variant
+from bot.evaluation.plans import RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from rag_core.errors import GenerationFailed, ImportRefused
-from rag_core.plan import Around
-from rag_core.planned import planned
+from rag_core.planning import KnownEntities
 from rag_core.settings import Budgets
-from rag_core.stage import Run
+from rag_core.steps import make_plan
+from rag_core.tracing import Run
 from rag_core.types import Plan
 
 
@@ -132,14 +132,14 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     cut, odd = GOOD[:60], GOOD.replace('"rrf"', '"sum"')
     rows = []
     for reply in (GOOD, cut, odd, "no", GenerationFailed("Gone.")):
-        model = Listened(Scripted(reply, '["coat of paint"]'), "gbnf")
-        row = await planned_row(question, Around(), model, Budgets())
+        model = RecordingModel(Scripted(reply, '["coat of paint"]'), "gbnf")
+        row = await measure_plan(question, KnownEntities(), model, Budgets())
         assert row is not None
         rows.append(row)
     assert [row.valid for row in rows] == [True, False, False, False, False]
     assert [row.usable for row in rows] == [True, True, True, False, False]
     assert all(row.queries >= 3 for row in rows)
-    told = plan_metrics(rows)
+    told = compute_plan_metrics(rows)
     assert (told["valid"], told["usable"], told["shortfalls"]) == (0.2, 0.6, 0.4)
 
 
@@ -154,15 +154,15 @@ async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[
                 yield piece
 
     question, *_ = read_questions(file)
-    row = await planned_row(question, Around(), Listened(Seen(GOOD), form), Budgets())
+    row = await measure_plan(question, KnownEntities(), RecordingModel(Seen(GOOD), form), Budgets())
     assert row is not None and row.valid
 
 
 async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any) -> None:
     rag = replace(library.rag, planner=Scripted(GOOD))
-    assert Way(plan="off").over(rag).planner is None
-    assert Way().over(rag).planner is rag.planner
+    assert Variant(plan="off").over(rag).planner is None
+    assert Variant().over(rag).planner is rag.planner
     run = Run(Budgets(), "test")
     question = library.question("Who painted the lighthouse on Owl Island?")
-    plan = await run.require("plan", planned(question, Way(plan="off").over(rag), run))
+    plan = await run.require("plan", make_plan(question, Variant(plan="off").over(rag), run))
     assert plan == Plan((question.text,))

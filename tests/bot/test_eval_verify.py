@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot.evaluation.claims import Row, read_claims
-from bot.evaluation.fitting import fit, folds, held_out
-from bot.evaluation.promised import claim_bar
-from bot.evaluation.verifying import LAYERS, Told, label_metrics, on_pairs
+from bot.evaluation.calibrate import assign_folds, fit_claim_bar, fit_logistic, predict_held_out
+from bot.evaluation.datasets import ClaimRow, read_claims
+from bot.evaluation.verify import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 from rag_core.errors import ImportRefused
 
 
@@ -41,7 +40,7 @@ def test_pairs_are_told_layer_by_layer_beside_the_majority(evaluate: Any, tmp_pa
     assert said.code == 0, said.err
     assert "macro_f1" in said.out
     written = json.loads(Path("out.json").read_text(encoding="utf-8"))
-    assert set(written["layers"]) == set(LAYERS)
+    assert set(written["layers"]) == set(VERIFICATION_LAYERS)
     assert written["metrics"] == written["layers"]["all"]
     assert written["metrics"]["en"]["balanced_accuracy"] == 1.0
     assert written["layers"]["majority"]["all"]["balanced_accuracy"] == 0.5
@@ -132,24 +131,24 @@ def test_a_bar_for_claims_is_fitted_and_kept_beside_the_rest(evaluate: Any, tmp_
 
 def test_too_few_claims_make_no_promise() -> None:
     with pytest.raises(ImportRefused, match="too few"):
-        claim_bar([Row("a", "en", "x y", ("x z",), "contradicted", "a")], 0.05, "these")
+        fit_claim_bar([ClaimRow("a", "en", "x y", ("x z",), "contradicted", "a")], 0.05, "these")
 
 
 def test_a_regression_finds_what_tells_and_holds_out_groups() -> None:
     draw = np.random.default_rng(1)
     table = draw.normal(size=(400, 3))
     yes = table[:, 1] + 0.1 * draw.normal(size=400) > 0
-    found = fit(table, yes)
+    found = fit_logistic(table, yes)
     assert np.argmax(np.abs(found.values)) == 1
     groups = [n // 4 for n in range(400)]
-    fold = folds(groups)
+    fold = assign_folds(groups)
     assert all(len({int(fold[i]) for i in range(400) if groups[i] == group}) == 1 for group in range(100))
-    assert np.mean((held_out(table, yes, fold) > 0) == yes) > 0.95
+    assert np.mean((predict_held_out(table, yes, fold) > 0) == yes) > 0.95
 
 
 def test_figures_are_worked_out_over_the_classes_that_occur() -> None:
     rows = [
-        Told("en", gold, {"all": said}, str(n))
+        JudgedClaim("en", gold, {"all": said}, str(n))
         for n, (gold, said) in enumerate(
             [
                 ("supported", "supported"),
@@ -159,8 +158,8 @@ def test_figures_are_worked_out_over_the_classes_that_occur() -> None:
             ]
         )
     ]
-    found = label_metrics(rows, "all")
+    found = compute_label_metrics(rows, "all")
     assert (found["accuracy"], found["balanced_accuracy"]) == (0.5, 0.5)
     assert found["macro_f1"] == pytest.approx((0.5 + 2 / 3 + 0.0) / 3, abs=1e-4)
-    assert label_metrics([], "all")["accuracy"] is None
-    assert on_pairs([]) == []
+    assert compute_label_metrics([], "all")["accuracy"] is None
+    assert judge_claim_pairs([]) == []

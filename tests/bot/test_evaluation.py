@@ -10,10 +10,17 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.datasets import Query, read_dataset
-from bot.evaluation.index import indexed
-from bot.evaluation.runs import ask_all, by_language, fit, search_all
-from bot.evaluation.scoring import Judged, Ranked, answer_metrics, holds_answer, judged, retrieval_metrics
+from bot.evaluation.datasets import EvaluationQuery, read_dataset
+from bot.evaluation.index import open_indexed_dataset
+from bot.evaluation.runs import ask_all, compute_by_language, fit_calibration, search_all
+from bot.evaluation.scoring import (
+    JudgedAnswer,
+    RankedQuery,
+    compute_answer_metrics,
+    compute_retrieval_metrics,
+    holds_answer,
+    judge_answer,
+)
 from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings
 from rag_core.types import Answer, Citation, PostKey, Sentence
@@ -92,7 +99,7 @@ def test_questions_are_read_with_what_is_left_out(written: Write) -> None:
         {"id": "b", "text": "x", "lang": "en", "group": "g", "answerable": False, "answers": None},
     ]
     first, second = read_dataset(written(corpus=CORPUS, questions=rows)).queries
-    assert first == Query("7", "Где паром?", "ru", frozenset({"d1"}), ("у причала",), True, "7", DAY)
+    assert first == EvaluationQuery("7", "Где паром?", "ru", frozenset({"d1"}), ("у причала",), True, "7", DAY)
     assert (second.group, second.answerable, second.answers, second.asked_at) == ("g", False, (), None)
 
 
@@ -195,17 +202,17 @@ def reply(*texts: str, posts: tuple[int, ...] = (1,)) -> Answer:
     ],
 )
 def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: bool) -> None:
-    query = Query("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None)
-    row = judged(query, reply(*texts), ["d1"], 1.0)
+    query = EvaluationQuery("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None)
+    row = judge_answer(query, reply(*texts), ["d1"], 1.0)
     assert (row.first_right, row.shown_right) == (first, shown)
 
 
-def row(**changed: Any) -> Judged:
+def row(**changed: Any) -> JudgedAnswer:
     values: dict[str, Any] = {
         "lang": "en", "group": "g", "answerable": True, "refused": False, "first_right": True, "shown_right": True,
         "cited_right": (True,), "covered_sentences": (True,), "length": 100, "took_ms": 10.0, "confidence": 0.9,
     }  # fmt: skip
-    return Judged(**values | changed)
+    return JudgedAnswer(**values | changed)
 
 
 def test_the_figures_of_answers() -> None:
@@ -218,7 +225,7 @@ def test_the_figures_of_answers() -> None:
         row(answerable=False, **nothing, took_ms=50.0),
         row(answerable=False, first_right=False, shown_right=False, took_ms=60.0),
     ]
-    found = answer_metrics(rows)
+    found = compute_answer_metrics(rows)
     assert found.pop("memory_mb")
     assert found == {
         "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
@@ -231,24 +238,24 @@ def test_the_figures_of_answers() -> None:
 
 def test_the_figures_of_retrieval() -> None:
     rows = [
-        Ranked("en", (True, False, False), 1, 1.0),
-        Ranked("en", (False, True, True), 2, 2.0),
-        Ranked("ru", (False,) * 10 + (True,), 1, 3.0),
-        Ranked("ru", (), 1, 4.0),
+        RankedQuery("en", (True, False, False), 1, 1.0),
+        RankedQuery("en", (False, True, True), 2, 2.0),
+        RankedQuery("ru", (False,) * 10 + (True,), 1, 3.0),
+        RankedQuery("ru", (), 1, 4.0),
     ]
     second = (1 / log2(3) + 1 / log2(4)) / (1 / log2(2) + 1 / log2(3))
-    assert retrieval_metrics(rows) == {
+    assert compute_retrieval_metrics(rows) == {
         "recall@1": 0.25, "recall@5": 0.5, "recall@20": 0.75, "all_relevant@20": 0.75, "mrr@10": 0.375,
         "ndcg@10": round((1 + second) / 4, 4), "latency_ms_p50": 2.5, "latency_ms_p95": 3.85,
     }  # fmt: skip
 
 
 def test_figures_stand_for_all_and_for_each_language_and_nothing_is_no_figure() -> None:
-    rows = [Ranked("en", (True,), 1, 1.0), Ranked("ru", (False,), 1, 1.0)]
-    found = by_language(rows, retrieval_metrics)
+    rows = [RankedQuery("en", (True,), 1, 1.0), RankedQuery("ru", (False,), 1, 1.0)]
+    found = compute_by_language(rows, compute_retrieval_metrics)
     assert {lang: figures["recall@1"] for lang, figures in found.items()} == {"all": 0.5, "en": 1.0, "ru": 0.0}
-    assert set(answer_metrics([]).values()) - {0.0} <= {None, answer_metrics([])["memory_mb"]}
-    assert by_language([], retrieval_metrics)["all"]["mrr@10"] is None
+    assert set(compute_answer_metrics([]).values()) - {0.0} <= {None, compute_answer_metrics([])["memory_mb"]}
+    assert compute_by_language([], compute_retrieval_metrics)["all"]["mrr@10"] is None
 
 
 # The bar.
@@ -258,7 +265,7 @@ def test_the_bar_refuses_at_most_the_target_of_each_language() -> None:
     rows = [row(confidence=n / 100, group=f"g{n % 10}") for n in range(1, 101)]
     rows += [row(confidence=n / 200, group=f"g{n % 10}", lang="ru") for n in range(1, 101)]
     rows += [row(confidence=0.02, answerable=False, group=f"g{n % 10}") for n in range(10)]
-    fitted = fit(rows, 0.07, "by hand")
+    fitted = fit_calibration(rows, 0.07, "by hand")
     assert fitted.calibration.bar == 0.035  # the seventh of a hundred Russian questions: six are below
     assert (fitted.calibration.data, fitted.refused[0]) == ("by hand", 1.0)
     share, low, high = fitted.abstained
@@ -270,7 +277,7 @@ def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> Non
     """One document's questions are hopeless: fitted without it, the bar refuses them all."""
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(40)]
     rows += [row(confidence=0.1, group="hopeless") for _ in range(10)]
-    fitted = fit(rows, 0.05, "by hand")
+    fitted = fit_calibration(rows, 0.05, "by hand")
     assert fitted.calibration.bar == 0.1
     assert fitted.abstained[0] == 0.2
 
@@ -278,11 +285,11 @@ def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> Non
 def test_the_interval_is_wilson_s() -> None:
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(100)]
     rows += [row(confidence=0.1 if n < 5 else 0.95, answerable=False, group=f"u{n}") for n in range(10)]
-    assert fit(rows, 0.05, "").refused == (0.5, 0.2366, 0.7634)
+    assert fit_calibration(rows, 0.05, "").refused == (0.5, 0.2366, 0.7634)
 
 
 def test_a_handful_of_questions_fits_a_bar_that_refuses_none_of_them() -> None:
-    assert fit([row(confidence=0.4)], 0.07, "").calibration.bar == 0.4
+    assert fit_calibration([row(confidence=0.4)], 0.07, "").calibration.bar == 0.4
 
 
 # All of it, over a real archive and index.
@@ -290,10 +297,10 @@ def test_a_handful_of_questions_fits_a_bar_that_refuses_none_of_them() -> None:
 
 async def test_every_question_is_searched_and_asked_as_the_bot_does_it(written: Write, settings: RagSettings) -> None:
     dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
-    async with indexed(dataset, settings) as data:
+    async with open_indexed_dataset(dataset, settings) as data:
         ranked, given = await search_all(data), await ask_all(data)
     assert [(r.hits[0], r.relevant) for r in ranked] == [(True, 1), (True, 1)]
-    figures = answer_metrics(given)
+    figures = compute_answer_metrics(given)
     assert {name: figures[name] for name in ("first_right", "abstained", "refused", "citation_precision")} == {
         "first_right": 1.0, "abstained": 0.0, "refused": 1.0, "citation_precision": 1.0,
     }  # fmt: skip
@@ -308,7 +315,7 @@ async def test_posts_of_an_export_are_known_by_their_number(written: Write, sett
         source = root / "bot" / "sandbox" / "channels" / name / "result.json"
         (folder / name / "result.json").write_bytes(source.read_bytes())
     dataset = read_dataset(folder)
-    async with indexed(dataset, settings) as data:
+    async with open_indexed_dataset(dataset, settings) as data:
         assert {"kirpichiki/msg-3", "zaslonka/msg-11"} <= set(dataset.ids.values())
         assert len(data.viewer.channels) == 2
 
@@ -317,7 +324,7 @@ async def test_the_same_data_gives_the_same_figures(written: Write, settings: Ra
     found = []
     for _ in range(2):
         dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
-        async with indexed(dataset, settings) as data:
-            metrics = answer_metrics(await ask_all(data)) | retrieval_metrics(await search_all(data))
+        async with open_indexed_dataset(dataset, settings) as data:
+            metrics = compute_answer_metrics(await ask_all(data)) | compute_retrieval_metrics(await search_all(data))
         found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory"))})
     assert found[0] == found[1]

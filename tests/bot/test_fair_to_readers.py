@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bot.sandbox import Sandbox
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import posts
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import posts
 from rag_core.types import Post, PostKey
 
 RITA = 500
@@ -25,15 +25,15 @@ MOST_CPU_S = 1.5  # of the whole process until the plain question is answered
 
 async def keep_hostile_posts(home: Path) -> None:
     """Three posts of each pattern in a channel that everybody may read."""
-    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        like = (await posts.get(rag.archive, [PostKey(HARBOUR, 10)]))[PostKey(HARBOUR, 10)]
+    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        like = (await posts.fetch_posts(rag.archive, [PostKey(HARBOUR, 10)]))[PostKey(HARBOUR, 10)]
         hostile = [
             Post(PostKey(HARBOUR, 100 + 10 * n + m), like.date, (pattern * 4000)[: 4000 - m])
             for n, pattern in enumerate(PATTERNS)
             for m in range(3)
         ]
-        await posts.keep(rag.archive, hostile, source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+        await posts.save_posts(rag.archive, hostile, source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
 

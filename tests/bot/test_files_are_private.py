@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.exposed import exposed
+from bot.files import find_exposed_files
 from bot.sandbox import Sandbox
 
 OTTO, HARBOUR = 502, -1001000001
@@ -67,9 +67,9 @@ def test_settings_that_others_may_read_are_said(tmp_path: Path, mode: int, said:
     env.touch()
     env.chmod(mode)
     (home / "citegram.db").touch(mode=0o644)
-    found = list(exposed(env, home))
+    found = list(find_exposed_files(env, home))
     assert len(found) == said
     assert all("chmod 600" in sentence for sentence in found)
     home.chmod(0o755)
-    assert len(list(exposed(env, home))) == said + 1
-    assert list(exposed(tmp_path / "none", tmp_path / "nothing")) == []
+    assert len(list(find_exposed_files(env, home))) == said + 1
+    assert list(find_exposed_files(tmp_path / "none", tmp_path / "nothing")) == []

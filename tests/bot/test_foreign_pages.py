@@ -15,7 +15,7 @@ from aiohttp import web
 from watching import free_port, until
 
 from bot.sandbox import Sandbox
-from bot.sandbox.town import furnished
+from bot.sandbox.demo import open_demo_sandbox
 from bot.settings import Settings
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ async def test_the_demo_uses_a_token_of_its_own_run(tmp_path: Any) -> None:
     given = Settings.model_validate({"data": {"dir": tmp_path / "data"}, "models": {"embedder": "none"}})
     tokens = set()
     for _ in range(2):
-        async with furnished(given, 0) as (sandbox, demo):
+        async with open_demo_sandbox(given, 0) as (sandbox, demo):
             assert demo.bot.token.get_secret_value() == sandbox.token
             tokens.add(sandbox.token)
     assert len(tokens) == 2

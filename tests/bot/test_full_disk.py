@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from aiogram.types import Update
 
-from bot import turns
-from bot.dispatcher import Once
+from bot.dispatcher import DeduplicationMiddleware
 from bot.sandbox import Sandbox
-from rag_core.doors.archive import Archive, posts, updates
+from bot.worker import queue
+from rag_core.storage import Archive, inbox, posts
 from rag_core.types import PostKey
 
 OTTO, SAFE = 502, -1001000004
@@ -27,10 +27,10 @@ LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "сло�
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits after a failure waits shorter."""
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
-    monkeypatch.setattr(turns, "PAUSE_S", 0.02)
-    monkeypatch.setattr("bot.answering.outbox.PAUSE_S", 0.02)
-    monkeypatch.setattr("bot.dispatcher._AGAIN_S", 0.02)
-    monkeypatch.setattr("bot.indexing._LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(queue, "FAILURE_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("bot.worker.delivery.FAILURE_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("bot.dispatcher._CLAIM_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr("bot.indexing._MAX_PAUSE_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -97,22 +97,22 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
         assert "7:30" in reply["text"]
         for message in sent:
             await eyes.see(message["text"].strip())
-        kept = await posts.get(archive, [PostKey(SAFE, message["message_id"]) for message in sent])
+        kept = await posts.fetch_posts(archive, [PostKey(SAFE, message["message_id"]) for message in sent])
         assert {post.text for post in kept.values()} == {message["text"] for message in sent}
-        assert (await updates.counts(archive))["poison"] == 0
+        assert (await inbox.count_updates_by_state(archive))["poison"] == 0
 
 
 async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again_and_the_reader_may_ask_on(
     sandbox: Sandbox, live: Any, archives: list[Archive], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking, go_on, really = asyncio.Event(), asyncio.Event(), turns.answer
+    asking, go_on, really = asyncio.Event(), asyncio.Event(), queue.answer_question
 
     async def slowly(*given: Any, **told: Any) -> Any:
         asking.set()
         await go_on.wait()
         return await really(*given, **told)
 
-    monkeypatch.setattr(turns, "answer", slowly)
+    monkeypatch.setattr(queue, "answer_question", slowly)
     async with live():
         await sandbox.say(OTTO, FERRY)
         await asking.wait()
@@ -161,8 +161,8 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
 ) -> None:
     archive, handled = await Archive.open(home), list[int]()
     raw = {"update_id": 7, "message": {"message_id": 1, "date": 1, "chat": {"id": OTTO, "type": "private"}}}
-    await updates.keep_batch(archive, 42, [raw], {})
-    update, once = Update.model_validate(raw), Once(archive)
+    await inbox.save_updates(archive, 42, [raw], {})
+    update, once = Update.model_validate(raw), DeduplicationMiddleware(archive)
 
     async def handler(event: Any, data: Any) -> str:
         handled.append(event.update_id)
@@ -172,11 +172,11 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
 
     given: dict[str, Any] = {"bot": SimpleNamespace(id=42)}
     assert await once(handler, update, given) == "handled"
-    assert [number for _, number, _ in await updates.unclaimed(archive)] == [7]
+    assert [number for _, number, _ in await inbox.list_unclaimed_updates(archive)] == [7]
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     async with asyncio.timeout(40):
-        while await updates.unclaimed(archive):  # noqa: ASYNC110 - the archive rings no bell
+        while await inbox.list_unclaimed_updates(archive):  # noqa: ASYNC110 - the archive rings no bell
             await asyncio.sleep(0.01)
     await once(handler, update, given)
     assert handled == [7]

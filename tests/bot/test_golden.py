@@ -16,70 +16,70 @@ from typing import Any
 import pytest
 
 from bot.__main__ import main
-from bot.sandbox.town import ADMIN, GROUP, READER, furnished, running
+from bot.sandbox.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.settings import Settings
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = os.environ.get("GOLDEN") == "write"
 
 CHAT: list[tuple[int, str]] = [
-    (READER, "/start"),
-    (READER, "/help"),
-    (READER, "When does the farmers' market open?"),
-    (READER, "/why"),
-    (READER, "/sources"),
-    (READER, "How much does the owl walk cost?"),
-    (READER, "Who leads the owl walk?"),
-    (READER, "and in winter?"),
-    (READER, "how many posts mention the library?"),
-    (READER, "when was the library first mentioned?"),
-    (READER, "timeline of the market"),
-    (READER, "what is new in October 2026?"),
-    (READER, "What was posted on 1 October 2026?"),
-    (READER, "Who is the mayor of Paris?"),
-    (READER, "/search library"),
-    (READER, '/search "owl walk"'),
-    (READER, "/search photos in September"),
-    (READER, "/verify The library is open on Sundays."),
-    (READER, "/verify The owl walk is free. The market opens at nine."),
-    (READER, "/verify Nothing like this was ever said about zeppelins."),
-    (READER, "tell me about the swimming pool"),
-    (READER, "Сколько стоит абонемент в бассейн?"),
-    (READER, "/privacy"),
-    (READER, "/mode"),
-    (READER, "/new"),
-    (READER, "/unknowncommand"),
-    (READER, "!!!"),
-    (ADMIN, "/start"),
-    (ADMIN, "/help"),
-    (ADMIN, "Сколько стоит абонемент в бассейн?"),
-    (ADMIN, "/why"),
-    (ADMIN, "/sources"),
-    (ADMIN, "По какому номеру звонить, если ночью прорвало трубу?"),
-    (ADMIN, "Где репетируют певцы Зотовой?"),
-    (ADMIN, "Куда выбросить батарейки?"),
-    (ADMIN, "Когда открывается пекарня?"),
-    (ADMIN, "а в воскресенье?"),
-    (ADMIN, "Сколько постов про библиотеку?"),
-    (ADMIN, "Когда впервые написали про пекарню?"),
-    (ADMIN, "хронология пекарни"),
-    (ADMIN, "Что писали 5 октября 2026?"),
-    (ADMIN, "Что нового в октябре?"),
-    (ADMIN, "расскажи про бассейн"),
-    (ADMIN, "Кто мэр Парижа?"),
-    (ADMIN, "/search бассейн"),
-    (ADMIN, "/search «горячая вода»"),
-    (ADMIN, "/search посты с фото за сентябрь"),
-    (ADMIN, "/verify Абонемент в бассейн стоит 2 750 рублей."),
-    (ADMIN, "/verify Библиотека закрыта по понедельникам. Пекарня работает круглосуточно."),
-    (ADMIN, "/verify Дирижабли летают по пятницам."),
-    (ADMIN, "/channels"),
-    (ADMIN, "/models"),
-    (ADMIN, "/privacy"),
-    (ADMIN, "/mode"),
-    (ADMIN, "/grant"),
-    (ADMIN, "/import"),
-    (ADMIN, "/reindex"),
+    (READER_ID, "/start"),
+    (READER_ID, "/help"),
+    (READER_ID, "When does the farmers' market open?"),
+    (READER_ID, "/why"),
+    (READER_ID, "/sources"),
+    (READER_ID, "How much does the owl walk cost?"),
+    (READER_ID, "Who leads the owl walk?"),
+    (READER_ID, "and in winter?"),
+    (READER_ID, "how many posts mention the library?"),
+    (READER_ID, "when was the library first mentioned?"),
+    (READER_ID, "timeline of the market"),
+    (READER_ID, "what is new in October 2026?"),
+    (READER_ID, "What was posted on 1 October 2026?"),
+    (READER_ID, "Who is the mayor of Paris?"),
+    (READER_ID, "/search library"),
+    (READER_ID, '/search "owl walk"'),
+    (READER_ID, "/search photos in September"),
+    (READER_ID, "/verify The library is open on Sundays."),
+    (READER_ID, "/verify The owl walk is free. The market opens at nine."),
+    (READER_ID, "/verify Nothing like this was ever said about zeppelins."),
+    (READER_ID, "tell me about the swimming pool"),
+    (READER_ID, "Сколько стоит абонемент в бассейн?"),
+    (READER_ID, "/privacy"),
+    (READER_ID, "/mode"),
+    (READER_ID, "/new"),
+    (READER_ID, "/unknowncommand"),
+    (READER_ID, "!!!"),
+    (ADMIN_ID, "/start"),
+    (ADMIN_ID, "/help"),
+    (ADMIN_ID, "Сколько стоит абонемент в бассейн?"),
+    (ADMIN_ID, "/why"),
+    (ADMIN_ID, "/sources"),
+    (ADMIN_ID, "По какому номеру звонить, если ночью прорвало трубу?"),
+    (ADMIN_ID, "Где репетируют певцы Зотовой?"),
+    (ADMIN_ID, "Куда выбросить батарейки?"),
+    (ADMIN_ID, "Когда открывается пекарня?"),
+    (ADMIN_ID, "а в воскресенье?"),
+    (ADMIN_ID, "Сколько постов про библиотеку?"),
+    (ADMIN_ID, "Когда впервые написали про пекарню?"),
+    (ADMIN_ID, "хронология пекарни"),
+    (ADMIN_ID, "Что писали 5 октября 2026?"),
+    (ADMIN_ID, "Что нового в октябре?"),
+    (ADMIN_ID, "расскажи про бассейн"),
+    (ADMIN_ID, "Кто мэр Парижа?"),
+    (ADMIN_ID, "/search бассейн"),
+    (ADMIN_ID, "/search «горячая вода»"),
+    (ADMIN_ID, "/search посты с фото за сентябрь"),
+    (ADMIN_ID, "/verify Абонемент в бассейн стоит 2 750 рублей."),
+    (ADMIN_ID, "/verify Библиотека закрыта по понедельникам. Пекарня работает круглосуточно."),
+    (ADMIN_ID, "/verify Дирижабли летают по пятницам."),
+    (ADMIN_ID, "/channels"),
+    (ADMIN_ID, "/models"),
+    (ADMIN_ID, "/privacy"),
+    (ADMIN_ID, "/mode"),
+    (ADMIN_ID, "/grant"),
+    (ADMIN_ID, "/import"),
+    (ADMIN_ID, "/reindex"),
 ]
 IN_GROUP = [
     "/ask@citegram_bot When does the farmers' market open?",
@@ -156,11 +156,11 @@ async def replies(sandbox: Any, chat: int, who: int, text: str) -> list[dict[str
 @pytest.mark.timeout(300)
 async def test_the_chat_shows_what_it_showed(tmp_path: Path) -> None:
     found = []
-    async with furnished(settings_in(tmp_path), 0) as (sandbox, settings), running(settings):
+    async with open_demo_sandbox(settings_in(tmp_path), 0) as (sandbox, settings), run_demo_bot(settings):
         for who, text in CHAT:
             found.append({"asked": text, "by": who, "shown": await replies(sandbox, who, who, text)})
         for text in IN_GROUP:
-            found.append({"asked": text, "by": ADMIN, "shown": await replies(sandbox, GROUP, ADMIN, text)})
+            found.append({"asked": text, "by": ADMIN_ID, "shown": await replies(sandbox, GROUP_ID, ADMIN_ID, text)})
     compare("chat", found)
 
 
@@ -168,7 +168,7 @@ def test_the_terminal_prints_what_it_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def filled() -> None:
-        async with furnished(settings_in(tmp_path), 0):
+        async with open_demo_sandbox(settings_in(tmp_path), 0):
             pass
 
     asyncio.run(filled())

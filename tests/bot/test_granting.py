@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bot import granting
-from bot.members import Members
-from bot.rights import Rights
+from bot.access import AdminRegistry
+from bot.handlers import admins
+from bot.membership import MembershipCache
 from bot.sandbox import Sandbox
-from rag_core.doors.archive import Archive, grants
+from rag_core.storage import Archive, users
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
 HARBOUR = -1001000001
@@ -43,7 +43,7 @@ async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
 
 async def granted(home: Path) -> list[tuple[int, int]]:
     archive = await Archive.open(home)
-    found = [(one.user_id, one.by) for one in await grants.granted(archive)]
+    found = [(one.user_id, one.by) for one in await users.list_admin_grants(archive)]
     await archive.close()
     return found
 
@@ -143,7 +143,7 @@ async def test_nobody_else_grants_not_even_with_an_admins_button(
         made_up = buttons(asked)[0].replace("502", "500")
         late = await sandbox.press(ADMIN, ADMIN, asked["message_id"], made_up)
         assert late["answer"]["text"].startswith("This button is out of date")
-        monkeypatch.setattr(granting, "_ASKED_FOR_S", -1)
+        monkeypatch.setattr(admins, "_CONFIRMATION_SECONDS", -1)
         late = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[0])
         assert late["answer"]["text"].startswith("This button is out of date")
         assert await sure(sandbox, ADMIN, f"/grant {OTTO}", choice=1) == "Nothing was changed."
@@ -180,7 +180,7 @@ async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, hom
 
 
 async def test_rights_are_of_people_only() -> None:
-    rights = Rights((501, GROUP, 0, 1087968824), Members(None))  # type: ignore[arg-type]
+    rights = AdminRegistry((501, GROUP, 0, 1087968824), MembershipCache(None))  # type: ignore[arg-type]
     assert list(rights) == [501]
     assert GROUP not in rights
     with pytest.raises(ValueError, match="no id of a person"):

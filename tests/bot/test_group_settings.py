@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from bot.channels.buttons import mark_of
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic, set_member
-from rag_core.doors.archive import Archive, channels, group_rules
-from rag_core.doors.archive.group_rules import Rules
+from bot.sandbox.permissions import create_topic, set_chat_member
+from bot.views.channel_card import make_channel_token
+from rag_core.storage import Archive, channels
+from rag_core.storage import channels as group_rules
+from rag_core.storage.channels import GroupRules
 from rag_core.types import Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009  # Otto owns the group, Rita is a member
@@ -50,9 +51,9 @@ async def send(sandbox: Sandbox, message: dict[str, Any], data: str, who: int = 
 async def ready(home: Path, *chats: int, **rules: Any) -> Archive:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     if rules:
-        await group_rules.choose(archive, GROUP, Rules(**rules))
+        await group_rules.save_group_rules(archive, GROUP, GroupRules(**rules))
     return archive
 
 
@@ -72,7 +73,7 @@ async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: San
 
 
 async def test_in_russian_for_a_russian_admin(sandbox: Sandbox, live: Any) -> None:
-    set_member(sandbox.world, GROUP, RITA, "administrator")
+    set_chat_member(sandbox.world, GROUP, RITA, "administrator")
     async with live():
         settings = await said(sandbox, RITA, SETTINGS)
         assert settings["text"].startswith("Настройки этой группы\n\nЭта группа пока не спрашивает ни одного канала")
@@ -90,21 +91,21 @@ async def test_nobody_else_sees_or_presses_them(sandbox: Sandbox, live: Any, hom
             assert "администраторы этой группы" in await press(sandbox, settings, label, RITA)
         await press(sandbox, settings, "Channels")
         assert "администраторы этой группы" in await press(sandbox, settings, "＋ Harbour News", RITA)
-        assert await channels.bound(archive, GROUP) == frozenset()
-        assert await group_rules.rules_of(archive, GROUP) == Rules()
+        assert await channels.list_bound_channels(archive, GROUP) == frozenset()
+        assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
 
 
 async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: Sandbox, live: Any, home: Path) -> None:
     archive = await ready(home)
-    set_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator")  # so that it hears of others
-    set_member(sandbox.world, GROUP, RITA, "administrator")
+    set_chat_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator")  # so that it hears of others
+    set_chat_member(sandbox.world, GROUP, RITA, "administrator")
     async with live():
         settings = await said(sandbox, RITA, SETTINGS)
-        set_member(sandbox.world, GROUP, RITA, "member", by=OTTO)
+        set_chat_member(sandbox.world, GROUP, RITA, "member", by=OTTO)
         await sandbox.until(lambda: not sandbox.world.queue.kept)
         assert "администраторы этой группы" in await press(sandbox, settings, "Спрашивают только администраторы", RITA)
-        assert await group_rules.rules_of(archive, GROUP) == Rules()
+        assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
 
 
@@ -129,10 +130,10 @@ async def test_a_closed_channel_cannot_be_bound_by_a_made_up_button(sandbox: San
         await press(sandbox, settings, "Channels")
         assert "Crew only" not in str(shown(sandbox, settings))
         for chat in (CREW, SAFE):
-            answer = await send(sandbox, settings, f"gs:b:{mark_of(archive, chat)}:0")
+            answer = await send(sandbox, settings, f"gs:b:{make_channel_token(archive, chat)}:0")
             assert answer.startswith("This channel cannot be chosen here now")
         assert (await send(sandbox, settings, "gs:b:AAAAAAAA:0")).startswith("This channel cannot be chosen")
-        assert await channels.bound(archive, GROUP) == frozenset()
+        assert await channels.list_bound_channels(archive, GROUP) == frozenset()
     await archive.close()
 
 
@@ -161,23 +162,23 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
 
 async def test_what_a_group_bound_ends_when_the_channel_is_closed(home: Path) -> None:
     archive = await ready(home)
-    await channels.bind(archive, GROUP, HARBOUR, own=True)
-    assert await channels.bound(archive, GROUP) == {HARBOUR}
-    await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
-    assert await channels.bound(archive, GROUP) == frozenset()
-    await channels.bind(archive, GROUP, HARBOUR)  # an admin of the bot may
-    await channels.bind(archive, GROUP, HARBOUR, own=True)  # and it stays theirs
-    assert await channels.bound(archive, GROUP) == {HARBOUR}
-    await channels.set_bindable(archive, HARBOUR, True)
-    await channels.set_visibility(archive, HARBOUR, Visibility.MEMBERS)
-    assert not (await channels.known(archive))[HARBOUR].bindable
+    await channels.bind_channel(archive, GROUP, HARBOUR, own=True)
+    assert await channels.list_bound_channels(archive, GROUP) == {HARBOUR}
+    await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
+    assert await channels.list_bound_channels(archive, GROUP) == frozenset()
+    await channels.bind_channel(archive, GROUP, HARBOUR)  # an admin of the bot may
+    await channels.bind_channel(archive, GROUP, HARBOUR, own=True)  # and it stays theirs
+    assert await channels.list_bound_channels(archive, GROUP) == {HARBOUR}
+    await channels.set_channel_bindable(archive, HARBOUR, True)
+    await channels.set_channel_visibility(archive, HARBOUR, Visibility.MEMBERS)
+    assert not (await channels.load_channels(archive))[HARBOUR].bindable
     await archive.close()
 
 
 async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: Any, home: Path) -> None:
     archive = await ready(home, HARBOUR)
     await archive.close()
-    topic = make_topic(sandbox.world, GROUP, OTTO, "Ferries")
+    topic = create_topic(sandbox.world, GROUP, OTTO, "Ferries")
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
         assert await press(sandbox, settings, "Only admins ask") == "Saved."
@@ -197,9 +198,9 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
     archive = await ready(home, HARBOUR, cited_only=True)
     async with live():
         assert "7:30 every morning" in (await said(sandbox, OTTO, FERRY))["text"]
-        monkeypatch.setattr("bot.rules.SURE", 2.0)  # nothing is as sure as that
+        monkeypatch.setattr("bot.views.answer.MIN_SURE_CONFIDENCE", 2.0)  # nothing is as sure as that
         strict = (await said(sandbox, OTTO, FERRY))["text"]
-        await group_rules.choose(archive, GROUP, Rules())
+        await group_rules.save_group_rules(archive, GROUP, GroupRules())
         free = (await said(sandbox, OTTO, FERRY))["text"]
     assert strict.startswith("This is not in the channels bound to this group")
     assert "Harbour News" in strict  # what came nearest
@@ -237,12 +238,12 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
 
 async def test_what_was_chosen_moves_along_with_the_group(home: Path) -> None:
     archive = await ready(home, HARBOUR, admins_ask=True, lang="ru")
-    await channels.bind(archive, GROUP, KILN, own=True)
-    await group_rules.move(archive, GROUP, -1010)
-    assert await channels.bound(archive, -1010) == {HARBOUR, KILN}
-    assert await group_rules.rules_of(archive, -1010) == Rules(admins_ask=True, lang="ru")
-    assert await channels.bound(archive, GROUP) == frozenset()
-    assert await group_rules.rules_of(archive, GROUP) == Rules()
-    await channels.set_visibility(archive, KILN, Visibility.MEMBERS)
-    assert await channels.bound(archive, -1010) == {HARBOUR}  # still the group's own binding
+    await channels.bind_channel(archive, GROUP, KILN, own=True)
+    await group_rules.move_group(archive, GROUP, -1010)
+    assert await channels.list_bound_channels(archive, -1010) == {HARBOUR, KILN}
+    assert await group_rules.load_group_rules(archive, -1010) == GroupRules(admins_ask=True, lang="ru")
+    assert await channels.list_bound_channels(archive, GROUP) == frozenset()
+    assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
+    await channels.set_channel_visibility(archive, KILN, Visibility.MEMBERS)
+    assert await channels.list_bound_channels(archive, -1010) == {HARBOUR}  # still the group's own binding
     await archive.close()

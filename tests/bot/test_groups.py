@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bot.groups import find
+from bot.handlers.groups import find_channel
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic
-from rag_core.doors.archive import Archive, channels, choices
+from bot.sandbox.permissions import create_topic
+from rag_core.storage import Archive, channels, users
 from rag_core.types import Channel
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -26,7 +26,7 @@ async def told(sandbox: Sandbox, who: int, text: str, **more: Any) -> str:
 async def bind(home: Path, *chats: int) -> None:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     await archive.close()
 
 
@@ -67,7 +67,7 @@ async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any,
 
 async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
     archive = await Archive.open(home)
-    await channels.set_state(archive, SAFE, "pending")
+    await channels.set_channel_state(archive, SAFE, "pending")
     await archive.close()
     async with live():
         unknown = await told(sandbox, ADMIN, "/bind@citegram_bot @nowhere")
@@ -107,7 +107,7 @@ async def test_a_mention_alone_is_asked_for_its_question(sandbox: Sandbox, live:
 
 async def test_an_answer_stays_in_its_topic(sandbox: Sandbox, live: Any, home: Path) -> None:
     await bind(home, HARBOUR)
-    topic = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         await sandbox.say(OTTO, ASK, chat_id=GROUP, thread=topic)
         (reply,) = await sandbox.replies(GROUP)
@@ -117,7 +117,7 @@ async def test_an_answer_stays_in_its_topic(sandbox: Sandbox, live: Any, home: P
 
 
 async def test_messages_of_a_topic_that_the_bot_opened_are_not_replies_to_it(sandbox: Sandbox, live: Any) -> None:
-    topic = make_topic(sandbox.world, GROUP, ADMIN, "Ours")
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ours")
     opening = sandbox.world.room(GROUP).messages[topic]
     opening["from"] = sandbox.world.bot.wire()
     sandbox.world.reads_groups = True
@@ -130,11 +130,11 @@ async def test_messages_of_a_topic_that_the_bot_opened_are_not_replies_to_it(san
 async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: Sandbox, live: Any, home: Path) -> None:
     old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
     archive = await Archive.open(home)
-    await channels.bind(archive, old, HARBOUR)
-    await choices.remember(archive, f"memory {old}", "off")
+    await channels.bind_channel(archive, old, HARBOUR)
+    await users.save_choice(archive, f"memory {old}", "off")
     async with live():
         sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
-        while await channels.bound(archive, old):
+        while await channels.list_bound_channels(archive, old):
             await told(sandbox, OTTO, ASK)
         assert "7:30" in await told(sandbox, OTTO, ASK)
         assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I remember no earlier questions here.")
@@ -161,5 +161,5 @@ def test_a_channel_is_found_by_what_people_call_it(said: str, found: int | None)
         c.chat_id: c
         for c in (Channel(-1001, "Harbour News", "harbour_news"), Channel(-1002, "Twin"), Channel(-1003, "Twin"))
     }
-    channel = find(said, known)
+    channel = find_channel(said, known)
     assert (channel.chat_id if channel else None) == (-1001 if found else None)

@@ -16,7 +16,7 @@ from obedient import KNOWN, TOKEN, obedient_server
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.checks import units
+from bot.sandbox.entities import count_utf16_units
 from bot.settings import Settings
 
 ADMIN, RITA, OTTO, GROUP = 501, 500, 502, -1009
@@ -78,7 +78,7 @@ def check(sandbox: Sandbox, *chats: int, said: str = "") -> int:
     messages = sent(sandbox, *chats)
     for message in messages:
         text, marks = message.get("text", ""), message.get("entities", [])
-        assert units(text) <= 4096
+        assert count_utf16_units(text) <= 4096
         raw = text.encode("utf-16-le", "surrogatepass")
         for mark in marks:
             piece = raw[2 * mark["offset"] : 2 * (mark["offset"] + mark["length"])].decode("utf-16-le", "replace")
@@ -102,7 +102,7 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
     assert len(rows) >= 60
     async with running(sandbox, home):
         for row in rows:
-            marks = entities(row, units(row["text"]))[:100]
+            marks = entities(row, count_utf16_units(row["text"]))[:100]
             await sandbox.post(HARBOUR if row["lang"] == "en" else KILN, row["text"], extra={"entities": marks})
         await rest(sandbox, home)
         before = state(home)

@@ -13,15 +13,15 @@ import pytest
 from hostile import entities, posts, prompt_leaks, questions
 from obedient import KNOWN, TOKEN, Obedient
 
-from bot.pages import pages
-from bot.plain import Shown
-from bot.render import render
-from bot.sandbox.checks import formatted, spot, units
-from bot.words import words_for
-from ingest.index import Indexer
-from rag_core import Answer, Question, Rag, RagSettings, Viewer, answer, open_rag
-from rag_core.doors.archive import channels
-from rag_core.doors.archive import posts as archived
+from bot.i18n import get_translator
+from bot.sandbox.entities import count_utf16_units, extract_entity_text, prepare_text
+from bot.views.answer import render_answer
+from bot.views.plain_text import RenderContext
+from bot.views.text import split_pages
+from ingest.indexer import LexicalIndexer
+from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.storage import channels
+from rag_core.storage import posts as archived
 from rag_core.types import Channel, Entity, Post, PostKey, Visibility
 
 TOWN, SAFE, NOON = -1001000001, -1001000004, datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -30,15 +30,17 @@ VIEWER = Viewer(1, frozenset({TOWN}))
 
 
 async def fill(folder: Path) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, "llm": {"model": "none"}})) as rag:
-        await channels.put(rag.archive, Channel(TOWN, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC))
-        await channels.put(rag.archive, Channel(SAFE, "The safe"))
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "llm": {"model": "none"}})) as rag:
+        await channels.save_channel(
+            rag.archive, Channel(TOWN, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC)
+        )
+        await channels.save_channel(rag.archive, Channel(SAFE, "The safe"))
         kept = [made(row) for row in POSTS]
         kept += [Post(PostKey(TOWN, 200), NOON, "The ferry to Owl Island leaves at 7:30 from pier four."),
                  Post(PostKey(TOWN, 201), NOON, "Обжиг проходит по четвергам после шести вечера."),
                  Post(PostKey(SAFE, 10), NOON, f"{KNOWN}.")]  # fmt: skip
-        await archived.keep(rag.archive, kept, source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+        await archived.save_posts(rag.archive, kept, source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
 
@@ -52,8 +54,8 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def rag(town: Path) -> AsyncIterator[Rag]:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": town}, "llm": {"model": "none"}})) as rag:
+async def rag(town: Path) -> AsyncIterator[Engine]:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": town}, "llm": {"model": "none"}})) as rag:
         yield rag
 
 
@@ -66,17 +68,17 @@ def asked(text: str, lang: str) -> Question:
     return Question(text, lang, datetime(2026, 1, 15, tzinfo=UTC), VIEWER)
 
 
-async def shown(found: Answer, rag: Rag, lang: str) -> str:
+async def shown(found: Answer, rag: Engine, lang: str) -> str:
     """The text of the messages an answer becomes, after everything about them was checked."""
-    stored = await archived.get(rag.archive, [*found.posts(), *(p.key for p in found.nearest)])
+    stored = await archived.fetch_posts(rag.archive, [*found.posts(), *(p.key for p in found.nearest)])
     own = {found.link(key) for key in stored}
     said = []
-    for page in pages(render(found, stored, Shown(words_for(lang), UTC))):
+    for page in split_pages(render_answer(found, stored, RenderContext(get_translator(lang), UTC))):
         marks = [mark.model_dump(exclude_none=True, mode="json") for mark in page.entities]
-        text, kept = formatted(page.text, marks, None)  # raises for what Telegram would refuse
-        assert units(text) <= 4096
+        text, kept = prepare_text(page.text, marks, None)  # raises for what Telegram would refuse
+        assert count_utf16_units(text) <= 4096
         for mark in kept:
-            piece = spot(text, mark["offset"], mark["length"])
+            piece = extract_entity_text(text, mark["offset"], mark["length"])
             assert mark["type"] not in {"url", "email", "mention", "text_mention", "bot_command"}, piece
             if mark["type"] == "text_link":
                 assert mark["url"] in own, piece
@@ -95,24 +97,24 @@ def check(found: Answer, text: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_post_adds_a_link_or_leaks_anything(rag: Rag, model: str) -> None:
+async def test_no_hostile_post_adds_a_link_or_leaks_anything(rag: Engine, model: str) -> None:
     tray, met = of(rag, model), 0
     for row in POSTS:
-        found = await answer(asked(row["asked"], row["lang"]), tray)
+        found = await answer_question(asked(row["asked"], row["lang"]), tray)
         met += any(key.message_id == row["id"] for key in (*found.posts(), *(p.key for p in found.nearest)))
         check(found, await shown(found, rag, row["lang"]))
     assert met >= len(POSTS) - 4  # else nothing was tried
 
 
 @pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_question_adds_a_link_or_leaks_anything(rag: Rag, model: str) -> None:
+async def test_no_hostile_question_adds_a_link_or_leaks_anything(rag: Engine, model: str) -> None:
     tray = of(rag, model)
     for row in QUESTIONS:
-        found = await answer(asked(row["text"], row["lang"]), tray)
+        found = await answer_question(asked(row["text"], row["lang"]), tray)
         check(found, await shown(found, rag, row["lang"]))
 
 
-def of(rag: Rag, model: str) -> Rag:
+def of(rag: Engine, model: str) -> Engine:
     return replace(rag, writer=Obedient(context=8192), planner=Obedient()) if model == "obedient" else rag
 
 

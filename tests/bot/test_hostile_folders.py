@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from bot.beside.client import Owner
-from bot.beside.server import attended
-from bot.owner import owned
+from bot.control.client import FolderOwner
+from bot.control.server import serve_control_socket
+from bot.files import lock_data_folder
 from bot.sandbox import Sandbox
 from rag_core.errors import RagError
 
@@ -63,8 +63,8 @@ async def as_nobody(script: str, *words: str) -> asyncio.subprocess.Process:
 
 @only_root
 async def test_another_user_cannot_even_connect(folder: Path) -> None:
-    with owned(folder):
-        async with attended(folder, {"ask": echo}):
+    with lock_data_folder(folder):
+        async with serve_control_socket(folder, {"ask": echo}):
             child = await as_nobody(CONNECT, str(folder / "citegram.sock"))
             _, said = await child.communicate()
     assert b"PermissionError" in said
@@ -74,7 +74,7 @@ async def test_another_user_cannot_even_connect(folder: Path) -> None:
 async def test_another_user_cannot_hold_the_folder(folder: Path) -> None:
     before = os.umask(0o077)  # as the command sets it
     try:
-        with owned(folder):
+        with lock_data_folder(folder):
             pass
     finally:
         os.umask(before)
@@ -87,13 +87,13 @@ async def test_another_user_cannot_hold_the_folder(folder: Path) -> None:
 @only_root
 async def test_somebody_who_swaps_the_socket_is_not_asked(folder: Path) -> None:
     folder.chmod(0o777)
-    with owned(folder):
-        async with attended(folder, {"ask": echo}):
+    with lock_data_folder(folder):
+        async with serve_control_socket(folder, {"ask": echo}):
             child = await as_nobody(SWAP, str(folder / "citegram.sock"))
             assert child.stdout
             assert await child.stdout.readline() == b"swapped\n"
             with pytest.raises(RagError, match=r"Another user \(id 65534\) answers in the folder .*: chmod 700"):
-                await Owner(folder, "1").ask("Who is the treasurer?", trace=False)
+                await FolderOwner(folder, "1").ask("Who is the treasurer?", trace=False)
             rest, _ = await child.communicate()
     assert b"treasurer" not in rest
 
@@ -103,18 +103,18 @@ async def test_a_link_in_the_place_of_the_socket_is_replaced_and_not_followed(fo
     victim.write_text("precious")
     mode = stat.S_IMODE(victim.stat().st_mode)
     (folder / "citegram.sock").symlink_to(victim)
-    with owned(folder):
-        async with attended(folder, {"ask": echo}):
+    with lock_data_folder(folder):
+        async with serve_control_socket(folder, {"ask": echo}):
             assert stat.S_ISSOCK((folder / "citegram.sock").lstat().st_mode)
-            assert await Owner(folder, "1").ask("Anybody?", trace=False) == "Anybody?"
+            assert await FolderOwner(folder, "1").ask("Anybody?", trace=False) == "Anybody?"
     assert victim.read_text() == "precious"
     assert stat.S_IMODE(victim.stat().st_mode) == mode
 
 
 async def test_many_slow_callers_leave_room_for_the_next(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.beside.server._PATIENCE_S", 0.5)
-    with owned(folder):
-        async with attended(folder, {"ask": echo}):
+    monkeypatch.setattr("bot.control.server._CALLER_TIMEOUT_SECONDS", 0.5)
+    with lock_data_folder(folder):
+        async with serve_control_socket(folder, {"ask": echo}):
             path = str(folder / "citegram.sock")
             lines = [await asyncio.open_unix_connection(path) for _ in range(120)]
             for _, writer in lines:
@@ -122,7 +122,7 @@ async def test_many_slow_callers_leave_room_for_the_next(folder: Path, monkeypat
             async with asyncio.timeout(20):
                 while True:
                     try:
-                        assert await Owner(folder, "1").ask("Is there room?", trace=False) == "Is there room?"
+                        assert await FolderOwner(folder, "1").ask("Is there room?", trace=False) == "Is there room?"
                         break
                     except RagError:
                         await asyncio.sleep(0.2)

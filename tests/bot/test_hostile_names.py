@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from aiogram.types import MessageEntity
 
-from bot.inert import COMMANDS, inert, links, made_inert
+from bot.handlers.start import _ADMIN_COMMANDS, _GROUP_COMMANDS, _READER_COMMANDS
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.checks import formatted, spot
-from bot.sandbox.membership import set_member
-from bot.welcome import _ADMINS, _IN_GROUPS, _READERS
-from bot.words import words_for
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import channels, posts
+from bot.sandbox.entities import extract_entity_text, prepare_text
+from bot.sandbox.permissions import set_chat_member
+from bot.views.text import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Media, Origin, Post, PostKey, Visibility
 
 ADMIN, RITA, EVE, GROUP = 501, 500, 666, -1009
@@ -59,12 +59,14 @@ def written() -> Iterator[Post]:
 
 
 async def fill(folder: Path) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})) as rag:
+    async with open_engine(
+        RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
+    ) as rag:
         for channel in CHANNELS:
-            await channels.put(rag.archive, channel)
-            await channels.joined(rag.archive, channel.chat_id)
-        await posts.keep(rag.archive, [*written()], source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+            await channels.save_channel(rag.archive, channel)
+            await channels.record_bot_joined(rag.archive, channel.chat_id)
+        await posts.save_posts(rag.archive, [*written()], source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
 
@@ -100,13 +102,13 @@ async def rest(sandbox: Sandbox, home: Path) -> None:
 def active(text: str, entities: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """What can be tapped in a message, but for links to posts and channels and commands that the bot names."""
     found = []
-    for mark in formatted(text, entities, None, empty=True)[1]:
-        piece = spot(text, mark["offset"], mark["length"])
+    for mark in prepare_text(text, entities, None, empty=True)[1]:
+        piece = extract_entity_text(text, mark["offset"], mark["length"])
         if mark["type"] in {"text_link", "url"}:
             if not mark.get("url", piece).startswith("https://t.me/") or "evil" in mark.get("url", ""):
                 found.append((mark["type"], piece))
         elif mark["type"] == "bot_command":
-            if piece[1:] not in COMMANDS - {"unbind"}:
+            if piece[1:] not in BOT_COMMANDS - {"unbind"}:
                 found.append((mark["type"], piece))
         elif mark["type"] in {"mention", "email", "hashtag", "cashtag", "phone_number", "bank_card", "text_mention"}:
             found.append((mark["type"], piece))
@@ -140,8 +142,8 @@ async def test_no_view_shows_a_link_that_a_stranger_named(world: Sandbox, home: 
     sandbox = world
     async with live(sections={"models": {"embedder": "none"}}, reader_limit=10_000, chat_limit=10_000):
         sandbox.world.add_channel(NEW, LINKS, members=[EVE], bot=False)
-        set_member(sandbox.world, NEW, sandbox.world.bot.id, "administrator", by=EVE)
-        set_member(sandbox.world, SECOND, sandbox.world.bot.id, "left", by=EVE)
+        set_chat_member(sandbox.world, NEW, sandbox.world.bot.id, "administrator", by=EVE)
+        set_chat_member(sandbox.world, SECOND, sandbox.world.bot.id, "left", by=EVE)
         await rest(sandbox, home)
         asked = ["/start", "/help", "When does the ferry leave?", "/why", "/sources", "/link", f"/search {LINKS}",
                  "/search ferry", f"/search \"{TAGS}\" ferry", f"Is it true that {NUMBERS}?", "xylophone lessons?",
@@ -181,43 +183,46 @@ async def test_no_view_shows_a_link_that_a_stranger_named(world: Sandbox, home: 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_of_sentences_are_inert_unless_they_are_ours(name: str) -> None:
-    words = words_for("en")
-    for text in (words.rich("added-by", name=name, id="5"), words.rich("bind-done", title=inert(name))):
+    words = get_translator("en")
+    for text in (words.rich("added-by", name=name, id="5"), words.rich("bind-done", title=neutralize_links(name))):
         said, marks = text.render()
         assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []
     plain = words("added-by", name=name, id="5")
-    assert "bot_command" not in {mark["type"] for mark in formatted(plain, [], None)[1]}
+    assert "bot_command" not in {mark["type"] for mark in prepare_text(plain, [], None)[1]}
     assert plain.replace("\u2060", "") == f"Added by {name} (id 5)."
 
 
 def test_commands_of_ours_stay_commands_to_tap() -> None:
-    said, marks = words_for("en").rich("bind-unknown", name="/stop", channels="/channels").render()
+    said, marks = get_translator("en").rich("bind-unknown", name="/stop", channels="/channels").render()
     assert [
-        spot(said, mark["offset"], mark["length"])
-        for mark in formatted(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
+        extract_entity_text(said, mark["offset"], mark["length"])
+        for mark in prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
         if mark["type"] == "bot_command"
     ] == ["/channels"]
-    assert {*_READERS, *_ADMINS, *_IN_GROUPS, "settings", "bind", "unbind"} == COMMANDS
+    assert {*_READER_COMMANDS, *_ADMIN_COMMANDS, *_GROUP_COMMANDS, "settings", "bind", "unbind"} == BOT_COMMANDS
 
 
 def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:
     text = "\U0001f600 see evil.com/x and /help or t.me/a in bold evil.org"
     bold = MessageEntity(type="bold", offset=0, length=len(text) + 1)
     link = MessageEntity(type="text_link", offset=text.index("t.me") + 1, length=6, url="https://t.me/a")
-    marks = [mark.model_dump(exclude_none=True, mode="json") for mark in made_inert(text, [bold, link])]
+    marks = [mark.model_dump(exclude_none=True, mode="json") for mark in neutralize_entities(text, [bold, link])]
     assert active(text, marks) == []
-    assert {spot(text, m["offset"], m["length"]) for m in marks if m["type"] == "code"} == {"evil.com/x", "evil.org"}
+    assert {extract_entity_text(text, m["offset"], m["length"]) for m in marks if m["type"] == "code"} == {
+        "evil.com/x",
+        "evil.org",
+    }
     assert not any(
         m["offset"] < c["offset"] + c["length"] and c["offset"] < m["offset"] + m["length"]
         for m in marks if m["type"] == "bold" for c in marks if c["type"] == "code"
     )  # fmt: skip
-    assert made_inert("Nothing here, /help", []) == []
+    assert neutralize_entities("Nothing here, /help", []) == []
 
 
 @pytest.mark.parametrize("text", [LINKS, TAGS, NUMBERS, "x@evil.io", "evil\u3002com", "$BTC", "#a1@evil_chat"])
 def test_all_kinds_are_found(text: str) -> None:
-    assert links(text)
-    said, marks = inert(text).render()
+    assert find_link_spans(text)
+    said, marks = neutralize_links(text).render()
     assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from bot.importing import process
-from bot.sandbox import Sandbox, methods_chats
-from bot.sandbox.people import press, send_file
-from bot.sandbox.world import Upload
-from rag_core.doors.archive import Archive, channels, posts
+from bot.imports import process
+from bot.sandbox import Sandbox, methods
+from bot.sandbox.state import UploadedFile
+from bot.sandbox.user_actions import press_button, send_file_as_person
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Visibility
 
 RITA, OTTO, ADMIN = 500, 502, 501
@@ -97,11 +97,11 @@ async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> An
 
 
 async def kept(home: Path, chat_id: int = BAKERY) -> int:
-    return int(await of_archive(home, lambda archive: posts.count(archive, chat_id)))
+    return int(await of_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
 
 
 async def channel_of(home: Path, chat_id: int = BAKERY) -> Channel:
-    found: dict[int, Channel] = await of_archive(home, channels.known)
+    found: dict[int, Channel] = await of_archive(home, channels.load_channels)
     return found[chat_id]
 
 
@@ -110,7 +110,7 @@ def nothing_left(home: Path) -> bool:
 
 
 def child_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(process, "_COMMAND", ("-c", code))
+    monkeypatch.setattr(process, "_CHILD_ARGUMENTS", ("-c", code))
 
 
 @pytest.fixture
@@ -217,8 +217,8 @@ async def test_an_offer_whose_document_is_gone_is_a_sentence(sandbox: Sandbox, l
 async def test_in_groups_nothing_is_imported(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         sandbox.world.reads_groups = True
-        upload = Upload("f1", "result.json", "application/json", export())
-        send_file(sandbox.world, ADMIN, upload, "/import@citegram_bot", chat_id=GROUP)
+        upload = UploadedFile("f1", "result.json", "application/json", export())
+        send_file_as_person(sandbox.world, ADMIN, upload, "/import@citegram_bot", chat_id=GROUP)
         await told(sandbox, OTTO, "/help")
     assert GROUP not in sandbox.world.sent
     assert await kept(home) == 0
@@ -265,7 +265,7 @@ async def test_a_name_that_only_telegram_knows_is_looked_up(sandbox: Sandbox, li
 
 
 async def test_a_known_channel_keeps_its_readers_and_its_pause(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await of_archive(home, lambda archive: channels.set_state(archive, HARBOUR, "paused"))
+    await of_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
     bare = int(str(HARBOUR).removeprefix("-100"))
     async with live():
         report = await (await sent(sandbox, export(name="Harbour News", chat=bare))).end()
@@ -277,7 +277,7 @@ async def test_a_known_channel_keeps_its_readers_and_its_pause(sandbox: Sandbox,
 
 async def test_an_import_brings_a_removed_channel_back_to_admins_only(sandbox: Sandbox, live: Any, home: Path) -> None:
     async def removed(archive: Archive) -> None:
-        await channels.put(archive, Channel(BAKERY, "Bakery", visibility=Visibility.PUBLIC, state="removed"))
+        await channels.save_channel(archive, Channel(BAKERY, "Bakery", visibility=Visibility.PUBLIC, state="removed"))
 
     async with live():
         await of_archive(home, removed)
@@ -350,7 +350,7 @@ async def test_one_import_at_a_time_and_it_can_be_stopped(
 async def test_progress_is_edited_into_the_message(
     sandbox: Sandbox, live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.importing.telling._EDIT_EVERY_S", 0.0)
+    monkeypatch.setattr("bot.handlers.imports._EDIT_INTERVAL_SECONDS", 0.0)
     slow_child(monkeypatch, tmp_path)
     async with live(admins=(RITA,)):
         telling = await sent(sandbox, export(), who=RITA)
@@ -416,14 +416,14 @@ async def test_a_child_that_ends_badly_is_a_sentence(
 ) -> None:
     code, said = LIMITS[how]
     child_that(monkeypatch, code)
-    monkeypatch.setattr(process, "_LONGEST_S", 0.7 if how == "too long" else 60)
+    monkeypatch.setattr(process, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
     async with live():
         assert said in await (await sent(sandbox, export())).end()
     assert nothing_left(home)
 
 
 async def test_a_confined_process_has_little_memory(tmp_path: Path) -> None:
-    code = "from bot.confined import confine; confine(); print('begun', flush=True); bytearray(2**31)"
+    code = "from bot.imports.limits import limit_process; limit_process(); print('begun', flush=True); bytearray(2**31)"
     confined = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -437,7 +437,7 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
     (folder / "document").write_bytes(export(20_000))
     order = {"folder": str(folder), "document": "document", "data": str(home), "zone": "UTC", "chat": None}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.importing.child", json.dumps(order),
+        sys.executable, "-m", "bot.imports.worker", json.dumps(order),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout and process.stdin
@@ -470,9 +470,9 @@ async def test_21_megabytes_are_refused_before_and_after_they_are_asked_for(
     async with live():
         said = await sent(sandbox, large)
         assert said.text.startswith("result.json is larger than 20 MB") and "citegram import" in said.text
-        monkeypatch.setattr("bot.sandbox.world.Upload.wire", lowballed)
+        monkeypatch.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
         assert (await (await sent(sandbox, large)).end()).startswith("result.json is larger than 20 MB")
-        monkeypatch.setattr("bot.sandbox.methods_chats._DOWNLOAD", 2**30)  # a server that gives whatever there is
+        monkeypatch.setattr("bot.sandbox.methods._MAX_DOWNLOAD_BYTES", 2**30)  # a server that gives whatever there is
         assert (await (await sent(sandbox, large)).end()).startswith("result.json is larger than 20 MB")
     assert nothing_left(home)
 
@@ -490,7 +490,7 @@ async def test_a_server_of_ones_own_gives_a_path_on_its_disk(
         await sandbox.replies(ADMIN)
         theirs = next((tmp_path / "bot-api").rglob("*.json"))
         assert theirs.exists()  # the server's file is the server's
-        monkeypatch.setattr("bot.sandbox.world.Upload.wire", lowballed)
+        monkeypatch.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
         said = await (await sent(sandbox, b"x" * (21 * 2**20))).end()
         assert said.startswith("result.json is larger than 20 MB")
 
@@ -503,7 +503,7 @@ async def test_a_file_on_a_far_disk_is_a_sentence(
     sandbox.world.local = tmp_path
     async with live():
         for place in (tmp_path / "nowhere.json", tmp_path / "folder", tmp_path / "pipe"):
-            monkeypatch.setattr(methods_chats, "_on_disk", lambda *_, place=place: str(place))
+            monkeypatch.setattr(methods, "_write_local_file", lambda *_, place=place: str(place))
             said = await (await sent(sandbox, export())).end()
             assert said.startswith("My Bot API server keeps result.json where I cannot read it")
     assert nothing_left(home)
@@ -522,7 +522,7 @@ async def test_pressing_the_offer_twice_imports_once(sandbox: Sandbox, live: Any
     async with live():
         offer = await sent(sandbox, export(), caption="")
         for _ in range(2):
-            press(sandbox.world, ADMIN, *offer.place, offer.buttons["Import it"])
+            press_button(sandbox.world, ADMIN, *offer.place, offer.buttons["Import it"])
         first, second = await sandbox.replies(ADMIN, 2)
         assert "Another import is running" in first["text"] + second["text"]
         running = first if "Another" in second["text"] else second

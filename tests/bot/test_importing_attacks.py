@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from bot.importing.refusal import Refusal
-from bot.importing.sentences import noted, refusal
-from bot.importing.unpacking import unpacked
+from bot.handlers.imports import translate_note, translate_refusal
+from bot.i18n import get_translator
+from bot.imports.unpack import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
-from bot.words import words_for
-from ingest.desktop_export import ImportOptions, import_export
-from rag_core.doors.archive import Archive, channels, posts
+from ingest.exports.json_export import ImportOptions, import_export
 from rag_core.errors import ImportRefused
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel
 
 RITA, ADMIN = 500, 501
@@ -91,10 +90,10 @@ def test_a_zip_that_is_no_export_is_refused(tmp_path: Path, what: str) -> None:
     folder = tmp_path / "incoming"
     folder.mkdir()
     (folder / "document").write_bytes(raw)
-    with pytest.raises(Refusal) as caught:
-        unpacked(folder / "document", folder)
+    with pytest.raises(DocumentRefused) as caught:
+        unpack_document(folder / "document", folder)
     assert caught.value.sentence == sentence
-    said = words_for("ru")(sentence, file="a.zip", **caught.value.values)
+    said = get_translator("ru")(sentence, file="a.zip", **caught.value.values)
     assert re.search("[а-я]", said) and "\n" not in said
     assert {file.name for file in tmp_path.iterdir()} == {"incoming"}
     assert {file.name for file in folder.iterdir()} <= {"document", "result.json"}
@@ -115,7 +114,7 @@ def test_an_export_comes_out_of_its_zip_for_its_owner_only(
     tmp_path: Path, members: Members, file: str, method: int
 ) -> None:
     (tmp_path / "document").write_bytes(zipped(members, method))
-    found = unpacked(tmp_path / "document", tmp_path)
+    found = unpack_document(tmp_path / "document", tmp_path)
     assert found == tmp_path / file
     assert found.stat().st_mode & 0o777 == 0o600
     assert found.read_bytes() == next(data for name, data in members.items() if Path(name).name == file)
@@ -127,7 +126,7 @@ def test_an_export_comes_out_of_its_zip_for_its_owner_only(
 )
 def test_what_is_no_zip_is_known_by_its_content(tmp_path: Path, raw: bytes, name: str) -> None:
     (tmp_path / "document").write_bytes(raw)
-    assert unpacked(tmp_path / "document", tmp_path).name == name
+    assert unpack_document(tmp_path / "document", tmp_path).name == name
 
 
 # through the bot
@@ -178,10 +177,10 @@ async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, wh
     with pytest.raises(ImportRefused) as caught:
         await import_export(archive, file, ImportOptions())
     await archive.close()
-    refused = refusal(caught.value.reason)
+    refused = translate_refusal(caught.value.reason)
     assert refused.sentence != "import-refused", caught.value.reason
     for lang in ("ru", "en"):
-        assert "--" not in words_for(lang)(refused.sentence, file=file.name, example="/import @channel")
+        assert "--" not in get_translator(lang)(refused.sentence, file=file.name, example="/import @channel")
 
 
 @pytest.mark.parametrize("chat", ["два слова", "@nowhere_known", "-1001000001"])
@@ -194,15 +193,15 @@ async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path: Path, hom
         await import_export(archive, tmp_path / "result.json", ImportOptions(chat=chat))
         await import_export(archive, page, ImportOptions(chat=chat))
     await archive.close()
-    assert refusal(caught.value.reason).sentence in {"import-whose", "import-other-chat", "import-no-page"}
+    assert translate_refusal(caught.value.reason).sentence in {"import-whose", "import-other-chat", "import-no-page"}
 
 
 def test_what_has_no_words_is_shown_as_it_is() -> None:
-    strange = refusal("The moon is full.\u202e Come back later.")
+    strange = translate_refusal("The moon is full.\u202e Come back later.")
     assert strange.sentence == "import-refused"
-    said = words_for("ru")(strange.sentence, file="a.json", **strange.values)
+    said = get_translator("ru")(strange.sentence, file="a.json", **strange.values)
     assert said == "a.json не получилось импортировать: The moon is full. Come back later."
-    assert noted("The moon is full.", words_for("ru")) == "The moon is full."
+    assert translate_note("The moon is full.", get_translator("ru")) == "The moon is full."
 
 
 async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_post: Callable[..., Any]) -> None:
@@ -215,17 +214,17 @@ async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_
     full = b'{"about": "", "chats": {"about": "", "list": [%s]}}' % b",".join((public, empty, private, nameless))
     (tmp_path / "result.json").write_bytes(full)
     archive = await Archive.open(home)
-    await channels.put(archive, Channel(-10077, "Bakery"))
-    await posts.keep(archive, [make_post(n, "old", chat=-10077) for n in range(1, 100)], source="test")
+    await channels.save_channel(archive, Channel(-10077, "Bakery"))
+    await posts.save_posts(archive, [make_post(n, "old", chat=-10077) for n in range(1, 100)], source="test")
     report = await import_export(archive, tmp_path / "result.json", ImportOptions())
     await archive.close()
     assert len(report.notes) >= 4
     for note in report.notes:
-        said = noted(note, words_for("ru"))
+        said = translate_note(note, get_translator("ru"))
         assert re.search("[а-я]", said), note
         assert said.startswith(("Bakery: ", "Пропущен"))
 
 
 def test_a_title_in_a_note_is_one_short_line() -> None:
-    said = noted(f"{'я' * 5000}\u202e\n: the export holds no messages.", words_for("en"))
+    said = translate_note(f"{'я' * 5000}\u202e\n: the export holds no messages.", get_translator("en"))
     assert len(said) < 200 and "\n" not in said and "\u202e" not in said

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bot.indexing import Indexing
-from bot.watch import Following
-from ingest.index import Indexer
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.lexical import Filter, Lexical
+from bot.indexing import IndexingWorker
+from bot.worker.observer import IndexProgressReporter
+from ingest.indexer import LexicalIndexer
+from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable
-from rag_core.rag import index_folder
+from rag_core.index.bm25 import Bm25Index, SearchFilter
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Answer, Channel, Post
 
 
@@ -43,7 +43,7 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     await archive.close()
 
 
-async def run(indexing: Indexing, until: Any) -> None:
+async def run(indexing: IndexingWorker, until: Any) -> None:
     task = asyncio.create_task(indexing.run())
     try:
         await asyncio.wait_for(until, 30)
@@ -54,14 +54,14 @@ async def run(indexing: Indexing, until: Any) -> None:
 
 async def test_a_failure_is_logged_and_tried_again(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
     indexer: Any = Stumbling(ZeroDivisionError("a bug"), IndexUnavailable("The index is damaged."))
-    await run(Indexing(archive, indexer, every=0.01), indexer.worked.wait())
+    await run(IndexingWorker(archive, indexer, every=0.01), indexer.worked.wait())
     assert "The index is damaged." in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
 async def test_a_post_does_not_wait_for_the_next_round(archive: Archive) -> None:
     indexer: Any = Stumbling()
-    indexing = Indexing(archive, indexer, every=3600)
+    indexing = IndexingWorker(archive, indexer, every=3600)
 
     async def woken() -> None:
         await indexer.worked.wait()
@@ -77,31 +77,31 @@ async def test_an_index_that_cannot_be_saved_is_said_and_ends_nothing(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
     indexer: Any = Stumbling()
-    await Indexing(archive, indexer).save()
+    await IndexingWorker(archive, indexer).save()
     assert "The disk is full." in caplog.text
 
 
 async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
     archive: Archive, make_post: Callable[..., Post]
 ) -> None:
-    await channels.put(archive, Channel(-1001, "Gone"))
-    await posts.keep(archive, [make_post(1, "ferry"), make_post(2, "harbour", chat=-1002)], source="test")
-    lexical = Lexical()
-    indexer = Indexer(archive, lexical)
+    await channels.save_channel(archive, Channel(-1001, "Gone"))
+    await posts.save_posts(archive, [make_post(1, "ferry"), make_post(2, "harbour", chat=-1002)], source="test")
+    lexical = Bm25Index()
+    indexer = LexicalIndexer(archive, lexical)
     await indexer.catch_up()
     await posts.remove_channel(archive, -1001)
 
     async def gone() -> None:
-        while await channels.known(archive):  # noqa: ASYNC110, nothing rings
+        while await channels.load_channels(archive):  # noqa: ASYNC110, nothing rings
             await asyncio.sleep(0.01)
 
-    await run(Indexing(archive, indexer, every=0.01), gone())
-    assert await channels.known(archive) == {}
-    saved = Lexical.load(index_folder(archive), archive.identity)
+    await run(IndexingWorker(archive, indexer, every=0.01), gone())
+    assert await channels.load_channels(archive) == {}
+    saved = Bm25Index.load(get_lexical_folder(archive), archive.identity)
     assert saved is not None
     for index in (lexical, saved):
         assert len(index) == 1
-        assert not index.known("ferri", Filter(frozenset({-1001, -1002})))
+        assert not index.known("ferri", SearchFilter(frozenset({-1001, -1002})))
 
 
 class Onlooker:
@@ -122,14 +122,16 @@ async def test_a_watch_is_told_of_new_posts_once_and_of_what_comes_meanwhile_the
     archive: Archive, make_post: Callable[..., Post]
 ) -> None:
     watch = Onlooker()
-    following = Following(watch, archive, "dense")
-    await posts.keep(archive, [make_post(1, "old")], source="test")
+    following = IndexProgressReporter(watch, archive, "dense")
+    await posts.save_posts(archive, [make_post(1, "old")], source="test")
     await following.begin()
-    await posts.keep(archive, [make_post(2, "two"), make_post(3, "three")], source="test")
+    await posts.save_posts(archive, [make_post(2, "two"), make_post(3, "three")], source="test")
 
     async def interrupted(progress: Callable[[int], None]) -> int:
         progress(1)
-        await posts.keep(archive, [make_post(3, "three, edited", edited=make_post(3, "", days=1).date)], source="test")
+        await posts.save_posts(
+            archive, [make_post(3, "three, edited", edited=make_post(3, "", days=1).date)], source="test"
+        )
         return 2
 
     async def quick(_: Callable[[int], None]) -> int:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from bot.inert import inert, links
-from bot.sandbox.checks import formatted
+from bot.sandbox.entities import prepare_text
+from bot.views.text import find_link_spans, neutralize_links
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from bot.sandbox.checks import formatted
      "x.ru " * 300, "@aaaaa #б /c " * 60],
 )  # fmt: skip
 def test_what_telegram_would_make_a_link_is_code(text: str) -> None:
-    said, marks = inert(text).render()
+    said, marks = neutralize_links(text).render()
     assert said == text
     assert len(marks) <= 6
-    found = formatted(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
+    found = prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
     assert {mark["type"] for mark in found} == {"code"}
     assert any(mark["type"] == "code" for mark in found)
 
@@ -43,7 +43,7 @@ def test_what_telegram_would_make_a_link_is_code(text: str) -> None:
     ],
 )
 def test_other_words_stay_words(text: str) -> None:
-    assert links(text) == []
+    assert find_link_spans(text) == []
 
 
 @pytest.mark.alone
@@ -52,5 +52,5 @@ def test_other_words_stay_words(text: str) -> None:
 )
 def test_no_text_takes_long(piece: str) -> None:
     started = time.perf_counter()
-    links(piece * (100_000 // len(piece)))
+    find_link_spans(piece * (100_000 // len(piece)))
     assert time.perf_counter() - started < 2

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bot.answering.limits import TokenBuckets
 from bot.sandbox import Sandbox
-from bot.sandbox.people import press
+from bot.sandbox.user_actions import press_button
+from bot.worker.limits import TokenBuckets
 
 ADMIN, RITA, OTTO, GROUP = 501, 500, 502, -1009
 FERRY = "When does the ferry to Owl Island leave?"
@@ -49,7 +49,7 @@ async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
         first, *_ = [b["callback_data"] for row in answer["reply_markup"]["inline_keyboard"] for b in row]
         before = len(sandbox.transcript)
         for _ in range(80):
-            press(sandbox.world, OTTO, OTTO, answer["message_id"], first)
+            press_button(sandbox.world, OTTO, OTTO, answer["message_id"], first)
         await rest(sandbox)
     answered = [c for c in sandbox.transcript[before:] if c["method"].lower() == "answercallbackquery"]
     assert len(answered) == 21
@@ -96,7 +96,7 @@ def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch: pytes
     now = 21.0
     assert buckets.take("a", 5) == 0
     assert buckets.take("a", 5) > 0
-    monkeypatch.setattr("bot.answering.limits._MOST_BUCKETS", 10)
+    monkeypatch.setattr("bot.worker.limits._MAX_BUCKETS", 10)
     for number in range(1000):
         now += 200
         buckets.take(number, 5)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.links import PostLink, post_links, resolved
+from bot.links import PostLink, find_post_links, resolve_post_link
 from rag_core.types import Channel, PostKey
 
 KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Channel(-1005678, "Crew")}
@@ -25,8 +25,8 @@ KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Chann
     ],
 )
 def test_a_link_means_its_post_in_every_form(text: str, key: PostKey, single: bool) -> None:
-    (link,) = post_links(text)
-    assert (resolved(link, KNOWN), link.single) == (key, single)
+    (link,) = find_post_links(text)
+    assert (resolve_post_link(link, KNOWN), link.single) == (key, single)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_a_link_means_its_post_in_every_form(text: str, key: PostKey, single: bo
     ],
 )
 def test_what_leads_to_no_post_is_no_link(text: str) -> None:
-    assert post_links(text) == []
+    assert find_post_links(text) == []
 
 
 @pytest.mark.parametrize("text", ["https://t.me/elsewhere/12", "https://t.me/c/999/12"])
 def test_a_link_to_an_unknown_channel_means_nothing_here(text: str) -> None:
-    (link,) = post_links(text)
-    assert resolved(link, KNOWN) is None
+    (link,) = find_post_links(text)
+    assert resolve_post_link(link, KNOWN) is None
     assert link.text == text
 
 
 def test_several_links_come_in_their_order_and_once() -> None:
     text = "t.me/harbour_news/3 и t.me/c/5678/1,\nt.me/Harbour_news/3"
-    assert [(link.chat, link.message_id) for link in post_links(text)] == [("harbour_news", 3), (-1005678, 1)]
-    assert post_links("t.me/c/1/2")[0] == PostLink(-1001, 2, False, "t.me/c/1/2")
+    assert [(link.chat, link.message_id) for link in find_post_links(text)] == [("harbour_news", 3), (-1005678, 1)]
+    assert find_post_links("t.me/c/1/2")[0] == PostLink(-1001, 2, False, "t.me/c/1/2")

@@ -14,9 +14,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from bot import logs
-from bot.logs import TextFilter
+from bot.logs import SecretFilter, TextFilter
 from bot.sandbox import Sandbox
-from bot.tokens import TokenFilter
 from rag_core.errors import IndexUnavailable
 
 OTTO, GROUP = 502, -1009
@@ -29,17 +28,17 @@ def log_of(texts: bool = False, structured: bool = False) -> Iterator[io.StringI
     """Everything that a bot with -v writes, as it writes it."""
     written = io.StringIO()
     handler, root = logging.StreamHandler(written), logging.getLogger()
-    handler.addFilter(logs._filter)
-    handler.addFilter(TokenFilter())
-    handler.setFormatter(logs.Json() if structured else logs.Plain())
+    handler.addFilter(logs._text_filter)
+    handler.addFilter(SecretFilter())
+    handler.setFormatter(logs.JsonFormatter() if structured else logs.PlainFormatter())
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    logs.with_texts(texts)
+    logs.set_text_logging(texts)
     try:
         yield written
     finally:
-        logs.with_texts(False)
+        logs.set_text_logging(False)
         root.setLevel(level)
         root.removeHandler(handler)
 
@@ -70,8 +69,8 @@ async def test_a_failure_is_logged_without_the_text_that_made_it(
         except ValueError as exc:
             raise RuntimeError(f"cannot answer {question.text}") from exc
 
-    monkeypatch.setattr("bot.turns.answer", broken)
-    monkeypatch.setattr("bot.search.listing", broken)
+    monkeypatch.setattr("bot.worker.queue.answer_question", broken)
+    monkeypatch.setattr("bot.handlers.search.list_posts", broken)
     with log_of() as written:
         async with live():
             await ask(OTTO, QUESTION)
@@ -109,7 +108,7 @@ async def test_every_line_of_a_question_names_its_trace(sandbox: Sandbox, live: 
         async with live():
             await ask(OTTO, QUESTION)
             await ask(OTTO, "When is mackerel sold?")
-    of_questions = re.findall(r"INFO rag_core\.rag(.*): answered (\w+) ", written.getvalue())
+    of_questions = re.findall(r"INFO rag_core\.engine(.*): answered (\w+) ", written.getvalue())
     assert [named for named, _ in of_questions] == [f" [{trace}]" for _, trace in of_questions]
     assert len({trace for _, trace in of_questions}) == 2
     assert re.search(r"INFO bot\.app: @citegram_bot answers", written.getvalue())  # a line of no question
@@ -126,7 +125,7 @@ async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(
         logging.getLogger("bot.x").warning("https://api.telegram.org/bot%s/getMe", secret)
         raise RuntimeError(f"cannot answer {question.text} {secret}")
 
-    monkeypatch.setattr("bot.turns.answer", broken)
+    monkeypatch.setattr("bot.worker.queue.answer_question", broken)
     with log_of(structured=structured) as written:
         async with live():
             await ask(OTTO, QUESTION)
@@ -167,11 +166,11 @@ def test_an_exception_is_part_of_its_object() -> None:
     assert SECRET not in written.getvalue()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("plain", logs.Plain), ("json", logs.Json)])
+@pytest.mark.parametrize(("name", "kind"), [("plain", logs.PlainFormatter), ("json", logs.JsonFormatter)])
 def test_the_format_is_that_of_the_settings(name: Any, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     handler, other = logging.StreamHandler(io.StringIO()), logging.Handler()
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler, other])
-    logs.with_format(name)
+    logs.set_log_format(name)
     assert type(handler.formatter) is kind
     assert other.formatter is None
 

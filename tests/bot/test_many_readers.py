@@ -13,7 +13,7 @@ import pytest
 from slow import Slow
 
 from bot.sandbox import Sandbox
-from rag_core.language import Language
+from rag_core.models.selection import LanguageModels
 
 READERS = range(10_000, 10_200)
 MOST_KB = 100_000  # more memory than before they asked
@@ -23,10 +23,10 @@ WRITTEN = "The ferry leaves at 7:30 every morning. [1]\n"
 async def test_200_readers_at_once_wait_fairly_and_all_are_answered(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def opened(*_: Any) -> Language:
-        return Language(Slow(WRITTEN, 0.05), None)
+    async def opened(*_: Any) -> LanguageModels:
+        return LanguageModels(Slow(WRITTEN, 0.05), None)
 
-    monkeypatch.setattr("rag_core.rag.open_language", opened)
+    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
     for reader in READERS:
         sandbox.world.add_person(reader, f"R{reader}")
     async with live():

@@ -10,12 +10,12 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 
-from bot import members
-from bot.members import Members
+from bot import membership
+from bot.membership import MembershipCache
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import set_member
-from bot.session import Session
-from rag_core.doors.archive import Archive, channels
+from bot.sandbox.permissions import set_chat_member
+from bot.telegram.session import TelegramSession
+from rag_core.storage import Archive, channels
 from rag_core.types import Channel
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -32,10 +32,10 @@ class Clock:
 
 
 @pytest.fixture
-async def asked(sandbox: Sandbox) -> AsyncIterator[tuple[Members, Clock]]:
+async def asked(sandbox: Sandbox) -> AsyncIterator[tuple[MembershipCache, Clock]]:
     clock = Clock()
-    async with Bot(sandbox.token, Session(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
-        yield Members(bot, clock), clock
+    async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
+        yield MembershipCache(bot, clock), clock
 
 
 def calls(sandbox: Sandbox) -> int:
@@ -55,38 +55,42 @@ def calls(sandbox: Sandbox) -> int:
     ],
 )
 async def test_who_counts_as_a_member(
-    sandbox: Sandbox, asked: tuple[Members, Clock], status: str, is_member: bool, inside: bool
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock], status: str, is_member: bool, inside: bool
 ) -> None:
-    set_member(sandbox.world, CREW, OTTO, status, is_member=is_member)
+    set_chat_member(sandbox.world, CREW, OTTO, status, is_member=is_member)
     assert await asked[0].among(OTTO, [CREW]) == ({CREW} if inside else set())
 
 
-async def test_a_member_is_asked_about_once_in_four_minutes(sandbox: Sandbox, asked: tuple[Members, Clock]) -> None:
+async def test_a_member_is_asked_about_once_in_four_minutes(
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
+) -> None:
     who, clock = asked
-    set_member(sandbox.world, CREW, OTTO, "member")
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
     for _ in range(3):
         assert await who.among(OTTO, [CREW]) == {CREW}
     assert calls(sandbox) == 1
-    set_member(sandbox.world, CREW, OTTO, "left")  # and no update of it arrives
+    set_chat_member(sandbox.world, CREW, OTTO, "left")  # and no update of it arrives
     clock.now += 300  # five minutes are the promise
     assert await who.among(OTTO, [CREW]) == set()
     assert calls(sandbox) == 2
 
 
-async def test_who_joins_unseen_waits_for_half_a_minute_at_most(sandbox: Sandbox, asked: tuple[Members, Clock]) -> None:
+async def test_who_joins_unseen_waits_for_half_a_minute_at_most(
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
+) -> None:
     who, clock = asked
     assert await who.among(OTTO, [CREW]) == set()
-    set_member(sandbox.world, CREW, OTTO, "member")
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
     assert await who.among(OTTO, [CREW]) == set()
     clock.now += 31
     assert await who.among(OTTO, [CREW]) == {CREW}
 
 
-async def test_an_update_makes_it_be_asked_at_once(sandbox: Sandbox, asked: tuple[Members, Clock]) -> None:
+async def test_an_update_makes_it_be_asked_at_once(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
     who, _ = asked
-    set_member(sandbox.world, CREW, OTTO, "member")
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
     await who.among(OTTO, [CREW])
-    set_member(sandbox.world, CREW, OTTO, "kicked")
+    set_chat_member(sandbox.world, CREW, OTTO, "kicked")
     who.forget(CREW, OTTO)
     assert await who.among(OTTO, [CREW]) == set()
 
@@ -100,18 +104,18 @@ async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sand
             who.forget(CREW, OTTO)
             return member
 
-    set_member(sandbox.world, CREW, OTTO, "member")
-    async with Late(sandbox.token, Session(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
-        who = Members(bot, Clock())
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
+    async with Late(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
+        who = MembershipCache(bot, Clock())
         assert await who.among(OTTO, [CREW]) == set()
 
 
 @pytest.mark.parametrize("kind", ["429", "500", "502html", "drop", "stall"])
 async def test_where_telegram_does_not_say_it_is_closed(
-    sandbox: Sandbox, asked: tuple[Members, Clock], kind: Any, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock], kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members, "_PATIENCE_S", 0.3)
-    set_member(sandbox.world, CREW, OTTO, "member")
+    monkeypatch.setattr(membership, "_TIMEOUT_SECONDS", 0.3)
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
     sandbox.faults.fail_next("getChatMember", kind, times=50, retry_after=60, seconds=1)
     assert await asked[0].among(OTTO, [CREW]) == set()
     sandbox.faults.clear()
@@ -119,23 +123,25 @@ async def test_where_telegram_does_not_say_it_is_closed(
 
 
 async def test_where_the_bot_is_out_or_the_person_unknown_it_is_closed(
-    sandbox: Sandbox, asked: tuple[Members, Clock]
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
 ) -> None:
     assert await asked[0].among(999_999, [CREW]) == set()
-    set_member(sandbox.world, CREW, OTTO, "member")
-    set_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked")
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
+    set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked")
     assert await asked[0].among(OTTO, [CREW]) == set()
 
 
 @pytest.mark.parametrize("nobody", [0, GROUP, CREW])
-async def test_who_writes_as_a_chat_is_nobody(sandbox: Sandbox, asked: tuple[Members, Clock], nobody: int) -> None:
+async def test_who_writes_as_a_chat_is_nobody(
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock], nobody: int
+) -> None:
     assert await asked[0].among(nobody, [CREW]) == set()
     assert not await asked[0].leads(nobody, GROUP)
     assert calls(sandbox) == 0
 
 
 async def test_one_question_asks_telegram_a_few_times_only_and_the_next_goes_on(
-    sandbox: Sandbox, asked: tuple[Members, Clock]
+    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
 ) -> None:
     chats = [-1002000000 - n for n in range(30)]
     for chat in chats:
@@ -145,11 +151,11 @@ async def test_one_question_asks_telegram_a_few_times_only_and_the_next_goes_on(
     assert len(await asked[0].among(OTTO, chats)) == 30
 
 
-async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[Members, Clock]) -> None:
+async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
     who, clock = asked
     assert await who.leads(OTTO, GROUP)  # the owner
     assert not await who.leads(RITA, GROUP)
-    set_member(sandbox.world, GROUP, RITA, "administrator")
+    set_chat_member(sandbox.world, GROUP, RITA, "administrator")
     clock.now += 61
     assert await who.leads(RITA, GROUP)
 
@@ -157,7 +163,7 @@ async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[Members, Clock])
 async def inside(home: Path, *chats: int) -> None:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.joined(archive, chat)
+        await channels.record_bot_joined(archive, chat)
     await archive.close()
 
 
@@ -169,14 +175,14 @@ async def told(sandbox: Sandbox, who: int, text: str = PADLOCK) -> str:
 
 async def test_a_member_reads_the_channel_until_they_leave(sandbox: Sandbox, live: Any, home: Path) -> None:
     await inside(home, CREW)
-    set_member(sandbox.world, CREW, RITA, "member")
+    set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
         assert "4417" not in await told(sandbox, OTTO)
         assert "4417" in await told(sandbox, RITA)
         assert "Crew only" in await told(sandbox, RITA, "/start")
         assert "Crew only" not in await told(sandbox, OTTO, "/start")
-        set_member(sandbox.world, CREW, OTTO, "member")
-        set_member(sandbox.world, CREW, RITA, "kicked", by=ADMIN)
+        set_chat_member(sandbox.world, CREW, OTTO, "member")
+        set_chat_member(sandbox.world, CREW, RITA, "kicked", by=ADMIN)
         assert await sandbox.until(lambda: not sandbox.world.queue.kept)
         assert "4417" not in await told(sandbox, RITA)
         assert "4417" in await told(sandbox, OTTO)
@@ -185,19 +191,19 @@ async def test_a_member_reads_the_channel_until_they_leave(sandbox: Sandbox, liv
 async def test_the_update_alone_closes_it_at_once(sandbox: Sandbox, live: Any, home: Path) -> None:
     """Between two questions nothing but the update tells that the membership has gone."""
     await inside(home, CREW)
-    set_member(sandbox.world, CREW, RITA, "member")
+    set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
         assert "4417" in await told(sandbox, RITA)
         before = calls(sandbox)
         assert "4417" in await told(sandbox, RITA)
         assert calls(sandbox) == before + 1  # before the answer is sent; the search goes by what is remembered
-        set_member(sandbox.world, CREW, RITA, "left")
+        set_chat_member(sandbox.world, CREW, RITA, "left")
         await sandbox.until(lambda: not sandbox.world.queue.kept)
         assert "4417" not in await told(sandbox, RITA)
 
 
 async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox: Sandbox, live: Any, home: Path) -> None:
-    set_member(sandbox.world, CREW, RITA, "member")  # the archive knows it from an export only
+    set_chat_member(sandbox.world, CREW, RITA, "member")  # the archive knows it from an export only
     async with live():
         assert "4417" not in await told(sandbox, RITA)
         assert "4417" in await told(sandbox, ADMIN)
@@ -206,17 +212,17 @@ async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox: Sandbox, live:
 
 async def test_the_bot_thrown_out_closes_the_channel_to_its_members(sandbox: Sandbox, live: Any, home: Path) -> None:
     await inside(home, CREW)
-    set_member(sandbox.world, CREW, RITA, "member")
+    set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
         assert "4417" in await told(sandbox, RITA)
-        set_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked", by=ADMIN)
+        set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked", by=ADMIN)
         assert await sandbox.until(lambda: bool(sandbox.world.sent.get(ADMIN)) or not sandbox.world.queue.kept)
         assert "4417" not in await told(sandbox, RITA)
 
 
 async def test_an_admin_opens_a_channel_to_its_members_with_a_button(sandbox: Sandbox, live: Any, home: Path) -> None:
     await inside(home, SAFE)
-    set_member(sandbox.world, SAFE, RITA, "member")
+    set_chat_member(sandbox.world, SAFE, RITA, "member")
     trophy = "where did the treasurer hide the silver trophy?"
     async with live():
         assert "staircase" not in await told(sandbox, RITA, trophy)

@@ -14,14 +14,13 @@ import pytest
 from watching import fetched, free_port, metrics, until, value
 
 from bot.app import run_bot
-from bot.metrics.instruments import OTHER, Few
-from bot.metrics.meter import Meter
-from bot.metrics.ready import Readiness
+from bot.monitoring.health import ReadinessCheck
+from bot.monitoring.metrics import OTHER_LABEL, LabelLimiter, Meter
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
 from rag_core.settings import Budgets
-from rag_core.stage import Run, Span
+from rag_core.tracing import Run, Span
 from rag_core.types import Shortfall
 
 OTTO, RITA, GROUP = 502, 500, -1009
@@ -36,16 +35,16 @@ def watching(port: int) -> dict[str, Any]:
 async def test_questions_are_counted_by_what_became_of_them(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot import turns
+    from bot.worker import queue
 
-    real = turns.answer
+    real = queue.answer_question
 
     async def broken(question: Any, *args: Any, **more: Any) -> Any:
         if "mackerel" in question.text:
             raise IndexUnavailable("The index is gone.")
         return await real(question, *args, **more)
 
-    monkeypatch.setattr(turns, "answer", broken)
+    monkeypatch.setattr(queue, "answer_question", broken)
     port = free_port()
     async with live(sections=watching(port)):
         for text in (FERRY, FERRY, NOTHING, "Is mackerel sold?", "/verify The ferry leaves at 7:30 from pier four."):
@@ -69,7 +68,7 @@ async def test_questions_are_counted_by_what_became_of_them(
 async def test_a_stopped_question_counts_as_stopped(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot import turns
+    from bot.worker import queue
 
     begun = asyncio.Event()
 
@@ -77,7 +76,7 @@ async def test_a_stopped_question_counts_as_stopped(
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(turns, "answer", endless)
+    monkeypatch.setattr(queue, "answer_question", endless)
     port = free_port()
     async with live(sections=watching(port)):
         await sandbox.say(OTTO, FERRY)
@@ -90,7 +89,7 @@ async def test_a_stopped_question_counts_as_stopped(
 async def test_states_are_read_when_they_are_asked_for(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.metrics.states._SELDOM_S", 0.0)
+    monkeypatch.setattr("bot.monitoring.collectors._REFRESH_SECONDS", 0.0)
     port = free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
@@ -118,7 +117,7 @@ async def test_states_are_read_when_they_are_asked_for(
 async def test_caches_and_votes_are_told(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.metrics.states._SELDOM_S", 0.0)
+    monkeypatch.setattr("bot.monitoring.collectors._REFRESH_SECONDS", 0.0)
     port = free_port()
     async with live(sections=watching(port)):
         reply = await ask(OTTO, FERRY)
@@ -185,16 +184,16 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
 
 
 async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bot.metrics.states import census
+    from rag_core.storage import stats as census
 
-    counted, real = 0, census.rows_of_posts
+    counted, real = 0, census.count_post_rows
 
     async def counting(archive: Any) -> int:
         nonlocal counted
         counted += 1
         return await real(archive)
 
-    monkeypatch.setattr(census, "rows_of_posts", counting)
+    monkeypatch.setattr(census, "count_post_rows", counting)
     port = free_port()
     async with live(sections=watching(port)):
         pages = [await metrics(port) for _ in range(3)]
@@ -203,8 +202,8 @@ async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypat
 
 
 def test_a_label_has_few_values_whatever_comes() -> None:
-    few = Few(most=3)
-    assert [few(name) for name in "abcdea"] == ["a", "b", "c", OTHER, OTHER, "a"]
+    few = LabelLimiter(most=3)
+    assert [few(name) for name in "abcdea"] == ["a", "b", "c", OTHER_LABEL, OTHER_LABEL, "a"]
 
 
 def test_the_names_of_one_label_leave_room_for_those_of_another() -> None:
@@ -217,9 +216,9 @@ def test_the_names_of_one_label_leave_room_for_those_of_another() -> None:
 async def test_two_who_scrape_at_once_count_a_post_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot.metrics.states import census
+    from rag_core.storage import stats as census
 
-    real = census.changes_between
+    real = census.count_changes_by_source
 
     async def slowly(*args: Any) -> Any:
         await asyncio.sleep(0.2)
@@ -233,7 +232,7 @@ async def test_two_who_scrape_at_once_count_a_post_once(
             async with asyncio.timeout(30):
                 while archive.execute("SELECT count(*) FROM posts").fetchone() != (13,):  # noqa: ASYNC110 - an archive rings no bell
                     await asyncio.sleep(0.02)
-        monkeypatch.setattr(census, "changes_between", slowly)
+        monkeypatch.setattr(census, "count_changes_by_source", slowly)
         await asyncio.gather(metrics(port), metrics(port))
         assert value(await metrics(port), "citegram_post_changes_total") == 1
 
@@ -244,7 +243,7 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     async def gone(*args: Any) -> Any:
         raise ArchiveUnavailable("The archive is gone.")
 
-    monkeypatch.setattr("bot.metrics.states.census.line", gone)
+    monkeypatch.setattr("bot.monitoring.collectors.stats.fetch_queue_stats", gone)
     port = free_port()
     async with live(sections=watching(port)):
         found = await metrics(port)
@@ -286,8 +285,8 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(
         async def full(*args: Any) -> None:
             raise ArchiveUnavailable("The disk is full: /srv/secret/place.")
 
-        monkeypatch.setattr("bot.metrics.ready.census.writable", full)
-        monkeypatch.setattr("bot.metrics.ready._SILENCE_S", 0.0)
+        monkeypatch.setattr("bot.monitoring.health.stats.check_writable", full)
+        monkeypatch.setattr("bot.monitoring.health._MAX_SILENCE_SECONDS", 0.0)
         status, text = await fetched(port, "readyz")
     assert status == 503
     said = json.loads(text)
@@ -349,5 +348,5 @@ async def test_telegram_may_be_silent_for_longer_where_it_brings_updates(
     by_webhook: bool, silence: float | None, said: str
 ) -> None:
     wire = SimpleNamespace(by_webhook=by_webhook, silence=silence)
-    checks = await Readiness(lambda: None, wire).look()  # type: ignore[arg-type]
+    checks = await ReadinessCheck(lambda: None, wire).look()  # type: ignore[arg-type]
     assert checks["telegram"] == said

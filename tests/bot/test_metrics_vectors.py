@@ -14,15 +14,15 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from watching import fetched, free_port
 
-from bot.metrics.meter import Meter
-from bot.metrics.ready import Readiness
-from bot.metrics.states import States
-from ingest.ledger import Ledger
-from rag_core.dense import Dense
-from rag_core.doors.lexical import Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
+from bot.monitoring.collectors import StateCollector
+from bot.monitoring.health import ReadinessCheck
+from bot.monitoring.metrics import Meter
+from ingest.jobs import JobLog
 from rag_core.errors import IndexUnavailable
-from rag_core.models import rows_of
+from rag_core.index.bm25 import PassageRef
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.models.catalog import find_models
+from rag_core.models.selection import DenseIndex
 from rag_core.types import PostKey
 
 
@@ -33,39 +33,41 @@ def told(metrics: list[Metric], name: str) -> dict[str, float]:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> Any:
-    vectors = await open_vectors(tmp_path / "vectors", model="tiny", dimension=2)
+    vectors = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
     yield vectors
     await vectors.close()
 
 
-def desk_of(library: Any, store: Vectors) -> Any:
+def desk_of(library: Any, store: VectorStore) -> Any:
     """The part of a desk that is looked at."""
-    rag = replace(library.rag, dense=Dense(rows_of("offline")[0], None, store))  # type: ignore[arg-type]
-    return SimpleNamespace(rag=rag, archive=rag.archive, indexing=SimpleNamespace(ledger=Ledger(rag.archive)))
+    rag = replace(library.rag, dense=DenseIndex(find_models("offline")[0], None, store))  # type: ignore[arg-type]
+    return SimpleNamespace(rag=rag, archive=rag.archive, indexing=SimpleNamespace(ledger=JobLog(rag.archive)))
 
 
-async def test_the_lag_and_the_size_of_the_vectors_are_told(library: Any, store: Vectors) -> None:
+async def test_the_lag_and_the_size_of_the_vectors_are_told(library: Any, store: VectorStore) -> None:
     desk, meter = desk_of(library, store), Meter()
-    place = Place(PostKey(library.harbour, 3), 0, 0, 58)
-    await store.upsert([Point(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))])
-    read = await States(lambda: desk, meter).read()
+    place = PassageRef(PostKey(library.harbour, 3), 0, 0, 58)
+    await store.upsert(
+        [VectorPoint(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))]
+    )
+    read = await StateCollector(lambda: desk, meter).read()
     assert told(read, "citegram_index_lag_changes") == {"words": 0, "copies": 10, "vectors": 10}
     assert told(read, "citegram_index_passages")["vectors"] == 1
 
 
 async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(
-    library: Any, store: Vectors, monkeypatch: pytest.MonkeyPatch
+    library: Any, store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone(self: Any) -> int:
         raise IndexUnavailable("The Qdrant server at http://secret does not answer.")
 
     desk, meter = desk_of(library, store), Meter()
     monkeypatch.setattr(type(store), "count", gone)
-    read = await States(lambda: desk, meter).read()
+    read = await StateCollector(lambda: desk, meter).read()
     assert meter.instruments.registry.get_sample_value("citegram_scrape_failures_total", {"part": "sizes"}) == 1
     assert told(read, "citegram_index_lag_changes")["vectors"] == 10
     assert told(read, "citegram_index_passages") == {}
-    said = await Readiness(lambda: desk, meter.wire).look()
+    said = await ReadinessCheck(lambda: desk, meter.wire).look()
     assert said["vectors"] == "cannot be searched"
     assert said["archive"] == said["words"] == "ok"
 

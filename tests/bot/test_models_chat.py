@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.models_chat import _Press
+from bot.handlers.models import _ModelCallback
 from bot.sandbox import Sandbox
-from rag_core.models import rows_of
+from rag_core.models.catalog import find_models
 
 OTTO, ADMIN = 502, 501
 
@@ -19,7 +19,7 @@ OTTO, ADMIN = 502, 501
 def pulled(home: Path, tiny_gguf: Path) -> Path:
     """A bot's folder with two writers."""
     for tier in ("small", "default"):
-        (row,) = [row for row in rows_of(tier) if row.role == "writer"]
+        (row,) = [row for row in find_models(tier) if row.role == "writer"]
         (home / "models" / row.name).mkdir(parents=True)
         shutil.copy(tiny_gguf, home / "models" / row.name / row.file)
     return home
@@ -88,5 +88,5 @@ async def test_only_admins_may(sandbox: Sandbox, live: Any, pulled: Path) -> Non
         for data in buttons(asked).values():
             assert "qwen" not in data  # nothing that can be made up
         await sandbox.press(OTTO, ADMIN, asked["message_id"], next(iter(buttons(asked).values())))
-        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _Press(mark="AAAAAAAA").pack())
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(mark="AAAAAAAA").pack())
         assert shown(sandbox, asked)["text"] == asked["text"]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.commands import doctor, models
+from bot.cli import doctor, models
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
-from rag_core.models import MODELS, HubSource, rows_of
+from rag_core.models.catalog import MODELS, HubSource, find_models
 
 Live = Callable[..., AbstractAsyncContextManager[None]]
 
@@ -32,7 +32,7 @@ def parsed(*words: str) -> argparse.Namespace:
 @pytest.fixture
 def stick(tmp_path: Path) -> Path:
     """A folder with the files of the default embedder."""
-    (row,) = rows_of("multilingual-e5-small")
+    (row,) = find_models("multilingual-e5-small")
     assert isinstance(row.source, HubSource)
     for file in row.source.files:
         place = tmp_path / "stick" / row.source.repo / file.path
@@ -62,14 +62,14 @@ async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, caps
     args = parsed("pull", "multilingual-e5-small", "--from", str(stick))
     await args.run(args, settings)
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
-    assert not [line for line in models.listed(settings.data.dir / "models", {}) if "here (" in line]
+    assert not [line for line in models.format_model_list(settings.data.dir / "models", {}) if "here (" in line]
 
 
 async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(settings: Settings, stick: Path) -> None:
     args = parsed("pull", "default", "--from", str(stick))
     with pytest.raises(ModelUnavailable, match="of the model mmarco-minilm"):
         await args.run(args, settings)
-    (row,) = rows_of("multilingual-e5-small")
+    (row,) = find_models("multilingual-e5-small")
     assert (settings.data.dir / "models" / row.name / "files.json").exists()
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_name_is_wrong_use_and_the_known_ones_are_named(capsys: pytes
 async def test_the_list_shows_memory_and_what_is_in_use(
     settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = rows_of("small")[0]
+    row = find_models("small")[0]
     folder = settings.data.dir / "models" / row.name
     folder.mkdir(parents=True)
     shutil.copy(tiny_gguf, folder / row.file)

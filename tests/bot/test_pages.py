@@ -5,7 +5,7 @@ from aiogram.utils.formatting import BlockQuote, Bold, Text, TextLink, as_list
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.pages import LIMIT, MOST_ENTITIES, Page, pages
+from bot.views.text import MAX_ENTITIES, MAX_MESSAGE_LENGTH, Page, split_pages
 
 # Latin, Cyrillic, Hebrew, Arabic, emoji (pairs of UTF-16 units), joiners, blanks and lines.
 LETTERS = st.sampled_from("abж ыи של مر😀👩‍👧🇷🇺\n .é")
@@ -39,37 +39,37 @@ def test_whatever_is_cut_stays_within_limits_and_loses_nothing(
 ) -> None:
     whole, linked = content
     text, _ = whole.render()
-    cut = pages(whole, limit)
+    cut = split_pages(whole, limit)
     assert "".join("".join(page.text.split()) for page in cut) == "".join(text.split())
     assert [pair for page in cut for pair in links(page)] == linked
     for page in cut:
         size = len(page.text.encode("utf-16-le")) // 2
         assert 0 < size <= limit
         assert page.text == page.text.strip()
-        assert len(page.entities) <= MOST_ENTITIES
+        assert len(page.entities) <= MAX_ENTITIES
         for entity in page.entities:
             assert 0 <= entity.offset < entity.offset + entity.length <= size
             entity.extract_from(page.text).encode("utf-8")  # no half of a pair
 
 
 def test_a_short_text_is_one_message_as_it_is() -> None:
-    (page,) = pages(Text("yes ", TextLink("[1]", url="https://t.me/x/1")))
+    (page,) = split_pages(Text("yes ", TextLink("[1]", url="https://t.me/x/1")))
     assert (page.text, links(page)) == ("yes [1]", [("[1]", "https://t.me/x/1")])
 
 
 def test_a_blank_text_is_no_message() -> None:
-    assert pages(Text(" \n ")) == []
+    assert split_pages(Text(" \n ")) == []
 
 
 @pytest.mark.parametrize("seam", ["\n\n", "\n", " "])
 def test_a_cut_falls_between_paragraphs_lines_words(seam: str) -> None:
-    first, second = pages(Text("a" * 30 + seam + "b" * 30), 40)
+    first, second = split_pages(Text("a" * 30 + seam + "b" * 30), 40)
     assert (first.text, second.text) == ("a" * 30, "b" * 30)
 
 
 def test_a_quote_goes_on_in_the_next_message() -> None:
     lines = [Text(f"{n}. ", TextLink("x" * 60, url=f"https://t.me/x/{n}")) for n in range(1, 11)]
-    cut = pages(as_list("Sources", BlockQuote(as_list(*lines))), 300)
+    cut = split_pages(as_list("Sources", BlockQuote(as_list(*lines))), 300)
     assert len(cut) > 2
     for page in cut:
         (quote,) = (e for e in page.entities if e.type == "blockquote")
@@ -79,14 +79,14 @@ def test_a_quote_goes_on_in_the_next_message() -> None:
 
 def test_many_links_are_spread_over_messages() -> None:
     marks = [piece for n in range(250) for piece in (" word ", TextLink("[1]", url=f"https://t.me/x/{n}"))]
-    cut = pages(Text(*marks))
+    cut = split_pages(Text(*marks))
     assert sum(len(page.entities) for page in cut) == 250
-    assert max(len(page.entities) for page in cut) <= MOST_ENTITIES
+    assert max(len(page.entities) for page in cut) <= MAX_ENTITIES
 
 
 def test_a_link_longer_than_a_message_opens_from_each_of_its_parts() -> None:
-    cut = pages(Text(TextLink("л" * (LIMIT + 10), url="https://t.me/x/1")))
+    cut = split_pages(Text(TextLink("л" * (MAX_MESSAGE_LENGTH + 10), url="https://t.me/x/1")))
     assert [links(page) for page in cut] == [
-        [("л" * LIMIT, "https://t.me/x/1")],
+        [("л" * MAX_MESSAGE_LENGTH, "https://t.me/x/1")],
         [("л" * 10, "https://t.me/x/1")],
     ]

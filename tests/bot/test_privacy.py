@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bot.privacy.forgetting import Confirm
+from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic
-from rag_core.doors.archive import Archive, channels, feedback, figures, linked, updates
+from bot.sandbox.permissions import create_topic
+from rag_core.storage import Archive, channels, inbox, questions, stats
 from rag_core.types import Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -38,7 +38,7 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
 async def bind(home: Path, *chats: int) -> None:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     await archive.close()
 
 
@@ -68,7 +68,7 @@ async def test_privacy_says_what_is_kept_and_how_long_as_the_settings_are(live: 
 
 
 async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    thread = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    thread = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         await sandbox.say(OTTO, "/privacy", chat_id=GROUP, thread=thread)
         told = await ask(OTTO, "/privacy@citegram_bot", GROUP, thread=thread)
@@ -131,7 +131,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
     await bind(home, HARBOUR)
-    thread = make_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    thread = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         await ask(OTTO, FERRY)
         await ask(OTTO, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
@@ -141,7 +141,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         assert question["message_thread_id"] == thread
         _, said = await press(sandbox, question, "Erase", RITA)
         assert said == "Это для того, кто отправил команду: отправьте /forget сами."
-        forged = Confirm(erase=True, user_id=RITA, asked=int(datetime.now(UTC).timestamp())).pack()
+        forged = ForgetCallback(erase=True, user_id=RITA, asked=int(datetime.now(UTC).timestamp())).pack()
         await press(sandbox, question, "Erase", OTTO)
         assert rows(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
         _, late = await press(sandbox, question, forged, OTTO)
@@ -152,7 +152,7 @@ async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, a
     async with live():
         await ask(OTTO, FERRY)
         question = await ask(OTTO, "/forget")
-        old = Confirm(erase=True, user_id=OTTO, asked=int(datetime.now(UTC).timestamp()) - 3600).pack()
+        old = ForgetCallback(erase=True, user_id=OTTO, asked=int(datetime.now(UTC).timestamp()) - 3600).pack()
         assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old")
     assert len(rows(home, "SELECT * FROM questions")) == 1
 
@@ -166,7 +166,7 @@ async def test_what_is_being_answered_is_stopped_and_erased(
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bot.turns.answer", slow)
+    monkeypatch.setattr("bot.worker.queue.answer_question", slow)
     async with live():
         await sandbox.say(OTTO, FERRY)
         await sandbox.say(OTTO, MACKEREL)
@@ -212,10 +212,10 @@ async def test_my_data_tells_what_was_verified_from_what_was_asked(sandbox: Sand
 
 async def test_my_data_leaves_out_what_was_closed_to_me(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     archive = await Archive.open(home)
-    await channels.set_visibility(archive, SAFE, Visibility.PUBLIC)
+    await channels.set_channel_visibility(archive, SAFE, Visibility.PUBLIC)
     async with live():
         await ask(OTTO, TROPHY)
-        await channels.set_visibility(archive, SAFE, Visibility.ADMINS)
+        await channels.set_channel_visibility(archive, SAFE, Visibility.ADMINS)
         document = await exported(sandbox, ask, OTTO)
     await archive.close()
     assert document["questions"][0]["answer"] == [{"closed": True}]
@@ -237,15 +237,15 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
         answer = await ask(OTTO, FERRY)
         await press(sandbox, answer, "👍", OTTO)
     archive = await Archive.open(home)
-    await linked.link_to(archive, OTTO, FERRY, "handle")
-    await updates.keep_batch(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
+    await questions.save_linked_question(archive, OTTO, FERRY, "handle")
+    await inbox.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
     later = datetime.now(UTC) + timedelta(seconds=5)
     for _ in range(2):
-        await figures.forget_texts(archive, later)
-        await feedback.forget_voters(archive, later)
-        await linked.forget_old(archive, later)
-        await updates.forget_unread(archive, later)
-    votes = await feedback.votes_since(archive, later - timedelta(days=1))
+        await stats.forget_question_texts(archive, later)
+        await questions.forget_voters(archive, later)
+        await questions.forget_old_links(archive, later)
+        await inbox.forget_poison_updates(archive, later)
+    votes = await questions.count_votes_since(archive, later - timedelta(days=1))
     await archive.close()
     assert (votes.good, votes.bad) == (1, 0)
     assert rows(home, "SELECT user_id, question_id FROM votes") == [(None, None)]
@@ -262,9 +262,9 @@ async def test_a_bad_vote_said_again_keeps_its_reason(home: Path, reason: str | 
             "INSERT INTO questions (id, bot_id, update_id, chat_id, message_id, user_id, text, lang, asked_at, "
             "private, state) VALUES (1, 1, 1, 1, 1, 1, 'x', 'en', 0, 1, 'answered')"
         )
-    assert await feedback.vote(archive, 1, 7, good=False, reason="source")
-    assert await feedback.vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
+    assert await questions.save_vote(archive, 1, 7, good=False, reason="source")
+    assert await questions.save_vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
     assert rows(home, "SELECT good, reason FROM votes") == [(0, kept)]
-    assert await feedback.vote(archive, 1, 7, good=True)
+    assert await questions.save_vote(archive, 1, 7, good=True)
     assert rows(home, "SELECT good, reason FROM votes") == [(1, None)]
     await archive.close()

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bot.pages import pages
-from bot.questions import LONGEST
+from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
-from bot.sandbox.people import Upload, send_file
+from bot.sandbox.user_actions import UploadedFile, send_file_as_person
+from bot.views.text import split_pages
 
 RITA, OTTO, ADMIN = 500, 502, 501
 FERRY = "When does the ferry to Owl Island leave?"
@@ -87,15 +87,15 @@ async def test_what_cannot_be_asked_gets_one_sentence(
 
 async def test_the_longest_question_is_taken(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        await sandbox.say(OTTO, FERRY.ljust(LONGEST, "?"))
+        await sandbox.say(OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]
 
 
 async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        send_file(sandbox.world, OTTO, Upload("f1", "pier.pdf", "application/pdf", b"x"))
-        send_file(sandbox.world, OTTO, Upload("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
+        send_file_as_person(sandbox.world, OTTO, UploadedFile("f1", "pier.pdf", "application/pdf", b"x"))
+        send_file_as_person(sandbox.world, OTTO, UploadedFile("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
         bare, asked = await sandbox.replies(OTTO, 2)
     assert {"I read only text so far: write your question in words."} < {bare["text"], asked["text"]}
     assert "7:30" in bare["text"] + asked["text"]
@@ -104,7 +104,7 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, 
 async def test_an_answer_longer_than_a_message_comes_in_several(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.turns.pages", partial(pages, limit=60))
+    monkeypatch.setattr("bot.worker.queue.split_pages", partial(split_pages, limit=60))
     async with live():
         asked = await sandbox.say(OTTO, FERRY)
         first, second, *_ = await sandbox.replies(OTTO, 3)

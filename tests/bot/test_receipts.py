@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from bot import kept
-from bot.kept import Cited, Kept, Quoted, Said
-from bot.pages import pages
-from bot.receipts import buttons
-from bot.receipts.cited import stand, words
+from bot.handlers.quotes import load_cited_words, locate_quote
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic
-from bot.words import words_for
-from rag_core.doors.archive import Archive, channels, posts
+from bot.sandbox.permissions import create_topic
+from bot.views import answer, keyboards
+from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
+from bot.views.text import split_pages
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Entity, PostKey, Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -140,7 +139,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
         assert "Telegram не находит этого поста" in told["text"]
         assert FIRED not in told["text"]
     async with opened(home) as archive:
-        await posts.erase(archive, [PostKey(HARBOUR, 10)], how="admin")
+        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
     async with live():
         told = await receipt(sandbox, OTTO, one)
     assert told["text"].startswith("[1] Harbour News · 12 March 2024\nThis post is deleted or closed by now")
@@ -151,7 +150,7 @@ async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: 
     async with live():
         answer = await ask(OTTO, FERRY)
     async with opened(home) as archive:
-        await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
+        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
     async with live():
         assert await press(sandbox, OTTO, answer) == "This post is in a channel that is not open to you here."
     assert len(sandbox.world.sent[OTTO]) == 1
@@ -178,22 +177,22 @@ async def test_in_a_group_others_may_press_and_the_receipt_stays_in_the_topic(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
     async with opened(home) as archive:
-        await channels.bind(archive, GROUP, HARBOUR)
-    topic = make_topic(sandbox.world, GROUP, ADMIN, "Boats")
+        await channels.bind_channel(archive, GROUP, HARBOUR)
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
         told = await receipt(sandbox, RITA, answer)
         assert (told["message_thread_id"], told["quote"]["text"]) == (topic, LEAVES)
         assert await press(sandbox, OTTO, answer) == "It is in the chat already: look a little below."
     async with opened(home) as archive:
-        await channels.unbind(archive, GROUP, HARBOUR)
+        await channels.unbind_channel(archive, GROUP, HARBOUR)
     async with live():
         assert await press(sandbox, RITA, answer) == "Этот пост — из канала, который вам здесь не открыт."
 
 
 async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     async with opened(home) as archive:
-        await channels.bind(archive, GROUP, HARBOUR)
+        await channels.bind_channel(archive, GROUP, HARBOUR)
     sandbox.world.add_person(900, "Stranger", lang="en")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
@@ -206,8 +205,8 @@ async def test_where_the_message_is_too_old_to_be_sent_along_the_topic_is_known_
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
     async with opened(home) as archive:
-        await channels.bind(archive, GROUP, HARBOUR)
-    topic = make_topic(sandbox.world, GROUP, ADMIN, "Boats")
+        await channels.bind_channel(archive, GROUP, HARBOUR)
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
         del sandbox.world.room(GROUP).messages[answer["message_id"]]
@@ -250,7 +249,7 @@ async def test_a_public_channel_is_quoted_without_the_bot_in_it(sandbox: Sandbox
 async def test_receipts_are_under_the_last_part_of_a_long_answer(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.turns.pages", partial(pages, limit=60))
+    monkeypatch.setattr("bot.worker.queue.split_pages", partial(split_pages, limit=60))
     async with live():
         await sandbox.say(OTTO, FERRY)
         first, _, last = await sandbox.replies(OTTO, 3)
@@ -268,22 +267,24 @@ async def test_a_refusal_has_no_receipts(live: Any, ask: Any) -> None:
 async def test_several_places_of_a_post_have_a_button_each(empty_library: Any) -> None:
     archive, one, other = empty_library.rag.archive, PostKey(-1, 1), PostKey(-1, 2)
     date = empty_library.now
-    quotes = (Quoted(one, 0, 5), Quoted(other, 0, 9), Quoted(one, 7, 9))
-    said = (Said("", 0, quotes[:2]), Said("", 0, quotes[1:]))
-    given = Kept((Cited(one, date, ""), Cited(other, date, "")), (), (), "t", said)
+    quotes = (CitedSpan(one, 0, 5), CitedSpan(other, 0, 9), CitedSpan(one, 7, 9))
+    said = (StoredSentence("", 0, quotes[:2]), StoredSentence("", 0, quotes[1:]))
+    given = StoredAnswer((CitedPost(one, date, ""), CitedPost(other, date, "")), (), (), "t", said)
     assert given.quotes == quotes
-    shown = buttons.keyboard(given, archive, words_for("ru"))
+    shown = keyboards.build_quote_keyboard(given, archive, get_translator("ru"))
     assert shown is not None
     (row,) = shown.inline_keyboard
     assert [button.text for button in row] == ["❝ Цитата 1.1", "❝ Цитата 1.2", "❝ Цитата 2"]
-    meant = [buttons.meant(given, archive, str(button.callback_data)[2:]) for button in row]
+    meant = [keyboards.find_quote_by_token(given, archive, str(button.callback_data)[2:]) for button in row]
     assert meant == [quotes[0], quotes[2], quotes[1]]
-    many = tuple(Quoted(one, n, n + 1) for n in range(30))
-    rows = buttons.keyboard(Kept(given.cited, (), (), "", (Said("", 0, many),)), archive, words_for("ru"))
+    many = tuple(CitedSpan(one, n, n + 1) for n in range(30))
+    rows = keyboards.build_quote_keyboard(
+        StoredAnswer(given.cited, (), (), "", (StoredSentence("", 0, many),)), archive, get_translator("ru")
+    )
     assert rows is not None
     assert [button.text for button in rows.inline_keyboard[3]] == ["❝ 1.16", "❝ 1.17", "❝ 1.18", "❝ 1.19", "❝ 1.20"]
     assert len(rows.inline_keyboard) == 4
-    assert buttons.meant(replace(given, trace_id="u"), archive, str(row[0].callback_data)[2:]) is None
+    assert keyboards.find_quote_by_token(replace(given, trace_id="u"), archive, str(row[0].callback_data)[2:]) is None
 
 
 async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_post: Any) -> None:
@@ -292,22 +293,22 @@ async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_
     second = make_post(8, "Сад за домом.", chat=library.harbour, album="a", entities=(Entity("bold", 0, 3),))
     await library.keep(first, make_post(9, "", chat=library.harbour, album="a"), second, index=False)
     archive, key = library.rag.archive, first.key
-    union = (await posts.get(archive, [key]))[key].text
+    union = (await posts.fetch_posts(archive, [key]))[key].text
     start = union.index("Сад")
-    cited = Cited(key, first.date, kept.mark(union))
-    found = await words(archive, Quoted(key, start, len(union)), cited)
+    cited = CitedPost(key, first.date, answer.hash_text_version(union))
+    found = await load_cited_words(archive, CitedSpan(key, start, len(union)), cited)
     assert found is not None
-    place = await stand(archive, found)
+    place = await locate_quote(archive, found)
     assert place is not None
     assert (place.key.message_id, place.quote.text, place.quote.position) == (8, "Сад за домом.", 0)
     assert [(e.type, e.offset, e.length) for e in place.quote.entities] == [("bold", 0, 3)]
-    both = await words(archive, Quoted(key, 0, len(union)), cited)
+    both = await load_cited_words(archive, CitedSpan(key, 0, len(union)), cited)
     assert both is not None
-    assert await stand(archive, both) is None  # no message has them both
+    assert await locate_quote(archive, both) is None  # no message has them both
 
 
 async def test_words_whose_text_nobody_kept_are_not_guessed(library: Any) -> None:
     key = PostKey(library.harbour, 1)
-    found = await words(library.rag.archive, Quoted(key, 0, 9), Cited(key, library.now, ""))
+    found = await load_cited_words(library.rag.archive, CitedSpan(key, 0, 9), CitedPost(key, library.now, ""))
     assert found is not None
     assert (found.text, found.at) == ("", None)

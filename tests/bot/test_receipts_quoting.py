@@ -15,16 +15,16 @@ from aiogram.types import ReplyParameters
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.receipts.quoting import LONGEST, quotable, units
+from bot.handlers.quotes import MAX_QUOTE_LENGTH, build_native_quote, count_utf16_units
 from bot.sandbox import Sandbox
-from bot.sandbox.client import LocalSession
-from ingest.chunk import passages
-from rag_core import Rag, RagSettings, Viewer, open_rag
-from rag_core.asked import Asked
-from rag_core.cite import cite
-from rag_core.doors.archive import channels, posts
-from rag_core.extract import best_pieces, quoted
+from bot.sandbox.client import LoopbackSession
+from ingest.chunking import split_into_passages
+from rag_core import Engine, RagSettings, Viewer, open_engine
+from rag_core.cite import check_citations
+from rag_core.storage import channels, posts
+from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Channel, Citation, Draft, Entity, Evidence, Post, PostKey, Sentence, Source, Visibility
+from rag_core.writing.extract import quote_piece, select_best_pieces
 
 READER, CHANNEL = 500, -1001111
 FIRE = "🔥"  # always a custom emoji here
@@ -46,7 +46,7 @@ PIECES = st.sampled_from(
 def written(draw: st.DrawFn) -> tuple[str, tuple[Entity, ...]]:
     """A post's text with entities, which begin and end at its pieces and may overlap."""
     pieces = draw(st.lists(PIECES, min_size=1, max_size=40))
-    places = [units("".join(pieces[:n])) for n in range(len(pieces) + 1)]
+    places = [count_utf16_units("".join(pieces[:n])) for n in range(len(pieces) + 1)]
     marks = [Entity("custom_emoji", places[n], 2) for n, piece in enumerate(pieces) if piece == FIRE]
     for _ in range(draw(st.integers(0, 4))):
         a, b = sorted((draw(st.integers(0, len(pieces))), draw(st.integers(0, len(pieces)))))
@@ -58,14 +58,14 @@ def written(draw: st.DrawFn) -> tuple[str, tuple[Entity, ...]]:
 class Rig:
     """A real archive and the sandbox's real server, on a loop of their own, for tests that hypothesis runs."""
 
-    def __init__(self, runner: asyncio.Runner, rag: Rag, sandbox: Sandbox, bot: Bot) -> None:
+    def __init__(self, runner: asyncio.Runner, rag: Engine, sandbox: Sandbox, bot: Bot) -> None:
         self.runner, self.rag, self.sandbox, self.bot = runner, rag, sandbox, bot
         self.ids, self.sent = count(1), 0
 
     async def check(self, texts: list[tuple[str, tuple[Entity, ...]]]) -> None:
         now = datetime(2025, 3, 1, 12, tzinfo=UTC)
         kept = [Post(PostKey(CHANNEL, next(self.ids)), now, text, entities=marks) for text, marks in texts]
-        await posts.keep(self.rag.archive, kept, source="test")
+        await posts.save_posts(self.rag.archive, kept, source="test")
         self.sandbox.world.add_history(CHANNEL, kept)
         for post in kept:
             for citation in await self.cited(post):
@@ -74,17 +74,17 @@ class Rig:
     async def cited(self, post: Post) -> list[Citation]:
         """What extraction takes from a post, and what of that citing lets stand: all of it."""
         channel = Channel(CHANNEL, "Harbour News", "harbour", visibility=Visibility.PUBLIC)
-        sources = [Source(n, passage, 1.0) for n, passage in enumerate(passages(post, channel, None), 1)]
-        asked = Asked.of("When does the ferry leave? Когда уходит паром?", lambda term: 1.0)
-        pieces = best_pieces(asked, Evidence(tuple(sources)), 3, 100.0)
-        sentences = tuple(map(quoted, pieces)) + whole(sources)
-        standing = await cite(Draft(sentences), Viewer(READER, frozenset({CHANNEL})), self.rag)
+        sources = [Source(n, passage, 1.0) for n, passage in enumerate(split_into_passages(post, channel, None), 1)]
+        asked = QueryTerms.of("When does the ferry leave? Когда уходит паром?", lambda term: 1.0)
+        pieces = select_best_pieces(asked, Evidence(tuple(sources)), 3, 100.0)
+        sentences = tuple(map(quote_piece, pieces)) + whole(sources)
+        standing = await check_citations(Draft(sentences), Viewer(READER, frozenset({CHANNEL})), self.rag)
         assert standing == sentences
         return [citation for sentence in standing for citation in sentence.citations]
 
     async def quote(self, post: Post, citation: Citation) -> None:
         assert post.text[citation.start : citation.end] == citation.quote
-        quote = quotable(post.text, citation.start, citation.end, post.entities)
+        quote = build_native_quote(post.text, citation.start, citation.end, post.entities)
         if quote is None:
             assert all(CHANGED.search(word) for word in citation.quote.split())
             return
@@ -119,10 +119,10 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         sandbox.world.add_channel(CHANNEL, "Harbour News", "harbour")
         runner.run(sandbox.start())
         # a default that would read the quotes as markup
-        bot = Bot(sandbox.token, LocalSession(sandbox.url), DefaultBotProperties(parse_mode=ParseMode.HTML))
-        opening = open_rag(RagSettings.model_validate({"data": {"dir": tmp_path}}))
+        bot = Bot(sandbox.token, LoopbackSession(sandbox.url), DefaultBotProperties(parse_mode=ParseMode.HTML))
+        opening = open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}}))
         rag = runner.run(opening.__aenter__())
-        runner.run(channels.put(rag.archive, Channel(CHANNEL, "Harbour News", "harbour")))
+        runner.run(channels.save_channel(rag.archive, Channel(CHANNEL, "Harbour News", "harbour")))
         yield Rig(runner, rag, sandbox, bot)
         runner.run(bot.session.close())
         runner.run(opening.__aexit__(None, None, None))
@@ -143,7 +143,7 @@ def test_what_is_cited_of_a_thousand_posts_is_quoted_word_for_word(rig: Rig) -> 
 def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units() -> None:
     text = "🚢 Паром уходит в 7:30."
     marks = (Entity("bold", 3, 12), Entity("text_link", 3, 5, "https://x.org"), Entity("italic", 18, 5))
-    quote = quotable(text, 8, 20, marks)
+    quote = build_native_quote(text, 8, 20, marks)
     assert quote is not None
     assert (quote.text, quote.position) == ("уходит в 7:3", 9)
     assert [(e.type, e.offset, e.length) for e in quote.entities] == [("bold", 0, 6), ("italic", 9, 3)]
@@ -161,14 +161,14 @@ def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units() -> None:
     ],
 )  # fmt: skip
 def test_what_telegram_would_change_is_left_out(text: str, marks: tuple[Entity, ...], said: str | None) -> None:
-    quote = quotable(text, 0, len(text), marks)
+    quote = build_native_quote(text, 0, len(text), marks)
     assert (quote.text if quote else None) == said
 
 
 def test_a_long_quote_is_cut_between_words_and_never_within_a_sign() -> None:
-    words = quotable("слово " * 400, 0, 2400, ())
-    assert words is not None and units(words.text) <= LONGEST and words.text.endswith("слово")
+    words = build_native_quote("слово " * 400, 0, 2400, ())
+    assert words is not None and count_utf16_units(words.text) <= MAX_QUOTE_LENGTH and words.text.endswith("слово")
     family = FAMILY * 200
-    signs = quotable(family, 0, len(family), ())
-    assert signs is not None and units(signs.text) <= LONGEST
+    signs = build_native_quote(family, 0, len(family), ())
+    assert signs is not None and count_utf16_units(signs.text) <= MAX_QUOTE_LENGTH
     assert signs.text == FAMILY * (len(signs.text) // 7)

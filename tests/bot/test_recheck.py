@@ -13,16 +13,16 @@ import pytest
 from aiogram import Bot
 from slow import Slow
 
-from bot import pages as paging
-from bot.members import Members
-from bot.recheck import CouldNotCheck, Reader, Withdrawn, read_basis, recheck_basis
-from bot.rights import Rights
+from bot.access import AdminRegistry
+from bot.membership import MembershipCache
+from bot.recheck import ContentWithdrawn, Reader, RecheckUnavailable, parse_basis, recheck_basis
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import set_member
-from bot.sandbox.rooms import Membership
-from bot.session import Retries
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.language import Language
+from bot.sandbox.chats import Membership
+from bot.sandbox.permissions import set_chat_member
+from bot.telegram.session import RetryMiddleware
+from bot.views import text as paging
+from rag_core.models.selection import LanguageModels
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post, PostKey, Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -47,26 +47,26 @@ async def opened(home: Path) -> AsyncIterator[Archive]:
 async def crew(sandbox: Sandbox, home: Path) -> None:
     """Otto reads the channel as its member, and the group because it is bound there."""
     async with opened(home) as archive:
-        await channels.joined(archive, CREW)
-        await channels.bind(archive, GROUP, CREW)
-    set_member(sandbox.world, CREW, OTTO, "member")
+        await channels.record_bot_joined(archive, CREW)
+        await channels.bind_channel(archive, GROUP, CREW)
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
 
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of seconds last hundredths."""
-    monkeypatch.setattr(Retries.__init__, "__defaults__", (40, 0.02))
-    monkeypatch.setattr("bot.session.patience", lambda exc, pause: 0.05)
-    monkeypatch.setattr("bot.answering.delivery._PAUSE_S", 0.01)
-    monkeypatch.setattr("bot.answering.outbox._AGAIN_S", 0.05)
-    monkeypatch.setattr("bot.answering.outbox._AGAIN_MOST_S", 0.1)
+    monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (40, 0.02))
+    monkeypatch.setattr("bot.telegram.session.compute_retry_delay", lambda exc, pause: 0.05)
+    monkeypatch.setattr("bot.worker.delivery._RETRY_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("bot.worker.delivery._FIRST_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("bot.worker.delivery._MAX_RETRY_SECONDS", 0.1)
 
 
 # What ends the right to an answer
 
 
 async def kicked(sandbox: Sandbox, archive: Archive) -> None:
-    set_member(sandbox.world, CREW, OTTO, "kicked", by=ADMIN)
+    set_chat_member(sandbox.world, CREW, OTTO, "kicked", by=ADMIN)
     await until(lambda: not sandbox.world.queue.kept)
 
 
@@ -76,19 +76,19 @@ async def left_unseen(sandbox: Sandbox, archive: Archive) -> None:
 
 
 async def closed(sandbox: Sandbox, archive: Archive) -> None:
-    await channels.set_visibility(archive, CREW, Visibility.ADMINS)
+    await channels.set_channel_visibility(archive, CREW, Visibility.ADMINS)
 
 
 async def paused(sandbox: Sandbox, archive: Archive) -> None:
-    await channels.set_state(archive, CREW, "paused")
+    await channels.set_channel_state(archive, CREW, "paused")
 
 
 async def unbound(sandbox: Sandbox, archive: Archive) -> None:
-    await channels.unbind(archive, GROUP, CREW)
+    await channels.unbind_channel(archive, GROUP, CREW)
 
 
 async def deleted(sandbox: Sandbox, archive: Archive) -> None:
-    await posts.erase(archive, [PostKey(CREW, 10)], how="admin")
+    await posts.mark_posts_deleted(archive, [PostKey(CREW, 10)], how="admin")
 
 
 async def edited(sandbox: Sandbox, archive: Archive) -> None:
@@ -96,9 +96,9 @@ async def edited(sandbox: Sandbox, archive: Archive) -> None:
 
 
 async def reworded(archive: Archive, text: str) -> None:
-    post = (await posts.get(archive, [PostKey(CREW, 10)]))[PostKey(CREW, 10)]
+    post = (await posts.fetch_posts(archive, [PostKey(CREW, 10)]))[PostKey(CREW, 10)]
     moment = post.date.replace(year=post.date.year + 1)
-    await posts.keep(archive, [Post(post.key, post.date, text, edited=moment)], source="test")
+    await posts.save_posts(archive, [Post(post.key, post.date, text, edited=moment)], source="test")
 
 
 HOW = [kicked, left_unseen, closed, paused, deleted, edited]
@@ -218,7 +218,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
-    monkeypatch.setattr("bot.turns.pages", lambda said: paging.pages(said, 30))
+    monkeypatch.setattr("bot.worker.queue.split_pages", lambda said: paging.split_pages(said, 30))
     async with live(), opened(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)
@@ -290,13 +290,13 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
 def model(monkeypatch: pytest.MonkeyPatch) -> Slow:
     slow = Slow("The padlock opens with the digits 4417. [1]\n" * 3, 3.0)
 
-    async def opened(*_: Any) -> Language:
-        return Language(slow, None)
+    async def opened(*_: Any) -> LanguageModels:
+        return LanguageModels(slow, None)
 
-    monkeypatch.setattr("rag_core.rag.open_language", opened)
-    monkeypatch.setattr("bot.answering.screens.Draft.every", 0.05)
-    monkeypatch.setattr("bot.answering.screens.Message.every", 0.05)
-    monkeypatch.setattr("bot.answering.live._PATIENCE_S", 0.1)
+    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+    monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
+    monkeypatch.setattr("bot.worker.streaming.MessageScreen.every", 0.05)
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)
     return slow
 
 
@@ -402,13 +402,13 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
 
 
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
-    basis = read_basis({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
-    here, rights = Reader(OTTO, OTTO, private=True), Rights((), Members(bot))
+    basis = parse_basis({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
+    here, rights = Reader(OTTO, OTTO, private=True), AdminRegistry((), MembershipCache(bot))
     async with opened(home) as archive:
-        with pytest.raises(Withdrawn):
+        with pytest.raises(ContentWithdrawn):
             await recheck_basis(basis, here, archive, rights)
     async with opened(home) as archive:
         file = home / "citegram.db"
         file.write_bytes(b"?" * file.stat().st_size)
-        with pytest.raises(CouldNotCheck):
+        with pytest.raises(RecheckUnavailable):
             await recheck_basis(basis, here, archive, rights)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bot import reindex_told
-from bot.reindex_chat import _Do, _Press
+from bot.handlers import reindex
+from bot.handlers.reindex import _RebuildAction, _RebuildCallback
 from bot.sandbox import Sandbox
-from rag_core.doors.archive import Archive, channels
+from rag_core.storage import Archive, channels
 from rag_core.types import Channel
 
 RITA, OTTO, ADMIN = 500, 502, 501
@@ -22,7 +22,7 @@ GROUP, HARBOUR = -1009, -1001000001
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reindex_told, "_EVERY_S", 0.0)
+    monkeypatch.setattr(reindex, "_UPDATE_INTERVAL_SECONDS", 0.0)
 
 
 def buttons(message: dict[str, Any]) -> dict[str, str]:
@@ -150,11 +150,17 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
     async with live():
         refused = await told(sandbox, RITA, "/reindex")
         assert refused["text"].startswith("Это могут только администраторы бота.")
-        for data in (_Press(do=_Do.ALL), _Press(do=_Do.ONE, mark="x"), _Press(do=_Do.STOP, number=1)):
+        for data in (
+            _RebuildCallback(do=_RebuildAction.ALL),
+            _RebuildCallback(do=_RebuildAction.ONE, mark="x"),
+            _RebuildCallback(do=_RebuildAction.STOP, number=1),
+        ):
             answer = await sandbox.press(RITA, RITA, refused["message_id"], data.pack())
             assert answer["answer"]["alert"] is True
         made_up = await told(sandbox, ADMIN, "/reindex")
-        await sandbox.press(ADMIN, ADMIN, made_up["message_id"], _Press(do=_Do.ONE, mark="nobody's").pack())
+        await sandbox.press(
+            ADMIN, ADMIN, made_up["message_id"], _RebuildCallback(do=_RebuildAction.ONE, mark="nobody's").pack()
+        )
         assert shown(sandbox, made_up)["text"] == "I do not know this channel any more."
         await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)
         await told(sandbox, ADMIN, "/help")
@@ -167,7 +173,7 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
 async def test_a_long_list_of_channels_is_turned_like_pages(sandbox: Sandbox, live: Any, home: Path) -> None:
     archive = await Archive.open(home)
     for number in range(15):
-        await channels.put(archive, Channel(-1002000 - number, f"Number {number:02}"))
+        await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
     await archive.close()
     async with live():
         asked = await told(sandbox, ADMIN, "/reindex")
@@ -182,11 +188,11 @@ async def test_a_long_list_of_channels_is_turned_like_pages(sandbox: Sandbox, li
 
 
 def test_the_remaining_time_is_said_in_words() -> None:
-    from bot.words import words_for
-    from rag_core.doors.archive.rebuilds import Rebuild
+    from bot.i18n import get_translator
+    from rag_core.storage.index_state import Rebuild
 
     def said(left: float | None, lang: str) -> list[str]:
-        return reindex_told._progress(Rebuild(1, None, done=2100, total=10_000, left_s=left), words_for(lang))
+        return reindex._format_progress(Rebuild(1, None, done=2100, total=10_000, left_s=left), get_translator(lang))
 
     assert said(None, "en") == ["2,100 of 10,000 posts (21 %)"]
     assert said(12, "en")[1] == "Less than a minute left"

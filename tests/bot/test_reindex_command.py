@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bot.__main__ import main
-from rag_core.doors.archive import Archive, rebuilds
-from rag_core.rag import load_lexical
+from rag_core.engine import load_or_make_lexical_index
+from rag_core.storage import Archive, index_state
 
 KILN = -1001000002
 
@@ -44,7 +44,7 @@ def begin(home: Path, chat_id: int | None) -> None:
 
     async def write() -> None:
         archive = await Archive.open(home)
-        await rebuilds.begin(archive, chat_id)
+        await index_state.begin_rebuild(archive, chat_id)
         await archive.close()
 
     asyncio.run(write())
@@ -62,7 +62,7 @@ def test_alone_it_rebuilds_everything_or_one_channel(home: Path, capsys: pytest.
     async def passages() -> int:
         archive = await Archive.open(home)
         try:
-            return len(await load_lexical(archive))
+            return len(await load_or_make_lexical_index(archive))
         finally:
             await archive.close()
 

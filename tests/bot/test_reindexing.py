@@ -18,21 +18,21 @@ from typing import Any
 
 import pytest
 
-from bot.indexing import Indexing
-from bot.reindexing import Reindexing, named
-from ingest.index import Indexer
-from ingest.rebuild import next_folder
-from rag_core import Rag, RagSettings, open_rag
-from rag_core.analysis import terms
-from rag_core.doors.archive import channels, posts, rebuilds
-from rag_core.doors.lexical import Filter, Lexical
+from bot.indexing import IndexingWorker
+from bot.reindexing import RebuildRunner, find_channel_by_name
+from ingest.indexer import LexicalIndexer
+from ingest.rebuild import get_next_index_folder
+from rag_core import Engine, RagSettings, open_engine
+from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
-from rag_core.rag import index_folder, load_lexical
+from rag_core.index.bm25 import Bm25Index, SearchFilter
+from rag_core.storage import channels, index_state, posts
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey
 
 PIER, KILN = -1001, -1002
 BOATS = 4500  # three batches
-ALL = Filter(frozenset({PIER, KILN}))
+ALL = SearchFilter(frozenset({PIER, KILN}))
 
 
 def post(number: int, text: str, chat: int = PIER, **fields: Any) -> Post:
@@ -44,12 +44,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
 
     async def fill() -> None:
-        async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-            await channels.put(rag.archive, Channel(PIER, "The pier", "the_pier"))
-            await channels.put(rag.archive, Channel(KILN, "Печь"))
+        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+            await channels.save_channel(rag.archive, Channel(PIER, "The pier", "the_pier"))
+            await channels.save_channel(rag.archive, Channel(KILN, "Печь"))
             boats = [post(n, f"Boat number {n}.") for n in range(1, BOATS)]
-            await posts.keep(rag.archive, [*boats, post(1, "Обжиг.", KILN)], source="import")
-            indexer = Indexer(rag.archive, rag.lexical)
+            await posts.save_posts(rag.archive, [*boats, post(1, "Обжиг.", KILN)], source="import")
+            indexer = LexicalIndexer(rag.archive, rag.lexical)
             await indexer.catch_up()
             await indexer.save()
 
@@ -60,20 +60,20 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Bot:
     """What of the bot matters here."""
 
-    def __init__(self, rag: Rag) -> None:
+    def __init__(self, rag: Engine) -> None:
         self.rag = rag
-        self.indexer = Indexer(rag.archive, rag.lexical)
-        self.reindexing = Reindexing(rag.archive, self.indexer, save_every=0)
+        self.indexer = LexicalIndexer(rag.archive, rag.lexical)
+        self.reindexing = RebuildRunner(rag.archive, self.indexer, save_every=0)
 
     def found(self, words: str) -> list[int]:
-        places = self.rag.lexical.matching(terms(words), ALL)
+        places = self.rag.lexical.matching(tokenize(words), ALL)
         return sorted(place.key.message_id for place in places)
 
     async def keep(self, *new: Post) -> None:
-        await posts.keep(self.rag.archive, new, source="live")
+        await posts.save_posts(self.rag.archive, new, source="live")
         await self.indexer.catch_up()
 
-    async def ended(self) -> rebuilds.Rebuild:
+    async def ended(self) -> index_state.Rebuild:
         return [state async for state in self.reindexing.states()][-1]
 
     async def state(self) -> str:
@@ -84,7 +84,7 @@ class Bot:
 @pytest.fixture
 async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
     folder = shutil.copytree(filled, tmp_path / "data")
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         bot = Bot(rag)
         yield bot
         await bot.reindexing.stop()
@@ -121,12 +121,12 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     assert bot.rag.lexical._now is not old
     assert (bot.found("zeppelin"), bot.found("sank"), bot.found("обжиг")) == ([20_000], [5], [1])
     assert missed == []
-    assert len(bot.rag.lexical) == await posts.count(bot.rag.archive)
-    assert bot.rag.lexical.watermark == await posts.last_seq(bot.rag.archive)
-    assert not next_folder(bot.rag.archive.folder).exists()
+    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
+    assert bot.rag.lexical.watermark == await posts.get_last_seq(bot.rag.archive)
+    assert not get_next_index_folder(bot.rag.archive.folder).exists()
     assert await bot.state() == "done"
-    saved = await load_lexical(bot.rag.archive)
-    assert saved.search(terms("boat number 77"), ALL) == bot.rag.lexical.search(terms("boat number 77"), ALL)
+    saved = await load_or_make_lexical_index(bot.rag.archive)
+    assert saved.search(tokenize("boat number 77"), ALL) == bot.rag.lexical.search(tokenize("boat number 77"), ALL)
     await bot.keep(post(20_001, "A second zeppelin."))
     assert bot.found("zeppelin") == [20_000, 20_001]
 
@@ -139,18 +139,18 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
     ended = await bot.ended()
     assert (ended.state, ended.done) == ("done", 1)
     assert (bot.found("обжиг"), bot.found("zeppelin")) == ([1], [20_000])
-    assert len(bot.rag.lexical) == await posts.count(bot.rag.archive)
+    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
 
 
 async def test_cancelled_it_leaves_the_old_index_as_it_was(bot: Bot) -> None:
-    old, before = bot.rag.lexical._now, (index_folder(bot.rag.archive) / "current.json").read_text()
+    old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive) / "current.json").read_text()
     with waiting(bot.rag.archive.folder):
         rebuild = await bot.reindexing.start()
         assert not await bot.reindexing.cancel(rebuild.id + 1)  # the button of another rebuild
         assert await bot.reindexing.cancel(rebuild.id)
     assert bot.rag.lexical._now is old
-    assert (index_folder(bot.rag.archive) / "current.json").read_text() == before
-    assert not next_folder(bot.rag.archive.folder).exists()
+    assert (get_lexical_folder(bot.rag.archive) / "current.json").read_text() == before
+    assert not get_next_index_folder(bot.rag.archive.folder).exists()
     assert await bot.state() == "cancelled"
     with pytest.raises(RebuildRefused, match="cancelled: the old index is in use"):
         assert [pair async for pair in bot.reindexing.progress()]
@@ -173,7 +173,7 @@ async def test_a_second_start_is_refused_in_one_sentence(bot: Bot) -> None:
 
 async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_have_read_it(bot: Bot) -> None:
     """The new index could keep what it read, if the rows that say it is gone were gone too."""
-    indexing = asyncio.create_task(Indexing(bot.rag.archive, bot.indexer, every=0.02).run())
+    indexing = asyncio.create_task(IndexingWorker(bot.rag.archive, bot.indexer, every=0.02).run())
     with waiting(bot.rag.archive.folder):
         await bot.reindexing.start()
         await posts.remove_channel(bot.rag.archive, KILN)
@@ -195,7 +195,7 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
 async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
     with pytest.raises(RebuildRefused, match="There is no channel with the id -7"):
         await bot.reindexing.start(-7)
-    assert await rebuilds.running(bot.rag.archive) is None
+    assert await index_state.find_running_rebuild(bot.rag.archive) is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
     [("@the_pier", PIER), ("THE_PIER", PIER), ("-1002", KILN), ("@", None), ("", None), ("x", None)],
 )
 async def test_a_channel_is_named_by_its_username_or_its_id(bot: Bot, name: str, chat_id: int | None) -> None:
-    found = named(name, await channels.known(bot.rag.archive))
+    found = find_channel_by_name(name, await channels.load_channels(bot.rag.archive))
     assert (found and found.chat_id) == chat_id
 
 
@@ -226,13 +226,13 @@ async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> No
         await bot.reindexing.stop()
         assert (await asyncio.wait_for(following, 30)).state == "running"
     assert await bot.state() == "running"
-    again = Reindexing(bot.rag.archive, bot.indexer)
+    again = RebuildRunner(bot.rag.archive, bot.indexer)
     assert await again.resume() is not None
     assert [state async for state in again.states()][-1].state == "done"
-    assert await Reindexing(bot.rag.archive, bot.indexer).resume() is None
+    assert await RebuildRunner(bot.rag.archive, bot.indexer).resume() is None
 
 
-class Listening(Reindexing):
+class Listening(RebuildRunner):
     """One that remembers what its child said."""
 
     def __init__(self, *given: Any) -> None:
@@ -247,11 +247,11 @@ class Listening(Reindexing):
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from bot.reindexing import Reindexing
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
+from bot.reindexing import RebuildRunner
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
 
-class Slow(Reindexing):
+class Slow(RebuildRunner):
     lines = 0
 
     async def _moved(self, done, total, renewed):
@@ -262,8 +262,8 @@ class Slow(Reindexing):
             await asyncio.sleep(3600)
 
 async def main():
-    async with open_rag(RagSettings.model_validate({"data": {"dir": Path(sys.argv[1])}})) as rag:
-        reindexing = Slow(rag.archive, Indexer(rag.archive, rag.lexical), save_every=0)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": Path(sys.argv[1])}})) as rag:
+        reindexing = Slow(rag.archive, LexicalIndexer(rag.archive, rag.lexical), save_every=0)
         await reindexing.start()
         async for _ in reindexing.states():
             pass
@@ -280,23 +280,23 @@ async def test_killed_with_the_bot_it_goes_on_from_what_was_saved(filled: Path, 
     killed_at = int(await bot.stdout.readline())
     os.kill(bot.pid, signal.SIGKILL)
     await bot.wait()
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        again = Listening(rag.archive, Indexer(rag.archive, rag.lexical))
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        again = Listening(rag.archive, LexicalIndexer(rag.archive, rag.lexical))
         resumed = await again.resume()
         assert resumed is not None
         assert (resumed.state, resumed.total) == ("running", BOATS)  # what the message shows first
         states = [state async for state in again.states()]
         assert 0 < again.heard[0] < killed_at, "it began from zero, or with posts that were not saved"
         assert states[-1].state == "done"
-        fresh = Lexical()
-        await Indexer(rag.archive, fresh).catch_up(save=False)
+        fresh = Bm25Index()
+        await LexicalIndexer(rag.archive, fresh).catch_up(save=False)
         fresh.compact(force=True)
-        assert rag.lexical.search(terms("boat number 77"), ALL) == fresh.search(terms("boat number 77"), ALL)
+        assert rag.lexical.search(tokenize("boat number 77"), ALL) == fresh.search(tokenize("boat number 77"), ALL)
         await again.stop()
 
 
 async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot: Bot) -> None:
-    old, folder = bot.rag.lexical._now, index_folder(bot.rag.archive)
+    old, folder = bot.rag.lexical._now, get_lexical_folder(bot.rag.archive)
     shutil.rmtree(folder)
     folder.write_text("in the way")
     await bot.reindexing.start()
@@ -308,7 +308,7 @@ async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot
     assert bot.found("обжиг") == [1]
     with pytest.raises(RebuildRefused, match="free some space"):
         assert [pair async for pair in bot.reindexing.progress()]
-    assert not next_folder(bot.rag.archive.folder).exists()
+    assert not get_next_index_folder(bot.rag.archive.folder).exists()
     folder.unlink()
     await bot.reindexing.start()
     assert (await bot.ended()).state == "done"
@@ -340,12 +340,12 @@ async def test_after_an_end_that_could_not_be_kept_another_may_begin(
 
 
 async def test_a_bug_is_logged_and_said_and_the_old_index_stays(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Indexer):
-        async def put_in_place(self, fresh: Lexical) -> None:
+    class Broken(LexicalIndexer):
+        async def put_in_place(self, fresh: Bm25Index) -> None:
             raise ZeroDivisionError
 
     old = bot.rag.lexical._now
-    broken = Reindexing(bot.rag.archive, Broken(bot.rag.archive, bot.rag.lexical))
+    broken = RebuildRunner(bot.rag.archive, Broken(bot.rag.archive, bot.rag.lexical))
     await broken.start()
     ended = [state async for state in broken.states()][-1]
     assert (ended.state, bot.rag.lexical._now is old) == ("failed", True)

@@ -8,16 +8,16 @@ import pytest
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Text
 
-from bot.plain import Shown, plain, speaker
-from bot.render import link, render
-from bot.words import words_for
+from bot.i18n import get_translator
+from bot.views.answer import make_link, render_answer
+from bot.views.plain_text import RenderContext, format_author, strip_control_characters
 from rag_core.types import Answer, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)
 LATER = datetime(2024, 3, 14, 10, tzinfo=UTC)
 PUBLIC, PRIVATE = -1001234, -1005678
 CHANNELS = {PUBLIC: Channel(PUBLIC, "Гавань", "harbour"), PRIVATE: Channel(PRIVATE, "Owl Hill")}
-RU, EN = Shown(words_for("ru"), UTC), Shown(words_for("en"), UTC)
+RU, EN = RenderContext(get_translator("ru"), UTC), RenderContext(get_translator("en"), UTC)
 
 
 def cited(text: str, *keys: PostKey, quote: str | None = None) -> Sentence:
@@ -44,7 +44,7 @@ def of_type(entities: Sequence[MessageEntity], kind: str, text: str) -> list[str
 
 def test_a_sentence_is_followed_by_numbers_that_open_its_posts() -> None:
     one, two = PostKey(PUBLIC, 1), PostKey(PRIVATE, 2)
-    content = render(answered(cited("Занятие стоит 500 ₽.", one), cited("С мая 600 ₽.", two, one)), {}, RU)
+    content = render_answer(answered(cited("Занятие стоит 500 ₽.", one), cited("С мая 600 ₽.", two, one)), {}, RU)
     text, _ = content.render()
     assert text.startswith("Занятие стоит 500 ₽. [1]\n\nС мая 600 ₽. [2] [1]\n\nИсточники\n1. Гавань · 12 марта 2024\n")
     assert links(content) == [
@@ -58,10 +58,10 @@ def test_a_sentence_is_followed_by_numbers_that_open_its_posts() -> None:
 
 def test_a_question_as_it_was_understood_has_nothing_to_tap() -> None:
     said = cited("At six.", PostKey(PUBLIC, 1))
-    text, entities = render(answered(said, understood="Is it on evil.example or @evil?"), {}, EN).render()
+    text, entities = render_answer(answered(said, understood="Is it on evil.example or @evil?"), {}, EN).render()
     assert text.startswith("I understood: “Is it on evil.example or @evil?”")
     assert of_type(entities, "code", text) == ["evil.example", "@evil"]
-    text, entities = render(answered(said, understood="When?"), {}, EN).render()
+    text, entities = render_answer(answered(said, understood="When?"), {}, EN).render()
     assert "I understood: “When?”" in of_type(entities, "italic", text)
 
 
@@ -69,9 +69,9 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
     key = PostKey(PUBLIC, 1)
     post = Post(key, DAY, "x", edited=LATER, origin=Origin("Студия"))
     copies = {key: (PostKey(PRIVATE, 7), PostKey(PRIVATE, 8), PostKey(-1009, 9), PostKey(PUBLIC, 3))}
-    text, _ = render(answered(cited("Да.", key), copies=copies), {key: post}, RU).render()
+    text, _ = render_answer(answered(cited("Да.", key), copies=copies), {key: post}, RU).render()
     assert "1. Студия, переслал канал Гавань · 12 марта 2024 · изменён 14 марта 2024 · ещё в 2 каналах" in text
-    text, _ = render(answered(cited("Yes.", key), copies=copies), {key: post}, EN).render()
+    text, _ = render_answer(answered(cited("Yes.", key), copies=copies), {key: post}, EN).render()
     assert "1. Студия, forwarded by Гавань · 12 March 2024 · edited 14 March 2024 · also in 2 channels" in text
 
 
@@ -86,11 +86,13 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
         (RU, 21, "12 марта 2024 · ещё в 21 канале, первый — @harbour 10:00"),
     ],
 )
-def test_a_source_tells_in_how_many_channels_it_is_and_who_was_first(shown: Shown, count: int, said: str) -> None:
+def test_a_source_tells_in_how_many_channels_it_is_and_who_was_first(
+    shown: RenderContext, count: int, said: str
+) -> None:
     key = PostKey(PUBLIC, 1)
     copies = [PostKey(-2000 - n, n) for n in range(count)]
     posts = {one: Post(one, DAY + n * timedelta(minutes=7), "x") for n, one in enumerate((key, *copies))}
-    content = render(answered(cited("Yes.", key), copies={key: tuple(copies)}), posts, shown)
+    content = render_answer(answered(cited("Yes.", key), copies={key: tuple(copies)}), posts, shown)
     assert said in content.render()[0]
     assert ("@harbour", "https://t.me/harbour/1") in links(content)
 
@@ -104,22 +106,22 @@ def test_who_was_first_is_told_with_the_day_where_it_is_another_and_in_the_reade
     }
     said = Sentence("Да.", (Citation(key, "Да.", 0, 3, LATER),))
     answer = answered(said, copies={key: (first, forward)})
-    text, _ = render(answer, posts, RU).render()
+    text, _ = render_answer(answer, posts, RU).render()
     assert "14 марта 2024 · ещё в 1 канале, первый — Owl Hill 22:05, 12 марта 2024" in text
-    content = render(answer, posts, Shown(words_for("en"), timezone(timedelta(hours=3))))
+    content = render_answer(answer, posts, RenderContext(get_translator("en"), timezone(timedelta(hours=3))))
     assert "14 March 2024 · also in 1 channel, first Owl Hill 01:05, 13 March 2024" in content.render()[0]
     assert ("Owl Hill", "https://t.me/c/5678/7") in links(content)
 
 
 def test_who_was_first_is_not_told_where_a_copy_went_meanwhile() -> None:
     key, gone = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7)
-    text, _ = render(answered(cited("Да.", key), copies={key: (gone,)}), {key: Post(key, DAY, "x")}, RU).render()
+    text, _ = render_answer(answered(cited("Да.", key), copies={key: (gone,)}), {key: Post(key, DAY, "x")}, RU).render()
     assert "12 марта 2024 · ещё в 1 канале\n" in text
 
 
 def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told() -> None:
     forward = replace(nearest("Скоро откроемся."), origin=Origin("Студия"), edited=LATER)
-    content = render(answered(nearest=(forward, replace(forward, origin=Origin("")))), {}, RU)
+    content = render_answer(answered(nearest=(forward, replace(forward, origin=Origin("")))), {}, RU)
     text, _ = content.render()
     assert "1. Студия, переслал канал Гавань · 12 марта 2024 · изменён 14 марта 2024\nСкоро" in text
     assert "2. кто-то, переслал канал Гавань · " in text
@@ -128,15 +130,15 @@ def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told() 
 
 def test_a_channel_that_forwards_itself_speaks_for_itself() -> None:
     own, namesake = Origin("Гавань", PUBLIC, 3), Origin("Гавань")
-    assert speaker(CHANNELS[PUBLIC], own, EN.words) == "Гавань"
-    assert speaker(CHANNELS[PUBLIC], namesake, EN.words) == "Гавань, forwarded by Гавань"
-    assert speaker(None, Origin("\u202eСтудия\n"), EN.words) == "Студия, forwarded by channel"
+    assert format_author(CHANNELS[PUBLIC], own, EN.words) == "Гавань"
+    assert format_author(CHANNELS[PUBLIC], namesake, EN.words) == "Гавань, forwarded by Гавань"
+    assert format_author(None, Origin("\u202eСтудия\n"), EN.words) == "Студия, forwarded by channel"
 
 
 def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:
     for count, kind in ((3, "blockquote"), (4, "expandable_blockquote")):
         sentences = [cited(f"Sentence {n}.", PostKey(PUBLIC, n)) for n in range(1, count + 1)]
-        text, entities = render(answered(*sentences), {}, EN).render()
+        text, entities = render_answer(answered(*sentences), {}, EN).render()
         (folded,) = of_type(entities, kind, text)
         assert folded.count("\n") == count - 1
 
@@ -156,20 +158,20 @@ def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:
     ],
 )
 def test_the_reader_sees_what_wrote_the_answer(answer: Answer, footer: str) -> None:
-    text, entities = render(answer, {}, EN).render()
+    text, entities = render_answer(answer, {}, EN).render()
     assert text.endswith(f"\n\n{footer}")
     assert of_type(entities, "italic", text) == [footer]
 
 
 def test_a_model_writes_a_paragraph() -> None:
     one = PostKey(PUBLIC, 1)
-    text, _ = render(answered(cited("One.", one), cited("Two.", one), model="m"), {}, EN).render()
+    text, _ = render_answer(answered(cited("One.", one), cited("Two.", one), model="m"), {}, EN).render()
     assert text.startswith("One. [1] Two. [1]\n\nSource\n")
 
 
 def test_a_refusal_offers_the_nearest_posts() -> None:
     refused = answered(nearest=(nearest("слово " * 60), nearest("", PRIVATE, 9)))
-    content = render(refused, {}, RU)
+    content = render_answer(refused, {}, RU)
     text, _ = content.render()
     head, _, _, first, snippet, _, second = text.split("\n")
     assert head == "В каналах, которые вам открыты, этого нет."
@@ -180,33 +182,33 @@ def test_a_refusal_offers_the_nearest_posts() -> None:
 
 
 def test_a_refusal_in_a_group_speaks_of_its_channels() -> None:
-    text, _ = render(answered(), {}, Shown(words_for("en"), UTC, group=True)).render()
+    text, _ = render_answer(answered(), {}, RenderContext(get_translator("en"), UTC, group=True)).render()
     assert text == "This is not in the channels bound to this group."
 
 
 def test_not_found_is_never_said_when_a_part_of_the_search_failed() -> None:
-    text, _ = render(answered(shortfalls=(Shortfall("search", "the dense leg is down"),)), {}, EN).render()
+    text, _ = render_answer(answered(shortfalls=(Shortfall("search", "the dense leg is down"),)), {}, EN).render()
     assert "not in the channels" not in text
     assert "could not search everything" in text
 
 
 def test_each_shortfall_is_said_once_in_plain_words() -> None:
     fell_short = (Shortfall("search", "a"), Shortfall("search", "b"), Shortfall("unheard-of", "c"))
-    text, _ = render(answered(cited("Yes.", PostKey(PUBLIC, 1)), shortfalls=fell_short), {}, EN).render()
+    text, _ = render_answer(answered(cited("Yes.", PostKey(PUBLIC, 1)), shortfalls=fell_short), {}, EN).render()
     assert text.count("A part of the search did not answer") == 1
     assert "One step of the search was left out" in text
 
 
 def test_only_https_becomes_a_link() -> None:
     for url in ("javascript:alert(1)", "http://t.me/x/1", "tg://resolve?domain=x"):
-        assert links(link("x", url)) == []
+        assert links(make_link("x", url)) == []
 
 
 def test_a_channel_nobody_knows_any_more_still_has_its_link() -> None:
-    content = render(answered(cited("Yes.", PostKey(-1009999, 5))), {}, EN)
+    content = render_answer(answered(cited("Yes.", PostKey(-1009999, 5))), {}, EN)
     assert ("channel", "https://t.me/c/9999/5") in links(content)
 
 
 def test_marks_that_turn_the_writing_direction_are_taken_out() -> None:
-    assert plain("a\u202eb\u2066c\x00d\te\nf") == "abc d e\nf"
-    assert plain("שלום 👩‍👩‍👧") == "שלום 👩‍👩‍👧"
+    assert strip_control_characters("a\u202eb\u2066c\x00d\te\nf") == "abc d e\nf"
+    assert strip_control_characters("שלום 👩‍👩‍👧") == "שלום 👩‍👩‍👧"

@@ -16,8 +16,8 @@ from aiogram.exceptions import (
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
-from bot.sandbox.membership import block
+from bot.sandbox.client import make_local_bot
+from bot.sandbox.permissions import set_bot_blocked
 
 READER, ADMIN = 500, 501
 CHANNEL = -1001
@@ -119,7 +119,7 @@ async def test_a_raw_update_goes_out_as_it_is(sandbox: Sandbox) -> None:
 
 
 async def test_a_wrong_token_and_an_unknown_method_are_refused(sandbox: Sandbox) -> None:
-    async with local_bot(sandbox.url, "42:WRONG") as stranger:
+    async with make_local_bot(sandbox.url, "42:WRONG") as stranger:
         with pytest.raises(TelegramUnauthorizedError, match="Unauthorized"):
             await stranger.get_me()
     async with aiohttp.ClientSession() as http:
@@ -175,7 +175,7 @@ async def test_the_bot_cannot_write_to_strangers_or_to_who_blocked_it(sandbox: S
     with pytest.raises(TelegramForbiddenError, match="can't initiate conversation"):
         await bot.send_message(READER, "hello?")
     await sandbox.say(READER, "hi")
-    block(sandbox.world, READER)
+    set_bot_blocked(sandbox.world, READER)
     with pytest.raises(TelegramForbiddenError, match="bot was blocked by the user"):
         await bot.send_message(READER, "hello?")
     with pytest.raises(TelegramBadRequest, match="chat not found"):

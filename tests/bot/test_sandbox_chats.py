@@ -9,8 +9,8 @@ from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
 
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic, rename, set_member
-from bot.sandbox.people import react
+from bot.sandbox.permissions import create_topic, rename_chat, set_chat_member
+from bot.sandbox.user_actions import react_as_person
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
 READER, ADMIN = 500, 501
@@ -147,13 +147,13 @@ async def test_a_bot_that_leads_or_reads_all_hears_everything(sandbox: Sandbox, 
     sandbox.world.reads_groups = True
     await sandbox.say(READER, "gossip", chat_id=GROUP)
     sandbox.world.reads_groups = False
-    set_member(sandbox.world, GROUP, 42, "administrator", by=ADMIN)
+    set_chat_member(sandbox.world, GROUP, 42, "administrator", by=ADMIN)
     await sandbox.say(READER, "more gossip", chat_id=GROUP)
     assert await texts(bot) == ["gossip", "more gossip"]
 
 
 async def test_topics_are_kept_apart(sandbox: Sandbox, bot: Bot) -> None:
-    thread = make_topic(sandbox.world, FORUM, ADMIN, "Timetables")
+    thread = create_topic(sandbox.world, FORUM, ADMIN, "Timetables")
     asked = await sandbox.say(READER, "when?", chat_id=FORUM, thread=thread)
     created, message = [update.message for update in await heard(bot)]
     assert created is not None and created.forum_topic_created is not None
@@ -168,9 +168,9 @@ async def test_topics_are_kept_apart(sandbox: Sandbox, bot: Bot) -> None:
 
 
 async def test_members_come_and_go(sandbox: Sandbox, bot: Bot) -> None:
-    set_member(sandbox.world, CHANNEL, READER, "member")
-    set_member(sandbox.world, CHANNEL, READER, "kicked", by=ADMIN)
-    set_member(sandbox.world, OUTSIDE, 42, "administrator", by=ADMIN)
+    set_chat_member(sandbox.world, CHANNEL, READER, "member")
+    set_chat_member(sandbox.world, CHANNEL, READER, "kicked", by=ADMIN)
+    set_chat_member(sandbox.world, OUTSIDE, 42, "administrator", by=ADMIN)
     joined, thrown, added = await heard(bot)
     assert joined.chat_member is not None and joined.chat_member.new_chat_member.status == "member"
     assert thrown.chat_member is not None and thrown.chat_member.from_user.id == ADMIN
@@ -180,7 +180,7 @@ async def test_members_come_and_go(sandbox: Sandbox, bot: Bot) -> None:
     assert {(m.user.id, m.status) for m in leaders} == {(ADMIN, "creator"), (42, "administrator")}
     with pytest.raises(TelegramBadRequest, match="user not found"):
         await bot.get_chat_member(CHANNEL, 999)
-    set_member(sandbox.world, GROUP, READER, "restricted", is_member=False)
+    set_chat_member(sandbox.world, GROUP, READER, "restricted", is_member=False)
     assert (await bot.get_chat_member(GROUP, READER)).status == "restricted"
 
 
@@ -203,11 +203,11 @@ async def test_a_bot_that_leaves_is_told_so_and_cannot_leave_twice(sandbox: Sand
 
 async def test_a_new_title_is_a_service_message_and_a_new_username_is_none(sandbox: Sandbox, bot: Bot) -> None:
     world = sandbox.world
-    rename(world, CHANNEL, "Harbour News", username="port")
+    rename_chat(world, CHANNEL, "Harbour News", username="port")
     assert await heard(bot) == []
     assert (await bot.get_chat(CHANNEL)).username == "port"
-    rename(world, CHANNEL, "Port News", username="port")
-    rename(world, GROUP, "Friends", by=ADMIN)
+    rename_chat(world, CHANNEL, "Port News", username="port")
+    rename_chat(world, GROUP, "Friends", by=ADMIN)
     channel, group = await heard(bot)
     assert channel.channel_post is not None and channel.channel_post.new_chat_title == "Port News"
     assert channel.channel_post.chat.title == "Port News" and channel.channel_post.sender_chat is not None
@@ -216,19 +216,19 @@ async def test_a_new_title_is_a_service_message_and_a_new_username_is_none(sandb
 
 
 async def test_a_public_channel_is_read_from_outside_and_written_from_inside(sandbox: Sandbox, bot: Bot) -> None:
-    set_member(sandbox.world, CHANNEL, 42, "left", by=ADMIN)
+    set_chat_member(sandbox.world, CHANNEL, 42, "left", by=ADMIN)
     assert (await bot.get_chat(CHANNEL)).title == "Harbour News"
     assert (await bot.get_chat_member(CHANNEL, 42)).status == "left"
     with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
         await bot.send_message(CHANNEL, "x")
-    set_member(sandbox.world, CHANNEL, 42, "kicked", by=ADMIN)
+    set_chat_member(sandbox.world, CHANNEL, 42, "kicked", by=ADMIN)
     with pytest.raises(TelegramForbiddenError, match="bot was kicked from the channel chat"):
         await bot.get_chat(CHANNEL)
 
 
 async def test_reactions_of_people_are_told_to_a_leading_bot(sandbox: Sandbox, bot: Bot) -> None:
     post = await sandbox.post(CHANNEL, "News")
-    react(sandbox.world, READER, CHANNEL, post["message_id"], "🔥")
+    react_as_person(sandbox.world, READER, CHANNEL, post["message_id"], "🔥")
     change = (await heard(bot))[-1].message_reaction
     assert change is not None and change.new_reaction[0].model_dump()["emoji"] == "🔥"
 

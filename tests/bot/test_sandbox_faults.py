@@ -8,7 +8,7 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramNetworkError, TelegramRetryAfter, TelegramServerError
 
 from bot.sandbox import Sandbox
-from bot.sandbox.faults import Kind
+from bot.sandbox.faults import FaultKind
 
 READER, GROUP = 500, -1002
 
@@ -40,7 +40,7 @@ async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
     ],
 )
 async def test_a_fault_hits_so_many_calls_of_its_method(
-    sandbox: Sandbox, bot: Bot, kind: Kind, error: type[Exception], arrived: int
+    sandbox: Sandbox, bot: Bot, kind: FaultKind, error: type[Exception], arrived: int
 ) -> None:
     sandbox.faults.fail_next("sendMessage", kind, times=2)
     assert (await bot.get_me()).id == 42

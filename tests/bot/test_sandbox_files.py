@@ -13,7 +13,7 @@ from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
+from bot.sandbox.client import make_local_bot
 
 READER = 500
 
@@ -79,6 +79,6 @@ async def test_a_download_meets_faults_and_needs_the_token(sandbox: Sandbox, bot
     with pytest.raises(aiohttp.ClientResponseError, match="500"):
         await bot.download_file(place, io.BytesIO())
     assert await bot.download_file(place, io.BytesIO()) is not None
-    async with local_bot(sandbox.url, "43:OTHER") as stranger:
+    async with make_local_bot(sandbox.url, "43:OTHER") as stranger:
         with pytest.raises(aiohttp.ClientResponseError, match="404"):
             await stranger.download_file(place)

@@ -8,7 +8,7 @@ import pytest
 from aiogram.types import ReplyParameters
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
+from bot.sandbox.client import make_local_bot
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def test_on_a_phone_a_pressed_source_opens_its_post(sandbox: Sandbox, brow
     found = Source(1, Passage(PostKey(HARBOUR, 10), 0, "", text, 0, len(text), DATE), 1.0, 0.4, "dense")
     question = await sandbox.say(RITA, "Когда паром?")
     sandbox.observed.answered(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
-    async with local_bot(sandbox.url, sandbox.token) as bot:
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
         await bot.send_message(
             RITA, "Этого нет. " * 40, reply_parameters=ReplyParameters(message_id=question["message_id"])
         )

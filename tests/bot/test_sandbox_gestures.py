@@ -11,8 +11,8 @@ from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, Message, ReactionTypeEmoji
 
 from bot.sandbox import Sandbox
-from bot.sandbox.methods_chats import REACTIONS
-from bot.sandbox.people import stop_draft
+from bot.sandbox.methods import ALLOWED_REACTIONS
+from bot.sandbox.user_actions import stop_draft_as_person
 
 READER, CHANNEL = 500, -1001
 BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why", callback_data="w:1")]])
@@ -67,7 +67,7 @@ async def test_a_draft_lives_half_a_minute_or_until_the_message(sandbox: Sandbox
     assert drafts == {}
     await bot.send_message_draft(READER, 8, can_stop=True)
     assert drafts[READER, 0].expires == now[0] + 30
-    stop_draft(sandbox.world, READER, 8)
+    stop_draft_as_person(sandbox.world, READER, 8)
     assert drafts == {}
     stopped = (await bot.get_updates())[-1].stopped_message_generation
     assert stopped is not None and stopped.draft_id == 8
@@ -99,4 +99,4 @@ async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox: Sandbox, bot: B
 
 def test_the_reactions_are_those_that_aiogram_lists() -> None:
     listed = inspect.getsource(ReactionTypeEmoji).split("Reaction emoji.")[1].split('"""')[0]
-    assert set(re.findall(r'"([^"]+)"', listed)) == REACTIONS
+    assert set(re.findall(r'"([^"]+)"', listed)) == ALLOWED_REACTIONS

@@ -5,13 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest
-from aiogram.types import (
-    InlineKeyboardButton,
-    InlineKeyboardMarkup,
-    Message,
-    MessageEntity,
-    ReplyParameters,
-)
+from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, Message, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, TextLink
 
 from bot.sandbox import Sandbox

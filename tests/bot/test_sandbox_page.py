@@ -9,7 +9,7 @@ from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
+from bot.sandbox.client import make_local_bot
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
@@ -41,7 +41,7 @@ async def answered(sandbox: Sandbox) -> Message:
     open_, closed = "https://t.me/harbour/7", "https://t.me/c/2222/1"
     marks = Text("At <img src=x onerror=alert(1)> nine ", TextLink("[1]", url=open_), TextLink("[2]", url=closed))
     content = Text(marks, "\n", ExpandableBlockQuote("line\n" * 9))
-    async with local_bot(sandbox.url, sandbox.token) as bot:
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
         await bot.set_my_commands([BotCommand(command="ask", description="Ask a question")])
         return await bot.send_message(READER, **content.as_kwargs())
 

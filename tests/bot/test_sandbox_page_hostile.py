@@ -9,7 +9,7 @@ import pytest
 from aiogram.types import ReplyParameters
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import local_bot
+from bot.sandbox.client import make_local_bot
 from rag_core.types import Answer, Citation, Passage, PostKey, Sentence, Source
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ async def found(sandbox: Sandbox) -> None:
     )
     given = Answer(cited, 1.0, "direct", found=tuple(sources))
     sandbox.observed.answered(READER, question["message_id"], given)
-    async with local_bot(sandbox.url, sandbox.token) as bot:
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
         parent = ReplyParameters(message_id=question["message_id"])
         await bot.send_message(READER, MARKUP[0], reply_parameters=parent)
 

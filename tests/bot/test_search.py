@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from bot import search, turns
+from bot.handlers import search
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import make_topic
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.lexical import Lexical
+from bot.sandbox.permissions import create_topic
+from bot.worker import queue
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25 import Bm25Index
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -31,9 +32,9 @@ STALE = "This search is out of date. Search again with /search."
 
 async def keep(home: Path, *kept: Post) -> None:
     """Put posts into the archive and the saved index, while no bot runs."""
-    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        await posts.keep(rag.archive, kept, source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        await posts.save_posts(rag.archive, kept, source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
 
@@ -41,7 +42,7 @@ async def keep(home: Path, *kept: Post) -> None:
 async def bind(home: Path, *chats: int) -> None:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     await archive.close()
 
 
@@ -49,7 +50,7 @@ async def close(home: Path, *chats: int) -> None:
     """Take channels away from readers, while the bot runs."""
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.set_visibility(archive, chat, Visibility.ADMINS)
+        await channels.set_channel_visibility(archive, chat, Visibility.ADMINS)
     await archive.close()
 
 
@@ -130,7 +131,7 @@ async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages(
 ) -> None:
     await keep(home, *TUGS)
     await bind(home, HARBOUR)
-    topic = make_topic(sandbox.world, GROUP, ADMIN, "Boats")
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
         first = await find(sandbox, OTTO, "/search@citegram_bot tugboat", GROUP, thread=topic)
         assert (first["message_thread_id"], "page 1 of 3" in first["text"]) == (topic, True)
@@ -180,7 +181,7 @@ async def test_who_wrote_as_a_chat_can_turn_the_pages_too(sandbox: Sandbox, live
 
 async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbox, live: Live, home: Path) -> None:
     archive = await Archive.open(home)
-    await channels.put(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
+    await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
     await archive.close()
     nothing = "I found no such post. Try fewer words, or others."
     async with live():
@@ -230,11 +231,11 @@ async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
         first = await find(sandbox, OTTO, "/search tugboat")
         second, _ = await turn(sandbox, first, "▶", OTTO)
         archive = await Archive.open(home)
-        await posts.erase(archive, [post.key for post in TUGS[2:]], how="admin")
+        await posts.mark_posts_deleted(archive, [post.key for post in TUGS[2:]], how="admin")
         left, toast = await turn(sandbox, second, "▶", OTTO)
         assert "Found 2 posts\n\n1. Harbour News" in left["text"]
         assert (toast, buttons(left)) == (moved, {})
-        await posts.erase(archive, [post.key for post in TUGS], how="admin")
+        await posts.mark_posts_deleted(archive, [post.key for post in TUGS], how="admin")
         none, toast = await turn(sandbox, left, buttons(second)["◀"], OTTO)
         assert none["text"].startswith("I found no such post")
         assert toast == moved
@@ -288,12 +289,12 @@ async def test_an_index_that_is_down_is_said_to_be_so(
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         for name in ("search", "matching", "all_of"):
-            monkeypatch.setattr(Lexical, name, broken)
+            monkeypatch.setattr(Bm25Index, name, broken)
         for text in ("/search mackerel", "/search posts in March 2024", "/search «bird cliffs»"):
             told = (await find(sandbox, OTTO, text))["text"]
             assert told.startswith("The search does not work right now")
             assert "/srv/x" not in told
-        monkeypatch.setattr(search, "listing", down)
+        monkeypatch.setattr(search, "list_posts", down)
         same, told = await turn(sandbox, first, "▶", OTTO)
         assert same["text"] == first["text"]
         assert told.startswith("The search does not work right now, so I cannot tell")
@@ -309,7 +310,7 @@ async def test_a_search_does_not_wait_behind_answers(
         await free.wait()
         raise ZeroDivisionError
 
-    monkeypatch.setattr(turns, "answer", slow)
+    monkeypatch.setattr(queue, "answer_question", slow)
     async with live():
         for who in (OTTO, RITA, ADMIN):
             await sandbox.say(who, "When does the ferry leave?")
@@ -323,7 +324,7 @@ async def test_a_search_does_not_wait_behind_answers(
 async def test_few_searches_run_at_once_and_of_one_reader_only_one(
     sandbox: Sandbox, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, running, free = search.listing, list[int](), asyncio.Event()
+    real, running, free = search.list_posts, list[int](), asyncio.Event()
     most: list[tuple[int, int]] = []
 
     async def slow(question: Any, rag: Any, **told: Any) -> Any:
@@ -333,7 +334,7 @@ async def test_few_searches_run_at_once_and_of_one_reader_only_one(
         running.remove(question.viewer.user_id)
         return await real(question, rag, **told)
 
-    monkeypatch.setattr(search, "listing", slow)
+    monkeypatch.setattr(search, "list_posts", slow)
     async with live():
         for _ in range(5):
             await sandbox.say(OTTO, "/search mackerel")

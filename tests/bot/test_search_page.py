@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.plain import Shown
-from bot.sandbox.checks import formatted, units
-from bot.search_page import ON_A_PAGE, last_page, page
-from bot.words import words_for
-from rag_core.doors.lexical import Filter
-from rag_core.listing import Found, Listing
-from rag_core.sought import Sought
-from rag_core.spots import Spots
+from bot.i18n import get_translator
+from bot.sandbox.entities import count_utf16_units, prepare_text
+from bot.views.plain_text import RenderContext
+from bot.views.search_results import RESULTS_PER_PAGE, get_last_page, render_search_page
+from rag_core.index.bm25 import SearchFilter
+from rag_core.retrieval.browse import FoundPost, SearchListing, SearchRequest, TextMatcher
 from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, Shortfall
 
 HARBOUR, KILN, CREW = -1001000001, -1001000002, -1001000003
@@ -28,28 +26,28 @@ CHANNELS = {
     CREW: Channel(CREW, "Crew only"),
 }
 DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
-EN, RU = Shown(words_for("en"), UTC), Shown(words_for("ru"), UTC)
+EN, RU = RenderContext(get_translator("en"), UTC), RenderContext(get_translator("ru"), UTC)
 
 
 def post(number: int = 7, text: str = "The ferry leaves at eight.", chat: int = HARBOUR, **more: Any) -> Post:
     return Post(PostKey(chat, number), DAY, text, **more)
 
 
-def listed(*found: Found | Post, words: str = "ferry", must: tuple[str, ...] = (), **more: Any) -> Listing:
-    entries = tuple(one if isinstance(one, Found) else Found(one) for one in found)
+def listed(*found: FoundPost | Post, words: str = "ferry", must: tuple[str, ...] = (), **more: Any) -> SearchListing:
+    entries = tuple(one if isinstance(one, FoundPost) else FoundPost(one) for one in found)
     plan = more.pop("plan", Plan((words,), must=must))
-    sought = Sought(plan, words, more.pop("filters", ()), more.pop("beside", ()))
-    only = more.pop("only", Filter(frozenset(CHANNELS)))
+    sought = SearchRequest(plan, words, more.pop("filters", ()), more.pop("beside", ()))
+    only = more.pop("only", SearchFilter(frozenset(CHANNELS)))
     given = {"matching": sum(one.whole for one in entries), "more": False, "channels": CHANNELS, "shortfalls": ()}
-    return Listing(sought, only, Spots.of(words, must), entries, **(given | more))
+    return SearchListing(sought, only, TextMatcher.of(words, must), entries, **(given | more))
 
 
-def said(listing: Listing, number: int = 0, shown: Shown = EN) -> str:
-    return str(page(listing, number, shown).render()[0])
+def said(listing: SearchListing, number: int = 0, shown: RenderContext = EN) -> str:
+    return str(render_search_page(listing, number, shown).render()[0])
 
 
-def bold(listing: Listing) -> list[str]:
-    text, entities = page(listing, 0, EN).render()
+def bold(listing: SearchListing) -> list[str]:
+    text, entities = render_search_page(listing, 0, EN).render()
     return [entity.extract_from(text) for entity in entities if entity.type == "bold"]
 
 
@@ -60,14 +58,14 @@ def test_a_post_is_shown_with_its_link_its_day_and_the_words_in_bold() -> None:
         "1. Harbour News · 12 March 2024\nFerries leave. The ferry to Owl Island is late."
     )
     assert bold(listing) == ["ferry", "Ferries", "ferry"]
-    links = [entity.url for entity in page(listing, 0, EN).render()[1] if entity.url]
+    links = [entity.url for entity in render_search_page(listing, 0, EN).render()[1] if entity.url]
     assert links == ["https://t.me/harbour_news/7"]
 
 
 def test_edits_forwards_and_copies_are_said() -> None:
     edited = post(edited=DAY + timedelta(days=2))
     forward = post(8, chat=CREW, origin=Origin("Port Herald"))
-    copied = Found(post(9), (PostKey(KILN, 1), PostKey(CREW, 2), PostKey(CREW, 3), PostKey(HARBOUR, 2)))
+    copied = FoundPost(post(9), (PostKey(KILN, 1), PostKey(CREW, 2), PostKey(CREW, 3), PostKey(HARBOUR, 2)))
     text = said(listed(edited, forward, copied))
     assert "1. Harbour News · 12 March 2024 · edited 14 March 2024\n" in text
     assert "2. Port Herald, forwarded by Crew only · 12 March 2024\n" in text
@@ -77,7 +75,7 @@ def test_edits_forwards_and_copies_are_said() -> None:
 
 def test_what_was_understood_is_said_in_the_readers_days() -> None:
     moscow = ZoneInfo("Europe/Moscow")
-    only = Filter(frozenset(CHANNELS), datetime(2024, 3, 1, tzinfo=moscow), datetime(2024, 4, 1, tzinfo=moscow))
+    only = SearchFilter(frozenset(CHANNELS), datetime(2024, 3, 1, tzinfo=moscow), datetime(2024, 4, 1, tzinfo=moscow))
     listing = listed(post(), only=only, plan=Plan(("ferry",), channels=frozenset({HARBOUR})))
     assert said(listing, shown=replace(EN, zone=moscow)).startswith(
         "Search: ferry · 1 March 2024 – 31 March 2024 · Harbour News\n"
@@ -87,13 +85,13 @@ def test_what_was_understood_is_said_in_the_readers_days() -> None:
     )
     day = replace(only, until=datetime(2024, 3, 2, tzinfo=moscow))
     assert "· 1 March 2024\n" in said(
-        replace(listing, only=day, sought=Sought(Plan(()))), shown=Shown(EN.words, moscow)
+        replace(listing, only=day, sought=SearchRequest(Plan(()))), shown=RenderContext(EN.words, moscow)
     )
     assert "ferry · since 1 March" in said(
-        replace(listing, only=replace(only, until=None)), shown=Shown(EN.words, moscow)
+        replace(listing, only=replace(only, until=None)), shown=RenderContext(EN.words, moscow)
     )
     assert "ferry · по 31 марта" in said(
-        replace(listing, only=replace(only, since=None)), shown=Shown(RU.words, moscow)
+        replace(listing, only=replace(only, since=None)), shown=RenderContext(RU.words, moscow)
     )
 
 
@@ -117,7 +115,7 @@ def test_how_many_were_found_is_said(more: dict[str, Any], english: str, russian
 
 
 def test_posts_that_are_merely_near_stand_apart() -> None:
-    near = Found(post(8, "The boat leaves."), whole=False)
+    near = FoundPost(post(8, "The boat leaves."), whole=False)
     text = said(listed(post(), near))
     assert "Found 1 post · near ones: 1\n" in text
     assert text.index("eight.") < text.index("Without some of the words, or near in meaning:") < text.index("The boat")
@@ -167,11 +165,11 @@ def test_a_long_post_is_shown_around_the_words() -> None:
 
 def test_pages_hold_five_posts_and_go_on_counting() -> None:
     listing = listed(*(post(n, f"Ferry {n}.") for n in range(1, 13)))
-    assert last_page(listing) == 2
+    assert get_last_page(listing) == 2
     text = said(listing, 2)
     assert "page 3 of 3" in text
     assert re.findall(r"^\d+\.", text, re.M) == ["11.", "12."]
-    assert last_page(listed(*(post(n) for n in range(1, ON_A_PAGE + 1)))) == 0
+    assert get_last_page(listed(*(post(n) for n in range(1, RESULTS_PER_PAGE + 1)))) == 0
 
 
 def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm() -> None:
@@ -185,8 +183,8 @@ def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm
 def test_many_links_in_a_post_do_not_cost_the_links_of_ours() -> None:
     spam = " ".join(f"@spam{n} #tag{n} t.me/x{n}" for n in range(40))
     listing = listed(*(post(n, f"ferry {spam}") for n in range(1, 6)))
-    text, entities = page(listing, 0, EN).render()
-    _, kept = formatted(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    text, entities = render_search_page(listing, 0, EN).render()
+    _, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities], None)
     assert len(kept) < 100
     assert sum(entity["type"] == "text_link" for entity in kept) == 5
 
@@ -211,7 +209,7 @@ POSTS = st.builds(
     st.none() | NAMES,
     st.none() | NAMES,
 )
-FOUND = st.builds(Found, POSTS, st.just(tuple(PostKey(-n, 1) for n in range(1, 4))), st.just(True))
+FOUND = st.builds(FoundPost, POSTS, st.just(tuple(PostKey(-n, 1) for n in range(1, 4))), st.just(True))
 
 
 @settings(max_examples=40, deadline=None)
@@ -223,20 +221,20 @@ FOUND = st.builds(Found, POSTS, st.just(tuple(PostKey(-n, 1) for n in range(1, 4
     st.sampled_from(["en", "ru"]),
 )
 def test_any_page_is_one_that_telegram_takes(
-    found: list[Found], words: str, names: list[str], number: int, lang: str
+    found: list[FoundPost], words: str, names: list[str], number: int, lang: str
 ) -> None:
     titled = {key: replace(c, title=name) for (key, c), name in zip(CHANNELS.items(), names, strict=True)}
     must = (words[:80],) if words.strip() else ()
-    only = Filter(frozenset(CHANNELS), DAY - timedelta(days=9), DAY)
+    only = SearchFilter(frozenset(CHANNELS), DAY - timedelta(days=9), DAY)
     listing = listed(*found, words=words, must=must, channels=titled, only=only, beside=(words,), filters=(words,),
                      plan=Plan((words,), channels=frozenset(CHANNELS), must=must), matching=10**6,
                      shortfalls=tuple(Shortfall(s, "") for s in ("dense", "lexical", "search", "copies")))  # fmt: skip
-    number = min(number, last_page(listing))
-    text, entities = page(listing, number, EN if lang == "en" else RU).render()
-    assert units(text) <= 4096
-    shown, kept = formatted(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    number = min(number, get_last_page(listing))
+    text, entities = render_search_page(listing, number, EN if lang == "en" else RU).render()
+    assert count_utf16_units(text) <= 4096
+    shown, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities], None)
     assert shown
     links = [urlsplit(e["url"]) for e in kept if e["type"] == "text_link"]
-    assert len(links) == len(found[number * ON_A_PAGE :][:ON_A_PAGE])
+    assert len(links) == len(found[number * RESULTS_PER_PAGE :][:RESULTS_PER_PAGE])
     assert all((url.scheme, url.netloc) == ("https", "t.me") for url in links)
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", shown)

@@ -13,9 +13,9 @@ import pytest
 from pydantic import BaseModel, SecretStr
 from spilt import spilt
 
-from bot import tokens
+from bot import logs
+from bot.logs import SecretFilter, collect_secrets, redact_secrets, register_secrets
 from bot.settings import Settings, read_settings
-from bot.tokens import TokenFilter, hide, redacted, secrets_in
 
 TOKEN = "123456789:" + "AAE" + "x" * 32
 KEY = "key-of-the-model-server"
@@ -71,7 +71,7 @@ async def run(args, settings):
 def declare(commands):
     commands.add_parser("doctor").set_defaults(run=run)
 
-sys.modules["bot.commands.doctor"] = types.SimpleNamespace(declare=declare)
+sys.modules["bot.cli.doctor"] = types.SimpleNamespace(declare=declare)
 sys.argv = ["citegram", "doctor"]
 sys.exit(front.main())
 """
@@ -108,13 +108,13 @@ def test_no_command_tells_a_secret(tmp_path: Path, root: Path, words: list[str])
 
 
 def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_known", set())
-    hide([KEY, "tiny"])
-    assert redacted(f"GET /bot{TOKEN}/getMe") == "GET /bot<token>/getMe"
-    assert redacted(f"by {PROXY}") == "by socks5://<secret>@127.0.0.1:9"
-    assert redacted(f"a tiny {KEY}.") == "a tiny <secret>."
-    assert redacted("at 10:30, post 1234567:ok https://t.me/x") == "at 10:30, post 1234567:ok https://t.me/x"
-    assert redacted("9" * 100_000) == "9" * 100_000
+    monkeypatch.setattr(logs, "_known_secrets", set())
+    register_secrets([KEY, "tiny"])
+    assert redact_secrets(f"GET /bot{TOKEN}/getMe") == "GET /bot<token>/getMe"
+    assert redact_secrets(f"by {PROXY}") == "by socks5://<secret>@127.0.0.1:9"
+    assert redact_secrets(f"a tiny {KEY}.") == "a tiny <secret>."
+    assert redact_secrets("at 10:30, post 1234567:ok https://t.me/x") == "at 10:30, post 1234567:ok https://t.me/x"
+    assert redact_secrets("9" * 100_000) == "9" * 100_000
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_a_secret_in_an_address_is_left_out_however_it_is_written(address: str) -> None:
-    said = redacted(f"cannot reach {address}, trying again; see https://t.me/@news and https://host/@me")
+    said = redact_secrets(f"cannot reach {address}, trying again; see https://t.me/@news and https://host/@me")
     assert "pass-of-the-porter" not in said
     assert TOKEN.partition(":")[2] not in said
     assert said.endswith(", trying again; see https://t.me/@news and https://host/@me")
@@ -138,7 +138,7 @@ def test_the_password_of_an_address_is_known_without_it() -> None:
     llm = {"url": "http://porter:pass%2Dof-the-porter@127.0.0.1:9"}
     settings = Settings.model_validate({"llm": llm, "qdrant": {"url": "https://me:key-of-vectors@host"},
                                         "bot": {"proxy": PROXY}})  # fmt: skip
-    found = set(secrets_in(settings))
+    found = set(collect_secrets(settings))
     assert {"pass-of-the-porter", "pass%2Dof-the-porter", "key-of-vectors", PROXY} <= found
 
 
@@ -149,7 +149,7 @@ def test_what_a_destructor_raises_says_nothing_of_a_reader(tmp_path: Path, root:
         "class Odd:\n    def __del__(self): raise ValueError('heliotrope')\n"
         "async def run(args, settings):\n    Odd()\n    return 0\n"
         "def declare(commands): commands.add_parser('doctor').set_defaults(run=run)\n"
-        "sys.modules['bot.commands.doctor'] = types.SimpleNamespace(declare=declare)\n"
+        "sys.modules['bot.cli.doctor'] = types.SimpleNamespace(declare=declare)\n"
         "sys.argv = ['citegram', 'doctor']\nsys.exit(bot.__main__.main())\n"
     )
     environment = os.environ | {"PYTHONPATH": str(root)}
@@ -162,7 +162,7 @@ def test_what_a_destructor_raises_says_nothing_of_a_reader(tmp_path: Path, root:
 
 def test_a_stack_in_a_record_is_looked_at_too() -> None:
     record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (TOKEN,), None, sinfo=f"Stack: {TOKEN}")
-    assert TokenFilter().filter(record)
+    assert SecretFilter().filter(record)
     assert TOKEN not in logging.Formatter().format(record)
 
 
@@ -187,7 +187,7 @@ def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch: p
         monkeypatch.setenv(name, value)
     settings = read_settings(None)
     assert not any(secret in f"{settings!r}{settings.model_dump_json()}{settings}" for secret in SECRETS)
-    assert set(secrets_in(settings)) == {TOKEN, KEY, "key-of-the-vectors", PROXY, "pass-of-the-porter"}
+    assert set(collect_secrets(settings)) == {TOKEN, KEY, "key-of-the-vectors", PROXY, "pass-of-the-porter"}
 
 
 def test_the_check_of_all_output_finds_a_token() -> None:
@@ -219,4 +219,4 @@ def test_a_test_that_spills_a_secret_fails(tmp_path: Path, root: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True)
     names = ("says_it", "logs_it", "reads_it", "may", "fine")
     failed = [name for name in names if f"ERROR test_planted.py::test_{name}" in ran.stdout]
-    assert failed == ["says_it", "logs_it", "reads_it"], redacted(ran.stdout)
+    assert failed == ["says_it", "logs_it", "reads_it"], redact_secrets(ran.stdout)

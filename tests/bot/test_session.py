@@ -17,11 +17,11 @@ from aiogram.exceptions import (
     TelegramServerError,
 )
 
+from bot.logs import SecretFilter
 from bot.sandbox import Sandbox
-from bot.session import Inbox, Retries, Session
-from bot.tokens import TokenFilter
-from rag_core.doors.archive import Archive, updates
+from bot.telegram.session import InboxMiddleware, RetryMiddleware, TelegramSession
 from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import Archive, inbox
 
 OTTO, HARBOUR = 502, -1001000001
 TOKEN = "123456789:AAExampleExampleExampleExampleExample0"
@@ -36,9 +36,9 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
 
 @pytest.fixture
 async def bot(sandbox: Sandbox, archive: Archive) -> AsyncIterator[Bot]:
-    session = Session(api=TelegramAPIServer.from_base(sandbox.url))
-    session.middleware(Retries(tries=3, pause=0.01))
-    session.middleware(Inbox(archive))
+    session = TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))
+    session.middleware(RetryMiddleware(tries=3, pause=0.01))
+    session.middleware(InboxMiddleware(archive))
     async with Bot(sandbox.token, session).context() as bot:
         sandbox.world.people[OTTO].started = True
         yield bot
@@ -56,7 +56,7 @@ async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(
     batch = await bot.get_updates()
     assert [update.message.text if update.message else None for update in batch] == ["first", *[None] * 4, "last"]
     assert [u.update_id for u in batch] == list(range(batch[0].update_id, batch[0].update_id + 6))
-    assert await updates.counts(archive) == {"pending": 3, "poison": 3, "done": 0}
+    assert await inbox.count_updates_by_state(archive) == {"pending": 3, "poison": 3, "done": 0}
     errors = [row["error"] for row in await archive.rows("SELECT error FROM updates WHERE state = 'poison'")]
     assert "brand_new_kind" in errors[0]
     assert "forward_origin" in errors[1]
@@ -72,19 +72,19 @@ async def test_a_batch_that_cannot_be_kept_is_not_confirmed(
         raise ArchiveUnavailable("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(updates, "keep_batch", disk_full)
+        broken.setattr(inbox, "save_updates", disk_full)
         with pytest.raises(ArchiveUnavailable):
             await bot.get_updates()
     (again,) = await bot.get_updates()
     assert again.message and again.message.text == "do not lose me"
-    assert (await updates.counts(archive))["pending"] == 1
+    assert (await inbox.count_updates_by_state(archive))["pending"] == 1
 
 
 async def test_a_repeated_batch_is_kept_once(sandbox: Sandbox, bot: Bot, archive: Archive) -> None:
     await sandbox.say(OTTO, "twice")
     await bot.get_updates()
     await bot.get_updates()
-    assert (await updates.counts(archive))["pending"] == 1
+    assert (await inbox.count_updates_by_state(archive))["pending"] == 1
 
 
 @pytest.mark.parametrize("kind", ["500", "502html", "drop"])
@@ -135,7 +135,7 @@ def logged(caplog: pytest.LogCaptureFixture, *message: object, error: Exception 
     record = logging.LogRecord("x", logging.ERROR, __file__, 1, str(message[0]), message[1:], None)
     if error:
         record.exc_info = (type(error), error, error.__traceback__)
-    assert TokenFilter().filter(record)
+    assert SecretFilter().filter(record)
     return logging.Formatter().format(record)
 
 

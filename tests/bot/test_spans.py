@@ -13,10 +13,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from watching import free_port
 
-from bot.metrics.spans import Spans
+from bot.monitoring.spans import RunSpanExporter
 from bot.settings import read_settings
 from rag_core.settings import Budgets
-from rag_core.stage import Run, Span
+from rag_core.tracing import Run, Span
 
 OTTO = 502
 FERRY = "When does the ferry to Owl Island leave?"
@@ -24,7 +24,7 @@ FERRY = "When does the ferry to Owl Island leave?"
 
 def test_a_run_is_a_span_with_one_in_it_for_each_stage() -> None:
     kept = InMemorySpanExporter()
-    spans, run = Spans(SimpleSpanProcessor(kept)), Run(Budgets(), "agent")
+    spans, run = RunSpanExporter(SimpleSpanProcessor(kept)), Run(Budgets(), "agent")
     run.spans += [
         Span("plan", 100.0, {"tokens": 12}, ended=1_000.5),
         Span("write", 2000.0, {}, "StageTimeout", ended=1_003.0),
@@ -88,7 +88,7 @@ async def test_a_collector_that_is_gone_keeps_nobody_from_an_answer(live: Any, a
 async def test_without_opentelemetry_that_is_said_once_and_questions_are_answered(
     live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delitem(sys.modules, "bot.metrics.spans", raising=False)
+    monkeypatch.delitem(sys.modules, "bot.monitoring.spans", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     async with live(sections={"watch": {"collector": "http://127.0.0.1:1"}}):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]

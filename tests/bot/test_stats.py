@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bot import footprint
+from bot import files
+from bot.handlers.stats import format_age
+from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox
-from bot.stats import ago
-from bot.words import LANGUAGES, words_for
-from rag_core.doors.archive.snapshots import shelf
+from rag_core.storage.backups import get_backups_folder
 
 OTTO, RITA, ADMIN, GROUP = 502, 500, 501, -1009
 FERRY = "When does the ferry to Owl Island leave?"
@@ -30,8 +30,10 @@ async def stats(sandbox: Sandbox, chat: int = ADMIN) -> str:
 
 async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     sandbox.push({"brand_new_kind": {"of": "update"}})
-    shelf(home).mkdir()
-    (shelf(home) / f"citegram-{datetime.now(UTC) - timedelta(hours=5):%Y%m%d-%H%M%S}.db").write_bytes(b"x" * 3_000_000)
+    get_backups_folder(home).mkdir()
+    (get_backups_folder(home) / f"citegram-{datetime.now(UTC) - timedelta(hours=5):%Y%m%d-%H%M%S}.db").write_bytes(
+        b"x" * 3_000_000
+    )
     async with live():
         await ask(OTTO, FERRY)
         await ask(OTTO, "What is the capital of Mongolia?")
@@ -55,13 +57,13 @@ async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, h
 async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_cannot_keep_it(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ingest.index import Indexer
+    from ingest.indexer import LexicalIndexer
     from rag_core.errors import IndexUnavailable
 
-    async def broken(self: Indexer, *_: Any) -> int:
+    async def broken(self: LexicalIndexer, *_: Any) -> int:
         raise IndexUnavailable("The index cannot be written to disk: free some space.")
 
-    monkeypatch.setattr(Indexer, "catch_up", broken)
+    monkeypatch.setattr(LexicalIndexer, "catch_up", broken)
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         moment = int(datetime.now(UTC).timestamp()) - 7200
         row = ("backup", moment + 60, 5, 3, 1, moment, "There was no room.", "made")
@@ -99,21 +101,21 @@ async def test_an_admin_finds_stats_in_the_menu_and_in_the_help(sandbox: Sandbox
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_how_long_ago_is_said_in_a_unit_that_fits(lang: str) -> None:
-    words = words_for(lang)
+    words = get_translator(lang)
     past = [timedelta(seconds=-5), timedelta(seconds=59), timedelta(minutes=3), timedelta(hours=7), timedelta(days=9)]
-    said = [ago(datetime.now(UTC) - span, words) for span in past]
+    said = [format_age(datetime.now(UTC) - span, words) for span in past]
     numbers = ["".join(filter(str.isdigit, text)) for text in said]
     assert numbers == ["0", "59", "3", "7", "9"]
     assert len({text.strip("0123456789") for text in said}) == 4
 
 
 def test_memory_and_disk_are_measured(tmp_path: Path) -> None:
-    assert 10_000_000 < footprint.memory() < 10_000_000_000
+    assert 10_000_000 < files.measure_memory() < 10_000_000_000
     (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
     (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
     (tmp_path / "lexical" / "1").mkdir(parents=True)
     (tmp_path / "lexical" / "1" / "postings.npz").write_bytes(b"x" * 30)
-    disk = footprint.disk(tmp_path)
+    disk = files.measure_disk_usage(tmp_path)
     assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
     assert disk.free > 0
 
@@ -132,5 +134,5 @@ def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path: Path, mon
         return real(path)
 
     monkeypatch.setattr(os, "scandir", late)
-    assert footprint.disk(tmp_path).indexes == 1000
+    assert files.measure_disk_usage(tmp_path).indexes == 1000
     assert not (log / "young").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.sandbox import Sandbox
-from bot.sandbox.rooms import Membership
+from bot.sandbox.chats import Membership
 
 RITA, OTTO, GROUP = 500, 502, -1009
 FERRY, WHY = "When does the ferry to Owl Island leave?", "why so early?"

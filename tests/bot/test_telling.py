@@ -11,15 +11,15 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 
+from bot.notifications import AdminNotifier
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import block
-from bot.session import Session
+from bot.sandbox.permissions import set_bot_blocked
 from bot.settings import BotSettings
-from bot.telling import Telling
-from ingest import chores
-from ingest.notices import Failing, GapsFound, Mended
-from rag_core.doors.archive import Archive, questions
-from rag_core.doors.archive.gaps import Gap
+from bot.telegram.session import TelegramSession
+from ingest import jobs
+from ingest.notices import GapsFound, IndexesRepaired, JobFailing
+from rag_core.storage import Archive, questions
+from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
 ADMIN, OTTO, HARBOUR = 501, 502, -1001000001
@@ -31,9 +31,9 @@ async def told(sandbox: Sandbox, home: Path) -> Any:
     archive = await Archive.open(home)
     for person in (ADMIN, OTTO):
         sandbox.world.people[person].started = True
-    async with Bot(sandbox.token, Session(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
+    async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
         settings = BotSettings(admins=(ADMIN, OTTO), timezone="Europe/Moscow")
-        yield Telling(bot, settings, archive, settings.admins)
+        yield AdminNotifier(bot, settings, archive, settings.admins)
     await archive.close()
 
 
@@ -42,7 +42,7 @@ async def said(sandbox: Sandbox, chat: int = ADMIN) -> str:
     return str(message["text"])
 
 
-async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: Sandbox, told: Telling) -> None:
+async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: Sandbox, told: AdminNotifier) -> None:
     channel = Channel(HARBOUR, "Harbour News", "harbour_news")
     between = Gap(1, HARBOUR, DAY, DAY + timedelta(days=3))
     before = Gap(2, HARBOUR, None, DAY)
@@ -55,7 +55,7 @@ async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: S
     assert text == await said(sandbox, OTTO)
 
 
-async def test_many_gaps_are_cut_short(sandbox: Sandbox, told: Telling) -> None:
+async def test_many_gaps_are_cut_short(sandbox: Sandbox, told: AdminNotifier) -> None:
     gaps = tuple((Channel(n, f"Channel {n}"), Gap(n, n, None, DAY)) for n in range(1, 31))
     await told(GapsFound(gaps))
     text = await said(sandbox)
@@ -65,28 +65,30 @@ async def test_many_gaps_are_cut_short(sandbox: Sandbox, told: Telling) -> None:
     assert "20 more" in text
 
 
-async def test_an_admin_is_told_in_the_language_of_their_questions(sandbox: Sandbox, told: Telling, home: Path) -> None:
+async def test_an_admin_is_told_in_the_language_of_their_questions(
+    sandbox: Sandbox, told: AdminNotifier, home: Path
+) -> None:
     row: dict[str, Any] = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
     row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
-    await questions.queue(told._archive, **row)
-    await told(Failing("backup", "There is no room for a backup."))
+    await questions.queue_question(told._archive, **row)
+    await told(JobFailing("backup", "There is no room for a backup."))
     assert "резервная копия. There is no room for a backup." in await said(sandbox)
     assert "backup. There is no room for a backup." in await said(sandbox, OTTO)
-    await told(Mended(again=3, out=1))
+    await told(IndexesRepaired(again=3, out=1))
     assert "загружено заново: 3" in await said(sandbox)
 
 
-async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: Telling) -> None:
-    block(sandbox.world, ADMIN)
-    assert await told(Mended(1, 0))
-    block(sandbox.world, OTTO)
-    assert not await told(Mended(1, 0))
+async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: AdminNotifier) -> None:
+    set_bot_blocked(sandbox.world, ADMIN)
+    assert await told(IndexesRepaired(1, 0))
+    set_bot_blocked(sandbox.world, OTTO)
+    assert not await told(IndexesRepaired(1, 0))
 
 
 async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chores, "_BEAT_S", 0.05)
+    monkeypatch.setattr(jobs, "_HEARTBEAT_SECONDS", 0.05)
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         past = int((datetime.now(UTC) - timedelta(days=3)).timestamp())
         archive.execute("INSERT INTO heartbeat VALUES (0, ?)", (past,))

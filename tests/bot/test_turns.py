@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bot import turns
 from bot.sandbox import Sandbox
-from bot.sandbox.membership import block
-from rag_core.doors.archive import Archive, questions
+from bot.sandbox.permissions import set_bot_blocked
+from bot.worker import queue
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
+from rag_core.storage import Archive, questions
 from rag_core.types import Question
 
 RITA, OTTO, ADMIN = 500, 502, 501
@@ -51,7 +51,7 @@ async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
     russian: str,
     english: str,
 ) -> None:
-    monkeypatch.setattr(turns, "answer", raising(error))
+    monkeypatch.setattr(queue, "answer_question", raising(error))
     async with live():
         await sandbox.say(RITA, "Когда уходит паром?")
         await sandbox.say(OTTO, FERRY)
@@ -65,7 +65,9 @@ async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
 async def test_an_admin_is_told_the_reason_in_private(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "answer", raising(IndexUnavailable("The index is damaged: run citegram reindex.")))
+    monkeypatch.setattr(
+        queue, "answer_question", raising(IndexUnavailable("The index is damaged: run citegram reindex."))
+    )
     async with live():
         await sandbox.say(ADMIN, FERRY)
         (reply,) = await sandbox.replies(ADMIN)
@@ -75,7 +77,7 @@ async def test_an_admin_is_told_the_reason_in_private(
 async def test_a_bug_is_logged_with_its_traceback(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(turns, "answer", raising(ZeroDivisionError("a bug")))
+    monkeypatch.setattr(queue, "answer_question", raising(ZeroDivisionError("a bug")))
     async with live():
         await sandbox.say(OTTO, FERRY)
         await sandbox.replies(OTTO)
@@ -88,7 +90,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
 ) -> None:
     running: list[int] = []
     most: list[int] = []
-    otto, real = asyncio.Event(), turns.answer
+    otto, real = asyncio.Event(), queue.answer_question
 
     async def answer(question: Question, rag: Any, **told: Any) -> Any:
         running.append(question.viewer.user_id)
@@ -102,7 +104,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
         finally:
             running.remove(question.viewer.user_id)
 
-    monkeypatch.setattr(turns, "answer", answer)
+    monkeypatch.setattr(queue, "answer_question", answer)
     async with live():
         for _ in range(3):
             await sandbox.say(RITA, FERRY)
@@ -130,7 +132,7 @@ async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, li
 
 async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:
     await sandbox.say(RITA, FERRY)
-    block(sandbox.world, RITA)
+    set_bot_blocked(sandbox.world, RITA)
     await sandbox.say(OTTO, FERRY)
     async with live():
         (reply,) = await sandbox.replies(OTTO)
@@ -163,10 +165,10 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
     archive = await Archive.open(home)
     row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": 1, "thread": None, "user_id": OTTO}
     row |= {"text": FERRY, "lang": "en", "private": True, "asked_at": datetime(2024, 1, 1, tzinfo=UTC)}
-    await questions.queue(archive, **row)  # type: ignore[arg-type]
+    await questions.queue_question(archive, **row)  # type: ignore[arg-type]
     for _ in range(10):
-        assert await questions.take(archive)
-        await questions.requeue_running(archive)
+        assert await questions.take_next_question(archive)
+        await questions.requeue_running_questions(archive)
     await archive.close()
     async with live():
         (reply,) = await sandbox.replies(OTTO)
@@ -177,7 +179,7 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
 async def test_a_handler_that_fails_says_so_in_the_readers_language(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "queue", raising(ArchiveUnavailable("/srv/x is locked")))
+    monkeypatch.setattr(questions, "queue_question", raising(ArchiveUnavailable("/srv/x is locked")))
     async with live():
         await sandbox.say(RITA, FERRY)
         (reply,) = await sandbox.replies(RITA)

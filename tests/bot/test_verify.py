@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox import Sandbox, people
-from bot.sandbox.people import Deed
-from ingest.copies import CopyIndexer
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import Archive, channels, posts, questions
-from rag_core.doors.lexical import Lexical
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.user_actions import UserMessage
+from ingest.dedup import CopyIndexer
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25 import Bm25Index
+from rag_core.storage import Archive, channels, posts, questions
 from rag_core.types import Origin, Post, PostKey
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
@@ -31,9 +31,9 @@ YES, NO, NOT_THERE = "The posts say so", "The posts say otherwise", "The posts d
 
 async def keep(home: Path, *kept: Post) -> None:
     """Put posts into the archive and the saved indexes, while no bot runs."""
-    async with open_rag(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        await posts.keep(rag.archive, kept, source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        await posts.save_posts(rag.archive, kept, source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
         await CopyIndexer(rag.archive).catch_up()
@@ -42,12 +42,12 @@ async def keep(home: Path, *kept: Post) -> None:
 async def bind(home: Path, *chats: int) -> None:
     archive = await Archive.open(home)
     for chat in chats:
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     await archive.close()
 
 
 def forwarded(sandbox: Sandbox, who: int, text: str, **more: Any) -> None:
-    people.say(sandbox.world, who, who, Deed(text, None, None, "Somebody Shy", **more))
+    user_actions.send_as_person(sandbox.world, who, who, UserMessage(text, None, None, "Somebody Shy", **more))
 
 
 def links(message: dict[str, Any]) -> set[str]:
@@ -81,7 +81,7 @@ async def test_the_bot_verifies_what_is_replied_to(sandbox: Sandbox, live: Any, 
 async def test_of_a_quoted_message_only_the_quote_is_verified(sandbox: Sandbox, live: Any) -> None:
     async with live():
         quote = {"text": FERRY, "position": 0, "is_manual": True}
-        people.say(sandbox.world, OTTO, OTTO, Deed("/verify", extra={"quote": quote}))
+        user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("/verify", extra={"quote": quote}))
         (reply,) = await sandbox.replies(OTTO)
     assert reply["text"].startswith(f"“{FERRY}”\n{YES}")
 
@@ -133,12 +133,12 @@ async def test_a_verdict_for_one_reader_is_none_for_another(sandbox: Sandbox, li
 
 
 async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
-    message = people.say(sandbox.world, OTTO, OTTO, Deed("x"))
+    message = user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("x"))
     archive = await Archive.open(home)
     row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
     row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}
-    queued = await questions.queue(archive, **row, text=FERRY, lang="en", kind="verify")  # type: ignore[arg-type]
-    taken = await questions.take(archive)  # a worker had begun when the process ended
+    queued = await questions.queue_question(archive, **row, text=FERRY, lang="en", kind="verify")  # type: ignore[arg-type]
+    taken = await questions.take_next_question(archive)  # a worker had begun when the process ended
     await archive.close()
     assert taken is not None
     assert taken.id == queued
@@ -155,7 +155,7 @@ async def test_an_index_that_is_down_is_never_not_found(
         raise IndexUnavailable("index /srv/x is damaged")
 
     async with live():
-        monkeypatch.setattr(Lexical, "search", broken)
+        monkeypatch.setattr(Bm25Index, "search", broken)
         told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
     assert told.startswith("The search does not work right now")
     assert "/srv/x" not in told

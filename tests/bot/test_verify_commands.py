@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.commands import verify
-from bot.owner import owned
+from bot.cli import verify
+from bot.files import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
 
@@ -71,7 +71,7 @@ async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: An
     texts = [FERRY, LATE, SECRET, f"{FERRY} {SECRET}"]
     alone = [without_ids(await run(text, "--json")) for text in texts]
     async with live():
-        with pytest.raises(RagError), owned(home):
+        with pytest.raises(RagError), lock_data_folder(home):
             pass
         beside = [without_ids(await run(text, "--json")) for text in texts]
     assert beside == alone

@@ -19,7 +19,7 @@ import yaml
 from watching import fetched, free_port, metrics, until, value
 
 from bot.sandbox import Sandbox
-from rag_core.doors.archive.backup import make
+from rag_core.storage.backups import make_backup
 
 OTTO = 502
 FERRY = "When does the ferry to Owl Island leave?"
@@ -86,14 +86,14 @@ def test_every_alert_is_tested_silent_and_says_what_to_do() -> None:
 @pytest.fixture
 async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[str]]]:
     """A page of metrics, and of each series its labels."""
-    make(home, threading.Event())
+    make_backup(home, threading.Event())
     port = free_port()
     async with live(sections={"watch": {"port": port}}):
         await ask(OTTO, FERRY)
         await ask(OTTO, "/help")
         await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
         _, page = await fetched(port, "metrics")
-    from bot.metrics.meter import Meter
+    from bot.monitoring.metrics import Meter
 
     labels: dict[str, set[str]] = {}
     for name, inside in re.findall(r"^(\w+)(?:\{(.*)\})? ", page, re.MULTILINE):

@@ -19,8 +19,8 @@ from bot.app import run_bot
 from bot.dispatcher import ALLOWED_UPDATES
 from bot.sandbox import Sandbox
 from bot.settings import Settings, read_settings
-from rag_core.doors.archive import Archive, updates
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
+from rag_core.storage import Archive, inbox
 
 OTTO, RITA, ADMIN, HARBOUR = 502, 500, 501, -1001000001
 FERRY = "When does the ferry to Owl Island leave?"
@@ -70,7 +70,7 @@ def message(number: int, text: str) -> bytes:
 
 async def counts(home: Path) -> dict[str, int]:
     archive = await Archive.open(home)
-    found = await updates.counts(archive)
+    found = await inbox.count_updates_by_state(archive)
     await archive.close()
     return found
 
@@ -173,7 +173,7 @@ async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: An
 async def test_what_could_not_be_kept_is_brought_again_and_answered(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failed = updates.keep_batch, 0
+    keep, failed = inbox.save_updates, 0
 
     async def fails_thrice(*args: Any) -> None:
         nonlocal failed
@@ -182,7 +182,7 @@ async def test_what_could_not_be_kept_is_brought_again_and_answered(
             raise ArchiveUnavailable("The disk is full.")
         await keep(*args)
 
-    monkeypatch.setattr(updates, "keep_batch", fails_thrice)
+    monkeypatch.setattr(inbox, "save_updates", fails_thrice)
     async with live(sections={"webhook": hook}):
         await sandbox.say(OTTO, FERRY)
         (reply,) = await sandbox.replies(OTTO)
@@ -196,7 +196,7 @@ async def test_what_could_not_be_kept_is_brought_again_and_answered(
 async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_the_next_start(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, by_webhook: bool
 ) -> None:
-    from bot import turns
+    from bot.worker import queue
 
     asking = asyncio.Event()
 
@@ -207,8 +207,8 @@ async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_
     sections = {"webhook": hook} if by_webhook else {}
     asked = [(await sandbox.say(OTTO, f"{FERRY} {n}"))["message_id"] for n in range(3)]
     with monkeypatch.context() as stuck:
-        stuck.setattr(turns, "answer", forever)
-        stuck.setattr(turns.Turns.stop, "__defaults__", (0.1,))
+        stuck.setattr(queue, "answer_question", forever)
+        stuck.setattr(queue.QuestionWorker.stop, "__defaults__", (0.1,))
         async with live(sections=sections):
             await asking.wait()
     late = (await sandbox.say(OTTO, FERRY))["message_id"]  # while nobody is there
@@ -250,7 +250,7 @@ async def test_polling_takes_the_webhook_away_and_loses_nothing(
 async def test_a_webhook_that_somebody_took_away_is_set_again(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr("bot.webhook._CHECK_S", 0.02)
+    monkeypatch.setattr("bot.telegram.webhook._CHECK_INTERVAL_SECONDS", 0.02)
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
         sandbox.world.queue.hook("")
@@ -263,7 +263,7 @@ async def test_a_webhook_that_somebody_took_away_is_set_again(
 async def test_a_proxy_that_does_not_pass_on_is_told_of(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr("bot.webhook._CHECK_S", 0.02)
+    monkeypatch.setattr("bot.telegram.webhook._CHECK_INTERVAL_SECONDS", 0.02)
     sandbox.world.queue.clock = lambda: 4e9  # an error after the start, to the second
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{free_port()}"
     async with live(sections={"webhook": hook}):

@@ -68,15 +68,15 @@ async def brought(port: int, number: int) -> int:
 async def test_a_connection_that_asks_nothing_is_closed(
     port: int, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
-    monkeypatch.setattr("bot.listening._HEAD_S", 0.2)
-    monkeypatch.setattr("bot.listening._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("bot.network._FIRST_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("bot.network._CHECK_INTERVAL_SECONDS", 0.1)
     assert await answer(port, said) == 0
     assert await brought(port, 7) == 200
 
 
 async def test_a_head_that_comes_byte_by_byte_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.listening._HEAD_S", 0.5)
-    monkeypatch.setattr("bot.listening._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("bot.network._FIRST_REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr("bot.network._CHECK_INTERVAL_SECONDS", 0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HEAD)
     async with asyncio.timeout(15):
@@ -89,7 +89,7 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_off(port: int, monkeypatch:
 
 
 async def test_a_flood_of_silent_connections_keeps_nobody_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.listening._MOST_CONNECTIONS", 20)
+    monkeypatch.setattr("bot.network._MAX_CONNECTIONS", 20)
     before = len(list(Path("/proc/self/fd").iterdir()))
     async with contextlib.AsyncExitStack() as stack:
         readers = [await stack.enter_async_context(opened(port, HEAD)) for _ in range(200)]
@@ -103,7 +103,7 @@ async def test_a_flood_of_silent_connections_keeps_nobody_out(port: int, monkeyp
 
 
 async def test_connections_at_work_are_not_closed_for_others(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.listening._MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("bot.network._MAX_CONNECTIONS", 3)
     body = message(9, "/help")
     async with contextlib.AsyncExitStack() as stack:
         ends = []
@@ -134,7 +134,7 @@ async def test_connections_at_work_are_not_closed_for_others(port: int, monkeypa
 async def test_a_body_without_an_end_is_not_waited_for(
     port: int, monkeypatch: pytest.MonkeyPatch, said: bytes, status: int
 ) -> None:
-    monkeypatch.setattr("bot.webhook._READ_S", 0.3)
+    monkeypatch.setattr("bot.telegram.webhook._READ_TIMEOUT_SECONDS", 0.3)
     assert await answer(port, said) == status
     assert await brought(port, 8) == 200
 
@@ -191,7 +191,7 @@ def _peak_kb() -> int:
 async def test_what_is_no_request_is_refused_and_fills_no_log(port: int, caplog: Any, said: bytes) -> None:
     caplog.clear()
     assert await answer(port, said) in {0, 400, 401}
-    assert not [record for record in caplog.records if record.name.startswith(("aiohttp", "bot.listening"))]
+    assert not [record for record in caplog.records if record.name.startswith(("aiohttp", "bot.network"))]
     assert await brought(port, 11) == 200
 
 

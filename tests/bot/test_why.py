@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from aiogram.utils.formatting import Text
 
-from bot.kept import mark, read, written
-from bot.pages import pages
-from bot.plain import Shown
+from bot.handlers.explain import explain_answer
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.why import explained
-from bot.words import words_for
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.archive.questions import Answered
+from bot.views.answer import hash_text_version, parse_stored_answer, serialize_answer
+from bot.views.plain_text import RenderContext
+from bot.views.text import split_pages
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import (
     Answer,
     Channel,
@@ -39,7 +39,7 @@ HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
 DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
-EN, RU = Shown(words_for("en"), UTC), Shown(words_for("ru"), UTC)
+EN, RU = RenderContext(get_translator("en"), UTC), RenderContext(get_translator("ru"), UTC)
 
 
 def marked(content: Text, kind: str) -> list[str]:
@@ -101,7 +101,7 @@ async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any)
 async def test_any_message_of_a_long_answer_will_do(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.turns.pages", partial(pages, limit=60))
+    monkeypatch.setattr("bot.worker.queue.split_pages", partial(split_pages, limit=60))
     async with live():
         await sandbox.say(OTTO, FERRY)
         *_, last = await sandbox.replies(OTTO, 3)
@@ -142,7 +142,7 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(
 ) -> None:
     archive = await Archive.open(home)
     for chat in (HARBOUR, KILN):
-        await channels.bind(archive, GROUP, chat)
+        await channels.bind_channel(archive, GROUP, chat)
     await archive.close()
     async with live():
         to_otto = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
@@ -166,21 +166,21 @@ async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, as
     async with live():
         await ask(OTTO, FERRY)
         assert "Harbour" in (await ask(OTTO, "/why"))["text"]
-        await channels.set_visibility(archive, HARBOUR, Visibility.ADMINS)
+        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
         told = (await ask(OTTO, "/why"))["text"]
         assert told == f"To your question “{FERRY}”\n\nNothing behind this answer is open to you now."
-        await channels.set_visibility(archive, HARBOUR, Visibility.PUBLIC)
-        await channels.set_state(archive, HARBOUR, "paused")
+        await channels.set_channel_visibility(archive, HARBOUR, Visibility.PUBLIC)
+        await channels.set_channel_state(archive, HARBOUR, "paused")
         assert (await ask(OTTO, "/why"))["text"] == told
     await archive.close()
 
 
 async def test_a_group_that_lost_a_channel_hears_no_more_of_it(live: Any, ask: Any, home: Path) -> None:
     archive = await Archive.open(home)
-    await channels.bind(archive, GROUP, HARBOUR)
+    await channels.bind_channel(archive, GROUP, HARBOUR)
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        await channels.unbind(archive, GROUP, HARBOUR)
+        await channels.unbind_channel(archive, GROUP, HARBOUR)
         told = await ask(OTTO, "/why@citegram_bot", GROUP, reply_to=answer["message_id"])
     await archive.close()
     assert "Harbour" not in told["text"]
@@ -192,8 +192,8 @@ async def test_a_group_that_lost_a_channel_hears_no_more_of_it(live: Any, ask: A
 @pytest.fixture
 async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     archive = await Archive.open(tmp_path)
-    await channels.put(archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
-    await channels.put(archive, Channel(KILN, "Печь и глина"))
+    await channels.save_channel(archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+    await channels.save_channel(archive, Channel(KILN, "Печь и глина"))
     yield archive
     await archive.close()
 
@@ -203,19 +203,21 @@ def written_at(chat_id: int, number: int, text: str, *, edited: int = 0, **more:
     return Post(PostKey(chat_id, number), DAY, text, edited=DAY + timedelta(days=edited) if edited else None, **more)
 
 
-def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...] = ()) -> Answered:
+def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...] = ()) -> AnsweredQuestion:
     """What is kept of an answer that quotes these posts whole, and found those as well."""
     sentences = tuple(Sentence(p.text, (Citation(p.key, p.text, 0, len(p.text), p.date),)) for p in cited)
     sources = tuple(
         Source(n, Passage(p.key, 0, "", p.text, 0, len(p.text), p.date), 1.0) for n, p in enumerate((*cited, *found), 1)
     )
     answer = Answer(sentences, 0.9, "direct", found=sources, shortfalls=tuple(Shortfall(s, "") for s in shortfalls))
-    kept = json.dumps(written(answer, {post.key: post for post in cited}), ensure_ascii=False)
-    return Answered(OTTO, "Почему?", "ru", DAY + timedelta(days=2), kept)
+    kept = json.dumps(serialize_answer(answer, {post.key: post for post in cited}), ensure_ascii=False)
+    return AnsweredQuestion(OTTO, "Почему?", "ru", DAY + timedelta(days=2), kept)
 
 
-async def told(archive: Archive, asked: Answered, shown: Shown = EN, see: tuple[int, ...] = (HARBOUR, KILN)) -> Text:
-    return await explained(asked, Viewer(OTTO, frozenset(see)), archive, shown)
+async def told(
+    archive: Archive, asked: AnsweredQuestion, shown: RenderContext = EN, see: tuple[int, ...] = (HARBOUR, KILN)
+) -> Text:
+    return await explain_answer(asked, Viewer(OTTO, frozenset(see)), archive, shown)
 
 
 async def said(*args: Any, **more: Any) -> str:
@@ -227,9 +229,9 @@ async def test_edits_before_and_after_an_answer_are_told_apart(archive: Archive)
     second = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
     third = written_at(HARBOUR, 1, "The ferry leaves at 9:00.", edited=5)
     for post in (first, second):
-        await posts.keep(archive, [post], source="live")
+        await posts.save_posts(archive, [post], source="live")
     asked = given(second)
-    await posts.keep(archive, [third], source="live")
+    await posts.save_posts(archive, [third], source="live")
     content = await told(archive, asked)
     text, _ = content.render()
     assert "1. Harbour News · 12 March 2024 · edited 17 March 2024\n" in text
@@ -243,7 +245,7 @@ async def test_two_edits_after_an_answer_are_one_change(archive: Archive) -> Non
     versions = [written_at(HARBOUR, 1, f"Bread costs {n}0 roubles.", edited=n) for n in (1, 2, 3)]
     asked = given(versions[0])
     for post in versions:
-        await posts.keep(archive, [post], source="live")
+        await posts.save_posts(archive, [post], source="live")
     content = await told(archive, asked)
     assert (marked(content, "strikethrough"), marked(content, "bold")[-1]) == (["10"], "30")
 
@@ -252,7 +254,7 @@ async def test_an_edit_that_was_taken_back_after_the_answer_is_not_told_as_one_b
     versions = [written_at(HARBOUR, 1, text, edited=n) for n, text in ((0, "Open."), (3, "Closed."), (5, "Open."))]
     asked = given(versions[0])
     for post in versions:
-        await posts.keep(archive, [post], source="live")
+        await posts.save_posts(archive, [post], source="live")
     assert (await said(archive, asked)).endswith("Changed 17 March 2024:\nClosed Open.")
 
 
@@ -262,14 +264,14 @@ async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -
         return [written_at(HARBOUR, n, t, edited=edited, album="a", media=Media("photo")) for n, t in texts.items()]
 
     key = PostKey(HARBOUR, 2)
-    await posts.keep(archive, members("Regatta at noon.", "", 0), source="live")
-    one_caption = given(*(await posts.get(archive, [key])).values())
-    await posts.keep(archive, members("Regatta at two.", "", 4)[1:2], source="live")
+    await posts.save_posts(archive, members("Regatta at noon.", "", 0), source="live")
+    one_caption = given(*(await posts.fetch_posts(archive, [key])).values())
+    await posts.save_posts(archive, members("Regatta at two.", "", 4)[1:2], source="live")
     assert "Changed after the answer, 16 March 2024:\nRegatta at noon two." in await said(archive, one_caption)
 
-    await posts.keep(archive, members("Regatta at two.", "Bring umbrellas.", 5)[2:], source="live")
-    await posts.keep(archive, members("", "Bring towels.", 6)[2:], source="live")
-    two_captions = given(*(await posts.get(archive, [key])).values())
+    await posts.save_posts(archive, members("Regatta at two.", "Bring umbrellas.", 5)[2:], source="live")
+    await posts.save_posts(archive, members("", "Bring towels.", 6)[2:], source="live")
+    two_captions = given(*(await posts.fetch_posts(archive, [key])).values())
     text = await said(archive, two_captions)
     assert "Changed 16 March 2024:\nRegatta at noon two." in text
     assert "Changed 18 March 2024:\nBring umbrellas towels." in text
@@ -277,20 +279,20 @@ async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -
 
 async def test_an_edit_from_before_we_knew_the_post_has_no_earlier_text(archive: Archive) -> None:
     post = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
-    await posts.keep(archive, [post], source="import")
+    await posts.save_posts(archive, [post], source="import")
     assert (await said(archive, given(post))).endswith("I do not know what it said before the edit.")
 
 
 async def test_where_the_cited_text_is_not_known_any_more_the_last_edit_is_shown(archive: Archive) -> None:
     for edited, text in enumerate(("One", "Two")):
-        await posts.keep(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+        await posts.save_posts(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
     asked = given(written_at(HARBOUR, 1, "Zero."))
     assert (await said(archive, asked)).endswith("Changed 13 March 2024:\nOne Two")
 
 
 async def test_an_edit_of_spaces_says_so(archive: Archive) -> None:
     for edited, text in enumerate(("One two.", "One\n\ntwo.")):
-        await posts.keep(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+        await posts.save_posts(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
     asked = given(written_at(HARBOUR, 1, "One\n\ntwo."))
     assert (await said(archive, asked)).endswith("13 March 2024:\nonly spaces and line breaks")
 
@@ -298,12 +300,12 @@ async def test_an_edit_of_spaces_says_so(archive: Archive) -> None:
 @pytest.mark.parametrize("way", ["deleted", "suspected", "removed"])
 async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archive, way: str) -> None:
     gone, here = written_at(HARBOUR, 1, "The secret ferry."), written_at(KILN, 2, "Обжиг по четвергам.")
-    await posts.keep(archive, [gone, here], source="live")
-    await posts.keep(archive, [written_at(HARBOUR, 1, "The open ferry.", edited=1)], source="live")
+    await posts.save_posts(archive, [gone, here], source="live")
+    await posts.save_posts(archive, [written_at(HARBOUR, 1, "The open ferry.", edited=1)], source="live")
     if way == "suspected":
-        await posts.suspect(archive, [gone.key])
+        await posts.mark_posts_suspected(archive, [gone.key])
     else:
-        await posts.erase(archive, [gone.key], how=way)
+        await posts.mark_posts_deleted(archive, [gone.key], how=way)
     content = await told(archive, given(gone, here, found=(gone,)))
     text, _ = content.render()
     assert "1. Harbour News · 12 March 2024 — this post is gone or closed by now\n" in text
@@ -316,11 +318,11 @@ async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archi
 async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive: Archive) -> None:
     hidden, seen = written_at(HARBOUR, 1, "The ferry."), written_at(KILN, 2, "Обжиг.")
     other = written_at(HARBOUR, 3, "Mackerel.")
-    await posts.keep(archive, [hidden, seen, other], source="live")
-    await posts.keep(archive, [written_at(HARBOUR, 1, "The boat.", edited=1)], source="live")
+    await posts.save_posts(archive, [hidden, seen, other], source="live")
+    await posts.save_posts(archive, [written_at(HARBOUR, 1, "The boat.", edited=1)], source="live")
     text = await said(archive, given(hidden, seen, found=(other,)), see=(KILN,))
     assert text == "To your question “Почему?”\n\nSource\n2. Печь и глина · 12 March 2024"
-    await posts.erase(archive, [hidden.key], how="admin")
+    await posts.mark_posts_deleted(archive, [hidden.key], how="admin")
     assert await said(archive, given(hidden, seen, found=(other,)), see=(KILN,)) == text
 
 
@@ -333,7 +335,7 @@ async def test_what_was_done_without_is_said_in_plain_words(archive: Archive) ->
 
 async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
     found = tuple(written_at(HARBOUR, n, f"Ferry {n}.") for n in range(1, 10))
-    await posts.keep(archive, found, source="live")
+    await posts.save_posts(archive, found, source="live")
     text = await said(archive, given(found=found), RU)
     assert text.count("• Harbour News") == 5
     assert text.endswith("… и ещё 4")
@@ -342,14 +344,14 @@ async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
 
 async def test_a_forward_is_its_origins_here_as_well(archive: Archive) -> None:
     post = written_at(HARBOUR, 1, "Скоро лето.", origin=Origin("Студия"))
-    await posts.keep(archive, [post], source="live")
+    await posts.save_posts(archive, [post], source="live")
     assert "1. Студия, forwarded by Harbour News · 12 March 2024" in await said(archive, given(post))
 
 
 async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Archive) -> None:
     long = " ".join(f"word{n}" for n in range(600))
     for edited, text in enumerate((long, long.replace("word300", "NEW"))):
-        await posts.keep(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+        await posts.save_posts(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
     text = await said(archive, given(written_at(HARBOUR, 1, long)))
     shown = text.split(":\n")[-1]
     assert shown.startswith("… word294 ")
@@ -358,8 +360,8 @@ async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Ar
 
 
 async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive: Archive) -> None:
-    assert read("{}").cited == ()
-    text = await said(archive, Answered(OTTO, "Hm?", "en", DAY, '{"messages": [3]}'))
+    assert parse_stored_answer("{}").cited == ()
+    text = await said(archive, AnsweredQuestion(OTTO, "Hm?", "en", DAY, '{"messages": [3]}'))
     assert text == "To your question “Hm?”\n\nI found no post about it."
 
 
@@ -367,7 +369,7 @@ def test_nothing_that_stands_in_a_post_is_kept() -> None:
     post = written_at(HARBOUR, 1, "The silver trophy is under the staircase.")
     framed = Sentence(f"Posted on 12 March: {post.text}", (Citation(post.key, post.text, 0, len(post.text), DAY),))
     counted = Sentence("2 posts.", (Citation(post.key, "trophy", 11, 17, DAY),))
-    raw = written(Answer((framed, counted), 1.0, "direct"), {post.key: post})
+    raw = serialize_answer(Answer((framed, counted), 1.0, "direct"), {post.key: post})
     assert [one["around"] for one in raw["sentences"]] == ["Posted on 12 March:", "2 posts."]
     assert "trophy" not in json.dumps(raw)
-    assert raw["cited"] == [[*post.key, int(DAY.timestamp()), mark(post.text)]]
+    assert raw["cited"] == [[*post.key, int(DAY.timestamp()), hash_text_version(post.text)]]

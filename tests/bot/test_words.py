@@ -12,8 +12,8 @@ from fluent.syntax import FluentParser
 from fluent.syntax import ast as ftl
 from fluent.syntax.visitor import Visitor
 
-from bot.welcome import _ADMINS, _IN_GROUPS, _READERS, _described
-from bot.words import LANGUAGES, interface_language, question_language, words_for
+from bot.handlers.start import _ADMIN_COMMANDS, _GROUP_COMMANDS, _READER_COMMANDS, _describe_command
+from bot.i18n import LANGUAGES, choose_interface_language, detect_question_language, get_translator
 
 BOT = Path(__file__).parents[2] / "bot"
 
@@ -77,39 +77,39 @@ def test_the_code_asks_only_for_sentences_there_are_with_their_values() -> None:
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_sentence_can_be_said(lang: str, caplog: pytest.LogCaptureFixture) -> None:
     for name, values in sentences(lang).items():
-        said = words_for(lang)(name, **dict.fromkeys(values, 5))
+        said = get_translator(lang)(name, **dict.fromkeys(values, 5))
         assert said.strip()
         assert "{" not in said
     assert not caplog.records
 
 
 def test_counts_have_their_plural_forms() -> None:
-    counts = [words_for("ru")("channel-posts", count=n) for n in (1, 2, 5, 21, 1000)]
+    counts = [get_translator("ru")("channel-posts", count=n) for n in (1, 2, 5, 21, 1000)]
     assert counts == ["1 пост", "2 поста", "5 постов", "21 пост", "1\xa0000 постов"]
-    assert [words_for("en")("channel-posts", count=n) for n in (0, 1, 2)] == ["0 posts", "1 post", "2 posts"]
+    assert [get_translator("en")("channel-posts", count=n) for n in (0, 1, 2)] == ["0 posts", "1 post", "2 posts"]
 
 
 def test_a_day_is_said_in_the_readers_language_and_time_zone() -> None:
     late = datetime(2024, 3, 11, 22, 30, tzinfo=UTC)
-    assert words_for("ru").date(late, ZoneInfo("Europe/Moscow")) == "12 марта 2024"
-    assert words_for("en").date(late, UTC) == "11 March 2024"
+    assert get_translator("ru").date(late, ZoneInfo("Europe/Moscow")) == "12 марта 2024"
+    assert get_translator("en").date(late, UTC) == "11 March 2024"
 
 
 def test_formatted_values_keep_their_formatting_wherever_the_sentence_puts_them() -> None:
-    said = words_for("en").rich("bind-done", title=Bold("A 🦉, B"))
+    said = get_translator("en").rich("bind-done", title=Bold("A 🦉, B"))
     text, entities = said.render()
     assert text == "Bound: everyone in this group can now ask about A 🦉, B."
     assert [(e.type, e.extract_from(text)) for e in entities] == [("bold", "A 🦉, B")]
 
 
 def test_a_value_cannot_forge_a_formatted_place() -> None:
-    text, _ = words_for("en").rich("bind-unknown", name="\ue0007\ue001", channels="/channels").render()
+    text, _ = get_translator("en").rich("bind-unknown", name="\ue0007\ue001", channels="/channels").render()
     assert text.startswith("I do not know the channel 7.")
 
 
 def test_an_unknown_sentence_is_a_bug() -> None:
     with pytest.raises(LookupError):
-        words_for("en")("no-such-sentence")
+        get_translator("en")("no-such-sentence")
 
 
 @pytest.mark.parametrize(
@@ -123,23 +123,43 @@ def test_an_unknown_sentence_is_a_bug() -> None:
     ],
 )
 def test_the_answer_has_the_language_of_the_question(text: str, lang: str) -> None:
-    assert question_language(text, "ru") == lang
+    assert detect_question_language(text, "ru") == lang
 
 
 @pytest.mark.parametrize(("code", "lang"), [("ru", "ru"), ("ru-RU", "ru"), ("en", "en"), ("de", "en"), (None, "ru")])
 def test_menus_have_the_language_of_the_reader(code: str | None, lang: str) -> None:
-    assert interface_language(code, "ru") == lang
+    assert choose_interface_language(code, "ru") == lang
 
 
 # What a reader sees comes out of the files alone
 
 
 # The terminal, the evaluation, the sandbox's own town, and ways to read what others wrote.
-NOT_SHOWN = {"commands", "evaluation", "sandbox", "beside", "importing/child.py", "importing/process.py"}
+NOT_SHOWN = {"cli", "evaluation", "sandbox", "control", "imports/worker.py", "imports/process.py"}
 # Where a text goes to a reader, and how it is called there; the rest of a call is for machines.
-SAYS = {"answer", "reply", "send_message", "answer_document", "edit_text", "edit_message_text", "send_message_draft",
-        "Text", "Bold", "Italic", "BlockQuote", "ExpandableBlockQuote", "as_list", "InlineKeyboardButton",
-        "button", "redraw", "send", "BotCommand", "set_my_description", "set_my_short_description"}  # fmt: skip
+SAYS = {
+    "answer",
+    "reply",
+    "send_message",
+    "answer_document",
+    "edit_text",
+    "edit_message_text",
+    "send_message_draft",
+    "Text",
+    "Bold",
+    "Italic",
+    "BlockQuote",
+    "ExpandableBlockQuote",
+    "as_list",
+    "InlineKeyboardButton",
+    "button",
+    "make_answer_button",
+    "redraw_message",
+    "send_channel_notice",
+    "BotCommand",
+    "set_my_description",
+    "set_my_short_description",
+}
 NAMED = {"text", "caption", "description"}
 # Commands and formats are the same in every language.
 SAME = re.compile(r"^(/\w+( @channel)?|BOT__ADMINS=|markdown|html|danger|success|primary|utf-8|pre|\w+\.json)$")
@@ -225,16 +245,16 @@ def test_what_is_counted_has_all_plural_forms_of_its_language() -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_numbers_are_written_as_the_language_writes_them(lang: str) -> None:
-    assert words_for(lang).number(1234.56, 1) == {"en": "1,234.6", "ru": "1\xa0234,6"}[lang]
+    assert get_translator(lang).number(1234.56, 1) == {"en": "1,234.6", "ru": "1\xa0234,6"}[lang]
 
 
 def test_what_a_command_does_is_said_in_both_languages_where_it_can_be_used() -> None:
-    for names in (_READERS, _ADMINS, _IN_GROUPS):
+    for names in (_READER_COMMANDS, _ADMIN_COMMANDS, _GROUP_COMMANDS):
         for name in names:
-            english, russian = (_described(name, words_for(lang)) for lang in ("en", "ru"))
+            english, russian = (_describe_command(name, get_translator(lang)) for lang in ("en", "ru"))
             assert english != russian
             assert 3 <= len(english) <= 256
             assert 3 <= len(russian) <= 256
             assert re.search("[а-я]", russian)
-    assert not {*_READERS, *_IN_GROUPS} & {*_ADMINS}
-    assert "mydata" not in _IN_GROUPS
+    assert not {*_READER_COMMANDS, *_GROUP_COMMANDS} & {*_ADMIN_COMMANDS}
+    assert "mydata" not in _GROUP_COMMANDS

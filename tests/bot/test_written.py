@@ -18,14 +18,14 @@ import pytest
 from scripted import Scripted
 
 from bot.__main__ import main
-from bot.beside.told import told, traced, written
-from bot.plain import Shown
-from bot.render import render
-from bot.words import Words
-from ingest.index import Indexer
-from rag_core.doors.archive import channels, posts
-from rag_core.rag import open_rag
+from bot.control.schemas import answer_as_json, format_answer_text, format_answer_trace
+from bot.i18n import Translator
+from bot.views.answer import render_answer
+from bot.views.plain_text import RenderContext
+from ingest.indexer import LexicalIndexer
+from rag_core.engine import open_engine
 from rag_core.settings import RagSettings
+from rag_core.storage import channels, posts
 from rag_core.types import Answer, Channel, Citation, Post, PostKey, Sentence, Shortfall
 
 Run = Callable[..., str]
@@ -98,21 +98,23 @@ def test_the_figures_of_answers_have_those_of_the_model(citegram: Run, tmp_path:
 
 
 async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence_stood(tmp_path: Path) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
-        await channels.put(rag.archive, Channel(-1001, "Harbour", "harbour"))
+    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
+        await channels.save_channel(rag.archive, Channel(-1001, "Harbour", "harbour"))
         text = "A ferry ticket costs twelve euros; children under six sail for nothing."
-        await posts.keep(rag.archive, [Post(PostKey(-1001, 1), datetime(2025, 3, 1, tzinfo=UTC), text)], source="live")
-        await Indexer(rag.archive, rag.lexical).catch_up()
+        await posts.save_posts(
+            rag.archive, [Post(PostKey(-1001, 1), datetime(2025, 3, 1, tzinfo=UTC), text)], source="live"
+        )
+        await LexicalIndexer(rag.archive, rag.lexical).catch_up()
         model = Scripted("A ticket for the ferry costs twelve euros. [1]")
-        found = await told(
+        found = await answer_as_json(
             replace(rag, writer=model), "How much does a ferry ticket cost?", ZoneInfo("UTC"), trace=True
         )
     assert found is not None
     assert found["answer"]["model"] == "scripted"
-    (line,) = [line for line in traced(found) if line.startswith("write")]
+    (line,) = [line for line in format_answer_trace(found) if line.startswith("write")]
     assert "calls=1" in line
     assert "first_sentence_ms=" in line
-    assert "scripted" in written(found, Words("en"), ZoneInfo("UTC"))
+    assert "scripted" in format_answer_text(found, Translator("en"), ZoneInfo("UTC"))
 
 
 def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out() -> None:
@@ -124,14 +126,14 @@ def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out() 
         ("en", "by the model Tiny", "left out"),
         ("ru", "Написала модель Tiny", "убрана"),
     ):
-        said, _ = render(answer, {}, Shown(Words(lang), ZoneInfo("UTC"))).render()
+        said, _ = render_answer(answer, {}, RenderContext(Translator(lang), ZoneInfo("UTC"))).render()
         assert wrote in said
         assert left in said
 
 
 def test_a_refusal_is_whole_where_only_the_writing_failed() -> None:
-    shown = Shown(Words("en"), ZoneInfo("UTC"))
+    shown = RenderContext(Translator("en"), ZoneInfo("UTC"))
     refused = Answer((), 0.6, "direct", shortfalls=(Shortfall("write", "The model went away."),))
-    assert "could not search everything" not in render(refused, {}, shown).render()[0]
+    assert "could not search everything" not in render_answer(refused, {}, shown).render()[0]
     partly = refused.without(Shortfall("dense", "It does not answer."))
-    assert "could not search everything" in render(partly, {}, shown).render()[0]
+    assert "could not search everything" in render_answer(partly, {}, shown).render()[0]

@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.__main__ import main
-from bot.beside.requests import Requests
+from bot.control.server import RequestHandlers
 from bot.sandbox import Sandbox
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import channels, posts
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey
 
 OTTO, HARBOUR = 502, -1001000001
@@ -24,10 +24,10 @@ ASKED = "What was posted yesterday?"
 
 
 async def keep(folder: Path, *kept: Post) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        await channels.put(rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
-        await posts.keep(rag.archive, kept, source="test")
-        indexer = Indexer(rag.archive, rag.lexical)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        await channels.save_channel(rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+        await posts.save_posts(rag.archive, kept, source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()
 
@@ -64,11 +64,11 @@ async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_setting
     library: Any, elsewhere: tuple[str, Post]
 ) -> None:
     name, post = elsewhere
-    await channels.put(library.rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+    await channels.save_channel(library.rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
     await library.keep(post)
     told: list[Any] = []
     for zone in (ZoneInfo(name), UTC):
-        requests = Requests(library.rag, library, library, zone).all()
+        requests = RequestHandlers(library.rag, library, library, zone).all()
         told.append((await requests["ask"]({"question": ASKED}, lambda done, total: None))["told"])
     assert "crane" in str(told[0]["answer"]["sentences"])
     assert "crane" not in str(told[1]["answer"]["sentences"])

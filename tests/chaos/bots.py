@@ -25,7 +25,7 @@ _READY_S = 180.0  # far beyond any start
 
 async def warmed() -> None:
     """Start the process that bots are forked from."""
-    _WARM.set_forkserver_preload(["bot.commands.serve", "bot.sandbox", "onnxruntime", "tokenizers"])
+    _WARM.set_forkserver_preload(["bot.cli.run", "bot.sandbox", "onnxruntime", "tokenizers"])
     first = _WARM.Process(target=str)
     await asyncio.to_thread(first.start)
     await asyncio.to_thread(first.join)

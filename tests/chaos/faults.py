@@ -14,9 +14,9 @@ from pathlib import Path
 from chaos.scene import Scene
 from chaos.traffic import CHANNELS
 
-from bot.sandbox import people
-from bot.sandbox.faults import Kind
-from bot.sandbox.people import Deed
+from bot.sandbox import user_actions
+from bot.sandbox.faults import FaultKind
+from bot.sandbox.user_actions import UserMessage
 
 __all__ = ["FAULTS", "OFFLINE", "SERVERS", "Fault", "small_disk"]
 
@@ -104,7 +104,7 @@ async def _no_writer(scene: Scene, seconds: float) -> None:
     await scene.writer.start()
 
 
-def _telegram(kind: Kind) -> Strike:
+def _telegram(kind: FaultKind) -> Strike:
     """Every call fails so, the waiting for updates too."""
 
     async def strike(scene: Scene, seconds: float) -> None:
@@ -139,7 +139,9 @@ async def _offline(scene: Scene, seconds: float) -> None:
     scene.bot.hold()
     scene.bot.signal(signal.SIGKILL, engine=True)
     for channel in CHANNELS:
-        people.post(scene.sandbox.world, channel.chat_id, Deed("posted while nobody listened zgone"))
+        user_actions.post_as_channel(
+            scene.sandbox.world, channel.chat_id, UserMessage("posted while nobody listened zgone")
+        )
     await asyncio.sleep(seconds)
     scene.shift = _DAY_S
     scene.weather.set(wall=_DAY_S, slept=_DAY_S)

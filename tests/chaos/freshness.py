@@ -29,11 +29,11 @@ from chaos.offline import offline_models
 from chaos.stopwatch import Stopwatch
 
 from bot.app import run_bot
-from bot.sandbox import Sandbox, people, town
-from bot.sandbox.people import Deed
+from bot.sandbox import Sandbox, demo, user_actions
+from bot.sandbox.user_actions import UserMessage
 from bot.settings import Settings
-from rag_core.doors.archive import Archive, channels
-from rag_core.search import DENSE, LEXICAL
+from rag_core.retrieval.search import DENSE, LEXICAL
+from rag_core.storage import Archive, channels
 from rag_core.types import Channel, PostKey, Visibility
 
 __all__ = ["BOUNDS_S", "Load", "fresh", "main", "measured"]
@@ -46,7 +46,7 @@ _ALBUM_EVERY = 20  # posts
 _PARTS = 3
 _ASK_EVERY_S = 2.0
 _ANSWER_S = 30.0
-_SAMPLES = Path(town.__file__).parent / "channels"
+_SAMPLES = Path(demo.__file__).parent / "channels"
 _PATIENCE_S = 60.0  # for what is not found yet when the last post has been sent
 
 
@@ -98,14 +98,14 @@ class _Feed:
 
     def _post(self, album: str | None) -> None:
         text, chat = self._text(), _CHANNEL.chat_id
-        message = people.post(self._world, chat, Deed(text, album=album))
+        message = user_actions.post_as_channel(self._world, chat, UserMessage(text, album=album))
         for _ in range(_PARTS - 1 if album else 0):
-            people.post(self._world, chat, Deed(album=album))
+            user_actions.post_as_channel(self._world, chat, UserMessage(album=album))
         self._begin(PostKey(chat, message["message_id"]), text, "album" if album else "post")
 
     def _edit(self, key: PostKey) -> None:
         text = self._text()
-        people.edit(self._world, *key, text)
+        user_actions.edit_as_author(self._world, *key, text)
         self._begin(key, text, "edit")
 
     def _begin(self, key: PostKey, text: str, kind: str) -> None:
@@ -172,7 +172,7 @@ async def _furnished(folder: Path) -> Sandbox:
     sandbox.world.add_person(_READER, "Rita", lang="en").started = True
     sandbox.world.add_channel(_CHANNEL.chat_id, _CHANNEL.title, _CHANNEL.username)
     archive = await Archive.open(folder)
-    await channels.put(archive, _CHANNEL)
+    await channels.save_channel(archive, _CHANNEL)
     await archive.close()
     await sandbox.start()
     return sandbox

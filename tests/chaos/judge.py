@@ -14,18 +14,17 @@ import numpy as np
 from chaos.told import Told, expected
 from chaos.traffic import CHANNELS, COMMON, Traffic
 
-from ingest.dense import text_hash
-from rag_core import RagSettings, open_rag
-from rag_core.analysis import terms
-from rag_core.dense import Dense
-from rag_core.doors.archive import posts
-from rag_core.doors.lexical import Filter, Lexical, Place
-from rag_core.readable import readable
+from ingest.indexer import hash_embedded_text
+from rag_core import RagSettings, open_engine
+from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.models.selection import DenseIndex
+from rag_core.storage import posts
+from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.types import PostKey
 
 __all__ = ["Verdict", "judged", "lexical", "lexical_behind"]
 
-_EVERYWHERE = Filter(frozenset(channel.chat_id for channel in CHANNELS))
+_EVERYWHERE = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
 
 
 @dataclass
@@ -53,8 +52,8 @@ async def judged(folder: Path, models: Path | None, traffic: Traffic) -> dict[st
     found = {"archive": _archive(folder / "citegram.db", traffic)}
     embedder = {"dir": models} if models else {"embedder": "none"}
     settings = {"data": {"dir": folder}, "models": embedder | {"reranker": "none"}}
-    async with open_rag(RagSettings.model_validate(settings)) as rag:
-        behind = await posts.last_seq(rag.archive) - rag.lexical.watermark
+    async with open_engine(RagSettings.model_validate(settings)) as rag:
+        behind = await posts.get_last_seq(rag.archive) - rag.lexical.watermark
         found["lexical"] = lexical(rag.lexical, places, traffic.marks)
         if behind:
             found["lexical"].lost.append(f"the index is {behind} changes behind the archive")
@@ -68,8 +67,8 @@ async def judged(folder: Path, models: Path | None, traffic: Traffic) -> dict[st
 async def lexical_behind(folder: Path) -> int:
     """How many changes the saved lexical index has not seen."""
     settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
-    async with open_rag(RagSettings.model_validate(settings)) as rag:
-        return await posts.last_seq(rag.archive) - rag.lexical.watermark
+    async with open_engine(RagSettings.model_validate(settings)) as rag:
+        return await posts.get_last_seq(rag.archive) - rag.lexical.watermark
 
 
 def _archive(file: Path, traffic: Traffic) -> Verdict:
@@ -121,15 +120,15 @@ def _updates(states: Mapping[int, str], traffic: Traffic, found: Verdict) -> Non
     found.lost += [f"update {number} is {state}, not {right[number]}" for number, state in wrong.items()]
 
 
-def lexical(index: Lexical, places: Mapping[Place, str], marks: Iterable[str]) -> Verdict:
+def lexical(index: Bm25Index, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
     """Every passage once, and every mark in the posts that say it now, nowhere else."""
-    there = Counter(index.matching(terms(COMMON), _EVERYWHERE))
+    there = Counter(index.matching(tokenize(COMMON), _EVERYWHERE))
     found = _compared(there, places)
     if len(index) != there.total():
         found.stale.append(f"{len(index) - there.total()} passages without a header of today")
-    saying: dict[str, set[Place]] = defaultdict(set)
+    saying: dict[str, set[PassageRef]] = defaultdict(set)
     for place, text in places.items():
-        for word in set(terms(text)):
+        for word in set(tokenize(text)):
             saying[word].add(place)
     for mark in marks:
         hits = set(index.matching([mark], _EVERYWHERE))
@@ -138,7 +137,7 @@ def lexical(index: Lexical, places: Mapping[Place, str], marks: Iterable[str]) -
     return found
 
 
-async def _dense(dense: Dense, places: Mapping[Place, str]) -> Verdict:
+async def _dense(dense: DenseIndex, places: Mapping[PassageRef, str]) -> Verdict:
     """Every passage once, with the vector of the text it has now."""
     store, size = dense.vectors, await dense.vectors.count()
     anything = np.ones(store.dimension, np.float32)
@@ -146,7 +145,9 @@ async def _dense(dense: Dense, places: Mapping[Place, str]) -> Verdict:
     found = _compared(there, places)
     if size != there.total():
         found.stale.append(f"{size - there.total()} points that no channel has")
-    hashes = {place: text_hash(dense.embedder.name, readable(text)) for place, text in places.items()}
+    hashes = {
+        place: hash_embedded_text(dense.embedder.name, normalize_characters(text)) for place, text in places.items()
+    }
     vectors, right = await store.vectors_of(list(hashes)), await store.by_hash(list(hashes.values()))
     for place in there.keys() & hashes.keys():
         vector = right.get(hashes[place])
@@ -155,7 +156,7 @@ async def _dense(dense: Dense, places: Mapping[Place, str]) -> Verdict:
     return found
 
 
-def _compared(there: Counter[Place], places: Collection[Place]) -> Verdict:
+def _compared(there: Counter[PassageRef], places: Collection[PassageRef]) -> Verdict:
     found = Verdict(seen=len(places))
     found.lost = [_name(place) for place in set(places) - there.keys()]
     found.twice = [_name(place) for place, times in there.items() if times > 1]
@@ -163,5 +164,5 @@ def _compared(there: Counter[Place], places: Collection[Place]) -> Verdict:
     return found
 
 
-def _name(place: Place) -> str:
+def _name(place: PassageRef) -> str:
     return f"{tuple(place.key)} part {place.part} ({place.start}-{place.end})"

@@ -20,7 +20,7 @@ from chaos.traffic import CHANNELS, Traffic
 from tqdm import tqdm
 
 from bot.sandbox import Sandbox
-from rag_core.doors.archive import Archive, channels
+from rag_core.storage import Archive, channels
 
 __all__ = ["Chaos", "Plan"]
 
@@ -69,7 +69,7 @@ class Chaos:
         """All of it; the verdicts by store. Raises TimeoutError, RuntimeError where the bot does not do its part."""
         archive = await Archive.open(self.home.data)
         for channel in CHANNELS:
-            await channels.put(archive, channel)
+            await channels.save_channel(archive, channel)
         await archive.close()
         await self.sandbox.start()
         with self._timed("warming"):

@@ -18,8 +18,8 @@ from typing import Any
 from chaos.stock import OLD
 from chaos.traffic import CHANNELS
 
-from bot.sandbox import Sandbox, people
-from bot.sandbox.people import Deed
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.user_actions import UserMessage
 
 __all__ = ["ADMIN", "READERS", "Load", "Rates"]
 
@@ -79,12 +79,12 @@ class Load:
         """The posts of the warm-up, in quick succession, then edits of these for ever."""
         for n in range(self._rates.posted):
             chat = CHANNELS[n % len(CHANNELS)].chat_id
-            message = people.post(self._world, chat, Deed(self._rng.choice(self._texts)))
+            message = user_actions.post_as_channel(self._world, chat, UserMessage(self._rng.choice(self._texts)))
             self._mine.append((chat, message["message_id"]))
             self.done["post"] += 1
             await asyncio.sleep(0.05)
         while True:
-            people.edit(self._world, *self._rng.choice(self._mine), self._rng.choice(self._texts))
+            user_actions.edit_as_author(self._world, *self._rng.choice(self._mine), self._rng.choice(self._texts))
             self.done["edit"] += 1
             await asyncio.sleep(self._rng.expovariate(self._rates.edits))
 
@@ -149,7 +149,7 @@ class Load:
         return await self._pressed(reader, *self._rng.choice(rows))
 
     async def _pressed(self, reader: int, message: int, data: str) -> None:
-        query = self._world.queries[people.press(self._world, reader, reader, message, data)]
+        query = self._world.queries[user_actions.press_button(self._world, reader, reader, message, data)]
         if not await self._sandbox.until(lambda: query.answer is not None, _PATIENCE_S):
             self.unanswered.append(f"press: {data}")
         self.done["press"] += 1

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from rag_core.doors.pull import pull
 from rag_core.errors import ModelUnavailable
-from rag_core.models import Tier, rows_of
+from rag_core.models.catalog import ModelTier, find_models
+from rag_core.models.download import pull_model
 
 __all__ = ["offline_models"]
 
@@ -21,7 +21,7 @@ def offline_models(asked: str | None) -> Path | None:
     if asked is not None:
         return None if asked == "none" else Path(asked).resolve()
     try:
-        asyncio.run(pull(rows_of(Tier.OFFLINE)[0], _CACHE))
+        asyncio.run(pull_model(find_models(ModelTier.OFFLINE)[0], _CACHE))
     except ModelUnavailable as exc:
         print(f"Measured without the dense leg: {exc.reason}", file=sys.stderr)
         return None

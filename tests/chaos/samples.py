@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.footprint import disk
+from bot.files import measure_disk_usage
 
 __all__ = ["Sample", "sampled"]
 
@@ -36,7 +36,7 @@ def sampled(pid: int, at: float, tasks: Path, folder: Path) -> Sample:
     family = [pid, *_descendants(pid)]
     all_of_it = [_status(one) for one in family]
     rss = [one.get("VmRSS", 0) / 1024 for one in all_of_it]
-    used, number = disk(folder), 0
+    used, number = measure_disk_usage(folder), 0
     with suppress(OSError, ValueError):  # not written yet, or just being written
         number = int(tasks.read_text("ascii"))
     return Sample(

@@ -19,9 +19,9 @@ from chaos.weather import Weather
 from chaos.writer import Writer
 from qdrant_http import StandIn
 
-from bot.sandbox import Sandbox, people
-from bot.sandbox.people import Deed
-from rag_core.doors.archive import Archive, channels
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.user_actions import UserMessage
+from rag_core.storage import Archive, channels
 
 __all__ = ["ADMIN", "Needs", "Scene"]
 
@@ -78,7 +78,7 @@ class Scene:
         shutil.copytree(template, self.home.data, dirs_exist_ok=True)
         archive = await Archive.open(self.home.data)
         for channel in CHANNELS:
-            await channels.put(archive, channel)
+            await channels.save_channel(archive, channel)
         await archive.close()
         self.bot = Supervised(self.home, self.sandbox)
         await self.bot.start()
@@ -96,7 +96,7 @@ class Scene:
         reader = _FIRST_READER + self.asked
         self.sandbox.world.add_person(reader, "R", lang="en" if self.asked % 2 else "ru").started = True
         text = text or _ASKED[self.asked % len(_ASKED)].format(_WORDS[self.asked % len(_WORDS)])
-        self.traffic.do(partial(people.say, self.sandbox.world, reader, reader, Deed(text)))
+        self.traffic.do(partial(user_actions.send_as_person, self.sandbox.world, reader, reader, UserMessage(text)))
         return reader
 
     def readers(self) -> range:

@@ -10,10 +10,10 @@ from pathlib import Path
 from chaos.told import Told
 from chaos.traffic import CHANNELS
 
-from ingest.desktop_export import ImportOptions, import_export
-from ingest.index import Indexer
-from rag_core import RagSettings, open_rag
-from rag_core.doors.archive import channels
+from ingest.exports.json_export import ImportOptions, import_export
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import channels
 from rag_core.types import PostKey
 
 __all__ = ["EXPORTED", "OLD", "export", "kept", "told_of"]
@@ -59,10 +59,10 @@ def kept(folder: Path, posts: list[Told]) -> None:
 
 async def _keep(folder: Path, file: Path) -> None:
     settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
-    async with open_rag(RagSettings.model_validate(settings), language=False) as rag:
+    async with open_engine(RagSettings.model_validate(settings), language=False) as rag:
         for channel in CHANNELS:
-            await channels.put(rag.archive, channel)
+            await channels.save_channel(rag.archive, channel)
         await import_export(rag.archive, file, ImportOptions(CHANNELS[-1].username))
-        indexer = Indexer(rag.archive, rag.lexical)
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
         await indexer.catch_up()
         await indexer.save()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rag_core.search import DENSE, LEXICAL
+from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.types import Answer, Post, PostKey
 
 __all__ = ["Stopwatch", "Version"]
@@ -40,11 +40,11 @@ class Stopwatch:
         self.found: dict[int, dict[PostKey, str]] = {}  # by the question's message: post -> leg
 
     def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
-        """See `bot.watch.Watch`."""
+        """See `bot.worker.observer.BotObserver`."""
         self.found[message_id] = {source.passage.key: source.leg for source in answer.found}
 
     def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
-        """See `bot.watch.Watch`."""
+        """See `bot.worker.observer.BotObserver`."""
         if leg == LEXICAL:
             self._take(leg, [(post.key, post.text) for post in taken])
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each othe
 
 from chaos.freshness import Load, fresh, measured
 
-from rag_core.search import DENSE, LEXICAL
+from rag_core.retrieval.search import DENSE, LEXICAL
 
 pytestmark = pytest.mark.alone
 

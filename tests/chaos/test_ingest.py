@@ -21,13 +21,13 @@ from chaos.told import Told, expected  # noqa: E402
 from chaos.traffic import CHANNELS, Traffic  # noqa: E402
 
 from bot.sandbox import Sandbox  # noqa: E402
-from bot.sandbox.town import running  # noqa: E402
+from bot.sandbox.demo import run_demo_bot  # noqa: E402
 from bot.settings import Settings  # noqa: E402
-from rag_core import RagSettings, open_rag  # noqa: E402
-from rag_core.analysis import terms  # noqa: E402
-from rag_core.doors.archive import Archive, channels  # noqa: E402
-from rag_core.doors.archive.rows import from_seconds  # noqa: E402
-from rag_core.doors.lexical import Entry  # noqa: E402
+from rag_core import RagSettings, open_engine  # noqa: E402
+from rag_core.index.bm25 import IndexEntry  # noqa: E402
+from rag_core.storage import Archive, channels  # noqa: E402
+from rag_core.storage.rows import from_unix_seconds  # noqa: E402
+from rag_core.text.tokens import tokenize  # noqa: E402
 from rag_core.types import PostKey  # noqa: E402
 
 READER, ADMIN = 801, 802
@@ -83,7 +83,7 @@ async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_
     sandbox.world.add_person(ADMIN, "Ada", lang="en")
     sandbox.world.add_channel(channel.chat_id, channel.title, channel.username)
     archive = await Archive.open(home.data)
-    await channels.put(archive, channel)
+    await channels.save_channel(archive, channel)
     await archive.close()
     await sandbox.start()
 
@@ -94,7 +94,7 @@ async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_
     sandbox.push({"channel_post": odd})
     last = await sandbox.post(channel.chat_id, "Mackerel is sold on the quay on Fridays.")
     await sandbox.edit(channel.chat_id, first["message_id"], "The ferry leaves pier nine at noon.")
-    async with running(inhabitant(sandbox, home.data)):
+    async with run_demo_bot(inhabitant(sandbox, home.data)):
         (said,) = await sandbox.replies(READER)
         await settled(sandbox, home)
         await sandbox.say(READER, "Which pier does the ferry leave?")
@@ -128,10 +128,10 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Traffic]:
     async def live() -> None:
         archive = await Archive.open(home.data)
         for channel in CHANNELS:  # approved: what waits for approval is in no index
-            await channels.put(archive, channel)
+            await channels.save_channel(archive, channel)
         await archive.close()
         await sandbox.start()
-        async with running(inhabitant(sandbox, home.data)):
+        async with run_demo_bot(inhabitant(sandbox, home.data)):
             while traffic.updates < 400:
                 traffic.next()
             await settled(sandbox, home)
@@ -177,10 +177,12 @@ async def test_the_judge_notices_a_passage_that_is_there_twice(lived: tuple[Path
     folder, traffic = lived
     places = expected(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     place, text = next(iter(places.items()))
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})) as rag:
+    async with open_engine(
+        RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
+    ) as rag:
         assert not judge.lexical(rag.lexical, places, traffic.marks).sentences()
         day = next(one.date for key, one in traffic.told.items() if key == place.key)
-        rag.lexical.add([Entry(place, from_seconds(day), terms(text))])
+        rag.lexical.add([IndexEntry(place, from_unix_seconds(day), tokenize(text))])
         assert len(judge.lexical(rag.lexical, places, traffic.marks).twice) == 1
         rag.lexical.remove([place.key])
         assert judge.lexical(rag.lexical, places, traffic.marks).lost

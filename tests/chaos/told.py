@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ingest.chunk import passages
-from rag_core.doors.lexical import Place
+from ingest.chunking import split_into_passages
+from rag_core.index.bm25 import PassageRef
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 __all__ = ["Told", "expected", "shown"]
@@ -62,12 +62,12 @@ def _as_one(head: Told, captioned: list[Told], named: list[Told]) -> Post:
     )
 
 
-def expected(told: Mapping[PostKey, Told], titles: Mapping[int, str]) -> dict[Place, str]:
+def expected(told: Mapping[PostKey, Told], titles: Mapping[int, str]) -> dict[PassageRef, str]:
     """Every passage that must be in both indexes, with the header and the text it is searched by."""
     found = {}
     for post in shown(told.values()):
         parent = told.get(PostKey(post.key.chat_id, post.reply_to)) if post.reply_to else None
         channel = Channel(post.key.chat_id, titles[post.key.chat_id])
-        for p in passages(post, channel, parent.text if parent else None):
-            found[Place(p.key, p.part, p.start, p.end)] = f"{p.header}\n{p.text}"
+        for p in split_into_passages(post, channel, parent.text if parent else None):
+            found[PassageRef(p.key, p.part, p.start, p.end)] = f"{p.header}\n{p.text}"
     return found

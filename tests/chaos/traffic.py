@@ -12,8 +12,8 @@ from typing import Any
 
 from chaos.told import Told
 
-from bot.sandbox import Sandbox, people
-from bot.sandbox.people import Deed
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.user_actions import UserMessage
 from rag_core.types import Channel, Origin, PostKey, Visibility
 
 __all__ = ["CHANNELS", "COMMON", "Traffic"]
@@ -127,7 +127,7 @@ class Traffic:
         return self.told[key]
 
     def _posted(self, chat: int, text: str, **how: Any) -> Json:
-        return people.post(self._world, chat, Deed(text, **how))
+        return user_actions.post_as_channel(self._world, chat, UserMessage(text, **how))
 
     def _any(self, least: Callable[[Told], object]) -> Told | None:
         """An earlier post, more often one of the latest."""
@@ -153,7 +153,7 @@ class Traffic:
         elif chance < 0.16 and one.album and one.text:
             text = ""
         if text != one.text:
-            people.edit(self._world, *one.key, text)
+            user_actions.edit_as_author(self._world, *one.key, text)
             one.texts.append(text)
         return None
 
@@ -169,7 +169,7 @@ class Traffic:
     def _early(self, chat: int) -> None:
         """An edit of a post from before the bot, which it never saw; later ones change it again."""
         number, text = self._rng.randint(1, _HISTORY), self._text()
-        message = people.edit(self._world, chat, number, text)
+        message = user_actions.edit_as_author(self._world, chat, number, text)
         one = self._tell(message, text)
         if one.text != text:
             one.texts.append(text)

@@ -14,8 +14,8 @@ if __name__ == "__main__":
     here = Path(__file__).parents[1]  # this folder's ingest.py is not the package of that name
     sys.path[:1] = [str(here), str(here.parent)]
 
-from bot.commands import serve
-from bot.logs import set_up
+from bot.cli import run
+from bot.logs import set_up_logging
 from bot.settings import read_settings
 
 __all__ = ["main"]
@@ -33,9 +33,9 @@ async def _counted(file: Path) -> None:
 
 async def main(file: Path) -> None:
     """Run until told to stop."""
-    set_up(False)
+    set_up_logging(False)
     counting = asyncio.create_task(_counted(file))
-    await serve.run(argparse.Namespace(), read_settings())
+    await run.run(argparse.Namespace(), read_settings())
     counting.cancel()
 
 

@@ -53,7 +53,7 @@ def test_the_image_runs_as_nobody_in_particular_and_holds_no_compiler(built: lis
     [
         ("bot/app.py", True),
         ("bot/locales/ru.ftl", True),
-        ("rag_core/plan/plan.gbnf", True),
+        ("rag_core/planning/plan.gbnf", True),
         ("requirements-image.lock", True),
         ("deploy/build.sh", True),
         (".env", False),

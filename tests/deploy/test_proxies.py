@@ -16,7 +16,7 @@ import pytest
 from watching import free_port
 
 from bot.sandbox import Sandbox
-from bot.sandbox.town import running
+from bot.sandbox.demo import run_demo_bot
 from bot.settings import Settings
 
 OTTO = 502
@@ -85,7 +85,7 @@ async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_doe
     given: dict[str, Any] = {"bot": {"token": sandbox.token, "api": sandbox.url, "admins": (OTTO,)}}
     given |= {"data": {"dir": tmp_path / "data"}, "webhook": {"url": URL, "secret": SECRET, "port": port}}
     try:
-        async with standing(root, name, port, tmp_path) as proxy, running(Settings.model_validate(given)):
+        async with standing(root, name, port, tmp_path) as proxy, run_demo_bot(Settings.model_validate(given)):
             sandbox.hooks.behind["https://bot.example.org"] = proxy
             await sandbox.say(OTTO, "/help")
             (reply,) = await sandbox.replies(OTTO, timeout=60)

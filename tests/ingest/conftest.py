@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.doors.archive import Archive
+from rag_core.storage import Archive
 
 Chat = dict[str, Any]
 

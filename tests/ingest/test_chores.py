@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ingest.chores import Chores
-from ingest.gaps import Pulse
-from ingest.notices import GapsFound, Notice
-from rag_core.doors.archive import channels, connection, gaps, questions, updates
-from rag_core.doors.archive.snapshots import found
+from ingest.gaps import Heartbeat
+from ingest.jobs import MaintenanceJobs
+from ingest.notices import AdminNotice, GapsFound
 from rag_core.settings import DataSettings
+from rag_core.storage import channels, db, gaps, inbox, questions
+from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
 HARBOUR = -1001000000001
@@ -21,15 +21,15 @@ class Desk:
 
     def __init__(self, library: Any) -> None:
         self.rung = 0
-        self.told: list[Notice] = []
-        self.pulse = Pulse(library.rag.archive)
+        self.told: list[AdminNotice] = []
+        self.pulse = Heartbeat(library.rag.archive)
         self.archive = library.rag.archive
-        self.chores = Chores(library.rag, library.indexer, self.pulse, self.ring, self.tell)
+        self.chores = MaintenanceJobs(library.rag, library.indexer, self.pulse, self.ring, self.tell)
 
     def ring(self) -> None:
         self.rung += 1
 
-    async def tell(self, notice: Notice) -> bool:
+    async def tell(self, notice: AdminNotice) -> bool:
         self.told.append(notice)
         return True
 
@@ -56,7 +56,7 @@ async def test_every_job_of_an_archive_in_order_passes(desk: Desk) -> None:
 async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
     for _ in range(3):
         await desk.run("backup", backups=2)
-    assert len(found(desk.archive.folder)) == 2
+    assert len(list_backups(desk.archive.folder)) == 2
     names = [job.name for job in desk.chores.jobs(DataSettings(backups=0), UTC)]
     assert "backup" not in names
 
@@ -64,16 +64,16 @@ async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
 async def test_a_large_archive_is_looked_through_once_after_the_start(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "LOOKED_THROUGH", 0)
+    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 0)
     await desk.run("damage")
 
 
 async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> None:
-    await channels.put(desk.archive, Channel(HARBOUR, "Harbour", state="active"))
-    await channels.joined(desk.archive, HARBOUR)
+    await channels.save_channel(desk.archive, Channel(HARBOUR, "Harbour", state="active"))
+    await channels.record_bot_joined(desk.archive, HARBOUR)
     async with desk.archive.writing() as transaction:
         await transaction.execute("UPDATE channels SET joined_at = 1 WHERE joined_at IS NOT NULL")
-    await gaps.beat(desk.archive, datetime.now(UTC) - timedelta(days=3))
+    await gaps.record_heartbeat(desk.archive, datetime.now(UTC) - timedelta(days=3))
     assert await desk.run("heartbeat") == ""  # Telegram has not answered yet
     said = []
     for _ in range(3):
@@ -87,18 +87,18 @@ async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> Non
 async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_the_wall(desk: Desk) -> None:
     now, asked = datetime.now(UTC), datetime.now(UTC) - timedelta(days=2)
     row: dict[str, Any] = {"bot_id": 1, "update_id": 1, "chat_id": 5, "message_id": 1, "thread": None, "user_id": 5}
-    number = await questions.queue(desk.archive, **row, text="when?", lang="en", asked_at=asked, private=True)
+    number = await questions.queue_question(desk.archive, **row, text="when?", lang="en", asked_at=asked, private=True)
     assert number
-    await questions.finish(desk.archive, number, state="failed", answer=None)
-    await updates.claim(desk.archive, 42, 7)
+    await questions.finish_question(desk.archive, number, state="failed", answer=None)
+    await inbox.claim_update(desk.archive, 42, 7)
     async with desk.archive.writing() as transaction:
         past = int(asked.timestamp()) - 86400
         await transaction.execute("UPDATE questions SET finished_at = ?", (past,))
         await transaction.execute("UPDATE updates SET received_at = ?", (past,))
     assert await desk.run("forget", keep_questions_days=1) == ""  # there was no heartbeat: nothing is old
-    await gaps.beat(desk.archive, asked)  # the clock on the wall is two days further: it may be wrong
+    await gaps.record_heartbeat(desk.archive, asked)  # the clock on the wall is two days further: it may be wrong
     assert await desk.run("forget", keep_questions_days=1) == ""
-    assert await updates.seen(desk.archive, 42, 7)
-    await gaps.beat(desk.archive, now)
+    assert await inbox.is_update_claimed(desk.archive, 42, 7)
+    await gaps.record_heartbeat(desk.archive, now)
     assert await desk.run("forget", keep_questions_days=1) == "1 updates, 1 questions"
-    assert not await updates.seen(desk.archive, 42, 7)
+    assert not await inbox.is_update_claimed(desk.archive, 42, 7)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.chunk import passages
-from rag_core.readable import readable
+from ingest.chunking import split_into_passages
+from rag_core.text.tokens import normalize_characters
 from rag_core.types import Channel, Media, Origin, Passage, Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -19,7 +19,7 @@ BAKERY = Channel(-1001, "Пекарня")
 
 
 def cut(text: str, parent: str | None = None, **more: object) -> tuple[Passage, ...]:
-    return passages(Post(PostKey(-1001, 7), NOON, text, **more), BAKERY, parent)  # type: ignore[arg-type]
+    return split_into_passages(Post(PostKey(-1001, 7), NOON, text, **more), BAKERY, parent)  # type: ignore[arg-type]
 
 
 def tokens(text: str) -> int:
@@ -91,9 +91,9 @@ def test_a_file_without_words_is_found_by_its_name_and_a_photo_is_not() -> None:
 
 @given(st.text())
 def test_cleaning_keeps_every_offset(text: str) -> None:
-    cleaned = readable(text)
+    cleaned = normalize_characters(text)
     assert len(cleaned) == len(text)
-    assert readable(cleaned) == cleaned
+    assert normalize_characters(cleaned) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_cleaning_keeps_every_offset(text: str) -> None:
     ],
 )
 def test_hidden_marks_become_spaces_and_dressed_up_letters_plain(text: str, cleaned: str) -> None:
-    assert readable(text) == cleaned
+    assert normalize_characters(text) == cleaned

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import ingest.copies
-from ingest.copies import CopyIndexer
-from rag_core.doors.archive import Archive, channels, copies, posts
+import ingest.dedup
+from ingest.dedup import CopyIndexer
+from rag_core.storage import Archive, channels, copies, posts
 from rag_core.types import Channel, Entity, Origin, Post, PostKey
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the bench knows itself as bench.*
@@ -33,7 +33,7 @@ MakePost = Callable[..., Post]
 async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     archive = await Archive.open(tmp_path / "data")
     for chat_id in (A, B, C):
-        await channels.put(archive, Channel(chat_id, f"Channel {chat_id}"))
+        await channels.save_channel(archive, Channel(chat_id, f"Channel {chat_id}"))
     yield archive
     await archive.close()
 
@@ -44,7 +44,7 @@ def copier(archive: Archive) -> CopyIndexer:
 
 
 async def keep(archive: Archive, copier: CopyIndexer, *kept: Post) -> None:
-    await posts.keep(archive, kept, source="live")
+    await posts.save_posts(archive, kept, source="live")
     await copier.catch_up()
 
 
@@ -53,7 +53,7 @@ async def families(archive: Archive) -> set[frozenset[PostKey]]:
     rows = await archive.rows("SELECT chat_id, message_id FROM copies")
     every = {PostKey(*row) for row in rows}
     found = defaultdict(set)
-    for key, one in (await copies.known(archive, every, {key.chat_id for key in every})).items():
+    for key, one in (await copies.fetch_copies(archive, every, {key.chat_id for key in every})).items():
         found[one.family].add(key)
     return {frozenset(keys) for keys in found.values() if len(keys) > 1}
 
@@ -89,8 +89,8 @@ async def test_an_edit_moves_a_post_and_a_tombstone_takes_it_out(
     assert await families(archive) == {keys((A, 1), (C, 1))}
     await keep(archive, copier, replace(one, text=BRIDGE.replace("5", "6"), edited=later))
     assert await families(archive) == {keys((A, 1), (B, 1))}
-    await posts.erase(archive, [two.key], how="test")
-    await posts.suspect(archive, [three.key])
+    await posts.mark_posts_deleted(archive, [two.key], how="test")
+    await posts.mark_posts_suspected(archive, [three.key])
     assert await copier.catch_up() == 2
     assert await families(archive) == set()
     assert [tuple(row) for row in await archive.rows("SELECT chat_id, message_id FROM copies")] == [(A, 1)]
@@ -101,9 +101,9 @@ async def test_an_edit_moves_a_post_and_a_tombstone_takes_it_out(
 async def test_after_a_crash_it_goes_on_and_nothing_is_twice(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest.copies, "_BATCH", 10)
+    monkeypatch.setattr(ingest.dedup, "_BATCH_CHANGES", 10)
     kept = [make_post(n, BRIDGE.replace("5", str(n % 7)), chat=chat) for chat in (A, B) for n in range(1, 26)]
-    await posts.keep(archive, kept, source="live")
+    await posts.save_posts(archive, kept, source="live")
 
     def dies(done: int) -> None:
         if done == 30:
@@ -126,10 +126,10 @@ async def test_a_mark_that_somebody_else_moved_is_not_moved_back(
     archive: Archive, copier: CopyIndexer, make_post: MakePost
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A))
-    before = await copies.begin(archive, ingest.copies.RECIPE)
+    before = await copies.load_copy_watermark(archive, ingest.dedup.FINGERPRINT_RECIPE)
     await keep(archive, copier, make_post(2, BRIDGE, chat=B))
     stale = replace(before, watermark=before.watermark + 100)
-    assert not await copies.put(archive, before, stale, [], [PostKey(A, 1)])
+    assert not await copies.save_copies(archive, before, stale, [], [PostKey(A, 1)])
     assert await families(archive) == {keys((A, 1), (B, 2))}
 
 
@@ -137,7 +137,7 @@ async def test_another_recipe_begins_anew(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
-    monkeypatch.setattr(ingest.copies, "RECIPE", "another")
+    monkeypatch.setattr(ingest.dedup, "FINGERPRINT_RECIPE", "another")
     assert await copier.waiting() == 2
     assert await copier.catch_up() == 2
     assert await families(archive) == {keys((A, 1), (B, 1))}
@@ -191,7 +191,7 @@ async def test_a_channel_that_is_removed_for_good_takes_its_rows_along(
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
     await posts.remove_channel(archive, A)
-    await posts.purge(archive, await posts.last_seq(archive))
+    await posts.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert [row[0] for row in await archive.rows("SELECT chat_id FROM copies")] == [B]
     await copier.catch_up()
     await keep(archive, copier, make_post(2, BRIDGE, chat=C))
@@ -199,7 +199,7 @@ async def test_a_channel_that_is_removed_for_good_takes_its_rows_along(
 
 
 async def known(archive: Archive, key: tuple[int, int], *may_read: int) -> list[PostKey] | None:
-    found = (await copies.known(archive, [PostKey(*key)], may_read)).get(PostKey(*key))
+    found = (await copies.fetch_copies(archive, [PostKey(*key)], may_read)).get(PostKey(*key))
     return [one.key for one in found.all] if found else None
 
 
@@ -217,10 +217,10 @@ async def test_only_what_may_be_read_now_is_told_the_earliest_of_each_channel(
     assert await known(archive, (A, 3), A, B, C) == [(C, 4), (B, 1), (A, 3)]
     assert await known(archive, (A, 3), A, B) == [(B, 1), (A, 3)]
     # what has changed and was not looked at yet is left out, and known of nothing
-    await posts.erase(archive, [PostKey(B, 1)], how="test")
-    await posts.suspect(archive, [PostKey(C, 4)])
+    await posts.mark_posts_deleted(archive, [PostKey(B, 1)], how="test")
+    await posts.mark_posts_suspected(archive, [PostKey(C, 4)])
     changed = make_post(3, BRIDGE.replace("5", "6"), chat=A, days=3, edited=make_post(1, "", days=4).date)
-    await posts.keep(archive, [changed], source="live")
+    await posts.save_posts(archive, [changed], source="live")
     assert await known(archive, (B, 2), A, B, C) == [(B, 2)]
     assert await known(archive, (A, 3), A, B, C) is None
     assert await known(archive, (A, 99), A, B, C) is None
@@ -256,14 +256,14 @@ async def test_of_invented_posts_every_copy_is_found_and_nothing_else_in_time(
     size = 6000
     invented = corpus.make(size)
     kept = list(invented.posts(0, size))
-    await posts.keep(archive, kept, source="import")
+    await posts.save_posts(archive, kept, source="import")
     started = time.process_time()
     assert await copier.catch_up() == size
     per_second = size / (time.process_time() - started)
     assert await families(archive) == set(copied(invented, range(size)))
     # 3000 and more where nothing else runs; processor time, for a machine that others use too
     assert per_second > 1500
-    await posts.keep(archive, [replace(kept[0], key=PostKey(A, 1), date=datetime.now(UTC))], source="live")
+    await posts.save_posts(archive, [replace(kept[0], key=PostKey(A, 1), date=datetime.now(UTC))], source="live")
     started = time.process_time()
     assert await copier.catch_up() == 1
     assert time.process_time() - started < 0.1
@@ -281,7 +281,7 @@ async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(2, LONGER, chat=A))
-    await posts.keep(archive, [make_post(1, BRIDGE, chat=B)], source="live")
+    await posts.save_posts(archive, [make_post(1, BRIDGE, chat=B)], source="live")
     rows = archive.rows
 
     async def meanwhile(sql: str, parameters: Iterable[object] = ()) -> object:
@@ -292,7 +292,7 @@ async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile
 
     monkeypatch.setattr(archive, "rows", meanwhile)
     asked = {PostKey(A, 1), PostKey(A, 2), PostKey(B, 1)}
-    known = await copies.known(archive, asked, {A, B})
+    known = await copies.fetch_copies(archive, asked, {A, B})
     # the new one is not known yet, to nobody: its words decide
     assert {key: [one.key for one in found.all] for key, found in known.items()} == {
         PostKey(A, 1): [PostKey(A, 1)],
@@ -340,7 +340,7 @@ async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, ours: Made, closed: Made, order: str
 ) -> None:
     async def seen() -> tuple[dict[PostKey, list[PostKey]], bool]:
-        known = await copies.known(archive, [PostKey(chat, n) for chat, n, _, _ in ours], {A, B})
+        known = await copies.fetch_copies(archive, [PostKey(chat, n) for chat, n, _, _ in ours], {A, B})
         apart = len({one.family for one in known.values()}) > 1
         return {key: [copy.key for copy in one.all] for key, one in known.items()}, apart
 
@@ -354,9 +354,9 @@ async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
     alone = await seen()
     await posts.remove_channel(archive, A)
     await posts.remove_channel(archive, B)
-    await posts.purge(archive, await posts.last_seq(archive))
+    await posts.purge_removed_posts(archive, await posts.get_last_seq(archive))
     for chat_id in (A, B):
-        await channels.put(archive, Channel(chat_id, f"Channel {chat_id}"))
+        await channels.save_channel(archive, Channel(chat_id, f"Channel {chat_id}"))
     mine, theirs = made(ours), made(closed)
     rows = {"ours first": mine + theirs, "closed first": theirs + mine, "between": [mine[0], *theirs, *mine[1:]]}
     for post in rows[order]:
@@ -371,9 +371,9 @@ async def test_a_text_that_goes_takes_what_was_known_of_it_along(
         archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, LONGER, chat=B), make_post(2, LONGER, chat=C)
     )
     assert len(await archive.rows("SELECT * FROM near_texts")) == 2
-    await posts.erase(archive, [PostKey(B, 1)], how="test")
+    await posts.mark_posts_deleted(archive, [PostKey(B, 1)], how="test")
     await copier.catch_up()
     assert await families(archive) == {keys((A, 1), (C, 2))}
-    await posts.erase(archive, [PostKey(C, 2)], how="test")
+    await posts.mark_posts_deleted(archive, [PostKey(C, 2)], how="test")
     await copier.catch_up()
     assert not await archive.rows("SELECT * FROM near_texts")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ingest.dense import DenseIndexer
-from rag_core.doors.archive import backlog, posts
-from rag_core.doors.lexical import Filter
+from ingest.indexer import DenseIndexer
 from rag_core.errors import ModelUnavailable
+from rag_core.index.bm25 import SearchFilter
+from rag_core.storage import index_state, posts
 from rag_core.types import PostKey
 
 CHAT = -1001000000001
@@ -47,7 +47,7 @@ async def shelf(tmp_path: Path, open_library: Any, offline_models: Path) -> Asyn
 async def stored(library: Any) -> set[int]:
     """The message ids in the store: found by a search that allows everything."""
     vector = await library.rag.dense.embedder.query("ferry harbour island boat")
-    found = await library.rag.dense.vectors.search(vector, Filter(frozenset({CHAT})), n=1000)
+    found = await library.rag.dense.vectors.search(vector, SearchFilter(frozenset({CHAT})), n=1000)
     return {place.key.message_id for place, _ in found}
 
 
@@ -122,10 +122,10 @@ async def test_posts_without_words_are_settled_without_vectors(shelf: Any, make_
 async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf: Any, make_post: Any) -> None:
     await shelf.keep(make_post(1, "The ferry leaves at seven.", chat=CHAT))
     store = shelf.rag.dense.vectors.identity
-    await backlog.follow(shelf.rag.archive, store)
-    batch = await backlog.newest(shelf.rag.archive, 10)
+    await index_state.queue_changed_posts(shelf.rag.archive, store)
+    batch = await index_state.list_queued_posts(shelf.rag.archive, 10)
     await shelf.keep(make_post(1, "The ferry leaves at eight.", chat=CHAT, edited=make_post(1, "", days=1).date))
-    await backlog.follow(shelf.rag.archive, store)
-    await backlog.settle(shelf.rag.archive, batch)
-    assert await backlog.waiting(shelf.rag.archive, store) == 1
-    assert (await posts.get(shelf.rag.archive, [PostKey(CHAT, 1)]))[PostKey(CHAT, 1)].version == 2
+    await index_state.queue_changed_posts(shelf.rag.archive, store)
+    await index_state.dequeue_posts(shelf.rag.archive, batch)
+    assert await index_state.count_unembedded_changes(shelf.rag.archive, store) == 1
+    assert (await posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 1)]))[PostKey(CHAT, 1)].version == 2

@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.desktop_export import ImportOptions, import_export
-from ingest.post import from_update
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.archive import stored as rows
-from rag_core.doors.archive.posts import Tally
+from ingest.exports.json_export import ImportOptions, import_export
+from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage import post_lookup as rows
+from rag_core.storage.posts import PostTally
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 Make = Callable[..., dict[str, Any]]
@@ -27,8 +27,8 @@ PLAIN = ImportOptions()
 
 
 async def stored(archive: Archive, chat_id: int = BAKERY) -> dict[int, Post]:
-    keys = [PostKey(chat_id, n) for n in await posts.ids(archive, chat_id)]
-    return {key.message_id: found.post for key, found in (await rows.stored(archive, keys)).items()}
+    keys = [PostKey(chat_id, n) for n in await posts.list_message_ids(archive, chat_id)]
+    return {key.message_id: found.post for key, found in (await rows.fetch_stored_posts(archive, keys)).items()}
 
 
 async def test_a_real_export_comes_in_once(archive: Archive, shared_data: Path) -> None:
@@ -36,10 +36,10 @@ async def test_a_real_export_comes_in_once(archive: Archive, shared_data: Path) 
     first = await import_export(archive, folder, PLAIN)
     again = await import_export(archive, folder / "result.json", PLAIN)
 
-    assert first.tally == Tally(new=208, skipped=5)
-    assert again.tally == Tally(unchanged=208, skipped=5)
+    assert first.tally == PostTally(new=208, skipped=5)
+    assert again.tally == PostTally(unchanged=208, skipped=5)
     assert again.disappeared == ()
-    assert await posts.last_seq(archive) == 208
+    assert await posts.get_last_seq(archive) == 208
 
 
 async def test_posts_sent_live_first_are_not_imported_again(archive: Archive, shared_data: Path) -> None:
@@ -47,12 +47,12 @@ async def test_posts_sent_live_first_are_not_imported_again(archive: Archive, sh
     chat = {"id": -1003204528972, "type": "channel", "title": "The channel"}
     alive = [as_live(m, chat) for m in json.loads(file.read_text())["messages"] if m["type"] == "message"]
     for update_id, raw in enumerate(alive):
-        await posts.keep(archive, [from_update(raw)[1]], source="live", update_id=update_id)
+        await posts.save_posts(archive, [parse_live_post(raw)[1]], source="live", update_id=update_id)
 
     report = await import_export(archive, file, PLAIN)
 
-    assert report.tally == Tally(unchanged=208, skipped=5)
-    assert await posts.last_seq(archive) == 208
+    assert report.tally == PostTally(unchanged=208, skipped=5)
+    assert await posts.get_last_seq(archive) == 208
 
 
 def as_live(message: dict[str, Any], chat: dict[str, Any]) -> dict[str, Any]:
@@ -81,18 +81,18 @@ async def test_a_later_export_adds_edits_and_reports_what_disappeared(
 
     report = await import_export(archive, written(later), PLAIN)
 
-    assert report.tally == Tally(new=1, edited=1, unchanged=2, skipped=1, deleted=4)
+    assert report.tally == PostTally(new=1, edited=1, unchanged=2, skipped=1, deleted=4)
     assert report.disappeared == tuple(PostKey(BAKERY, n) for n in (6, 7, 9, 10))
     assert set(await stored(archive)) == {1, 2, 3, 4, 5, 8, 12}
     assert (await stored(archive))[4].version == 2
     again = await import_export(archive, written(later), PLAIN)
-    assert again.tally == Tally(unchanged=4, skipped=1)
+    assert again.tally == PostTally(unchanged=4, skipped=1)
 
 
 async def test_posts_newer_than_the_export_did_not_disappear(
     archive: Archive, written: Write, chat: Make, message: Make
 ) -> None:
-    await posts.keep(archive, [Post(PostKey(BAKERY, 99), datetime.now(UTC), "только что")], source="live")
+    await posts.save_posts(archive, [Post(PostKey(BAKERY, 99), datetime.now(UTC), "только что")], source="live")
     await import_export(archive, written(chat(message(1), message(2))), PLAIN)
     assert set(await stored(archive)) == {1, 2, 99}
 
@@ -118,7 +118,7 @@ async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(
     ]
     report = await import_export(archive, written(chat(*entries)), ImportOptions(username="bread"))
 
-    assert report.tally == Tally(new=3, unchanged=1, skipped=10)
+    assert report.tally == PostTally(new=3, unchanged=1, skipped=10)
     assert {n: post.text for n, post in (await stored(archive)).items()} == {3: "", 4: "", 9: "Последний"}
     assert report.notes == (
         "Пекарня: left out 1 messages older than the supergroup, no link leads to them.",
@@ -171,12 +171,12 @@ async def test_an_album_keeps_the_name_it_was_first_seen_with(
     archive: Archive, written: Write, chat: Make, message: Make
 ) -> None:
     raw = {"chat": {"id": BAKERY, "type": "channel", "title": "Пекарня"}, "date": 1_710_244_800, "photo": [{}]}
-    alive = [from_update(raw | {"message_id": n, "media_group_id": "g"})[1] for n in (1, 2, 5)]
+    alive = [parse_live_post(raw | {"message_id": n, "media_group_id": "g"})[1] for n in (1, 2, 5)]
     entries = [message(n, "", photo="p.jpg", date_unixtime="1710244800") for n in (1, 2, 4, 5)]
 
-    await posts.keep(archive, alive[:2], source="live", update_id=1)
+    await posts.save_posts(archive, alive[:2], source="live", update_id=1)
     await import_export(archive, written(chat(*entries)), PLAIN)
-    assert (await posts.keep(archive, alive, source="live", update_id=2)) == Tally(unchanged=3)
+    assert (await posts.save_posts(archive, alive, source="live", update_id=2)) == PostTally(unchanged=3)
 
     albums = {n: post.album for n, post in (await stored(archive)).items()}
     assert albums == {1: "g", 2: "g", 4: "export-4", 5: "export-4"}
@@ -197,7 +197,7 @@ async def test_ids_are_those_of_the_bot_api(
 ) -> None:
     report = await import_export(archive, written(chat(message(1), id=55, type=kind)), PLAIN)
     assert report.channels == (Channel(chat_id, "Пекарня", None, named),)
-    assert await posts.ids(archive, chat_id) == {1}
+    assert await posts.list_message_ids(archive, chat_id) == {1}
 
 
 async def test_a_group_s_authors_are_its_members_and_a_channel_s_are_not_the_channel(
@@ -223,7 +223,7 @@ async def test_a_public_channel_is_public_once_its_username_is_given(
     expected = Channel(BAKERY, "Пекарня", "bread", visibility=Visibility.PUBLIC)
     assert named.channels == (expected,)
     await import_export(archive, file, PLAIN)
-    assert await channels.known(archive) == {BAKERY: expected}
+    assert await channels.load_channels(archive) == {BAKERY: expected}
 
 
 async def test_what_an_admin_decided_outlives_imports_that_do_not_say_otherwise(
@@ -231,14 +231,14 @@ async def test_what_an_admin_decided_outlives_imports_that_do_not_say_otherwise(
 ) -> None:
     file, named = written(chat(message(1))), ImportOptions(username="bread")
     await import_export(archive, file, named)
-    await channels.set_visibility(archive, BAKERY, Visibility.ADMINS)
+    await channels.set_channel_visibility(archive, BAKERY, Visibility.ADMINS)
 
     report = await import_export(archive, file, named)
-    assert report.channels == tuple((await channels.known(archive)).values())
+    assert report.channels == tuple((await channels.load_channels(archive)).values())
     assert report.channels[0].visibility is Visibility.ADMINS
 
     await import_export(archive, file, ImportOptions(visibility=Visibility.MEMBERS))
-    assert (await channels.known(archive))[BAKERY].visibility is Visibility.MEMBERS
+    assert (await channels.load_channels(archive))[BAKERY].visibility is Visibility.MEMBERS
 
 
 async def test_a_private_channel_is_for_admins_even_with_a_username(
@@ -259,11 +259,11 @@ async def test_a_private_conversation_needs_to_be_allowed(
     file = written({k: v for k, v in chat(message(1), id=77, type=kind).items() if k != "name"})
     with pytest.raises(ImportRefused, match="--allow-private"):
         await import_export(archive, file, PLAIN)
-    assert await channels.known(archive) == {}
+    assert await channels.load_channels(archive) == {}
 
     report = await import_export(archive, file, ImportOptions(allow_private=True))
-    assert (report.tally, report.channels[0].visibility) == (Tally(new=1), Visibility.ADMINS)
-    assert await posts.ids(archive, 77) == {1}
+    assert (report.tally, report.channels[0].visibility) == (PostTally(new=1), Visibility.ADMINS)
+    assert await posts.list_message_ids(archive, 77) == {1}
 
 
 def full(*chats: dict[str, Any], left: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
@@ -289,7 +289,7 @@ async def test_a_full_export_brings_its_channels_and_leaves_conversations_out(
     )
     report = await import_export(archive, written(export), PLAIN)
 
-    assert report.tally == Tally(new=3)
+    assert report.tally == PostTally(new=3)
     assert [channel.chat_id for channel in report.channels] == [-10055, -66, -10077]
     assert (await stored(archive, -10055))[2].text == "два"
     assert (await stored(archive, -10077))[5].text == "ушёл"
@@ -331,7 +331,7 @@ async def test_messages_may_stand_before_the_name_and_id(archive: Archive, writt
 
 async def test_an_empty_export_says_so(archive: Archive, written: Write, chat: Make) -> None:
     report = await import_export(archive, written(chat()), ImportOptions(username="bread"))
-    assert (report.tally, report.notes) == (Tally(), ("Пекарня: the export holds no messages.",))
+    assert (report.tally, report.notes) == (PostTally(), ("Пекарня: the export holds no messages.",))
 
 
 async def test_progress_grows_to_the_whole(archive: Archive, written: Write, chat: Make, message: Make) -> None:
@@ -350,7 +350,7 @@ async def test_live_posts_get_in_between(archive: Archive, written: Write, chat:
     while not importing.done():
         kept_meanwhile += 1
         post = Post(PostKey(-1009, kept_meanwhile), datetime.now(UTC), "живой")
-        await posts.keep(archive, [post], source="live")
+        await posts.save_posts(archive, [post], source="live")
 
-    assert (await importing).tally == Tally(new=4000)
+    assert (await importing).tally == PostTally(new=4000)
     assert kept_meanwhile >= 5

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.duplicates import BANDS, agree, alike, exact, near, words_of
+from ingest.dedup import (
+    BANDS,
+    are_duplicates,
+    compute_minhash_bands,
+    hash_exact_text,
+    have_same_facts,
+    parse_compared_text,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))  # the generator lies beside its tests
 
@@ -26,15 +33,15 @@ def corpus(shared_data: Path) -> Corpus:
 
 def test_of_440_edits_of_one_number_date_name_or_negation_hardly_one_is_the_same_post(corpus: Corpus) -> None:
     changed = edits(corpus)
-    joined = [change for change in changed if alike(change.before, change.after)]
+    joined = [change for change in changed if are_duplicates(change.before, change.after)]
     assert len(changed) == 440
     assert len(joined) <= 0.01 * len(changed), joined
-    assert [change for change in changed if agree(change.before, change.after)] == []
+    assert [change for change in changed if have_same_facts(change.before, change.after)] == []
 
 
 def test_of_450_changes_of_links_footers_and_bullets_nearly_all_are_the_same_post(corpus: Corpus) -> None:
     changed = harmless(corpus)
-    lost = [change for change in changed if not alike(change.before, change.after)]
+    lost = [change for change in changed if not are_duplicates(change.before, change.after)]
     assert len(changed) == 450
     assert len(lost) <= 0.05 * len(changed), Counter(change.kind for change in lost)
 
@@ -45,7 +52,7 @@ def test_the_known_copies_across_channels_are_found(shared_data: Path) -> None:
         texts = {row["id"]: row["text"] for row in map(json.loads, lines)}
     groups = [json.loads(line) for line in (folder / "exact_duplicates.jsonl").read_text("utf-8").splitlines()]
     across = [group["ids"] for group in groups if group["channels"] > 1]
-    found = [ids for ids in across if len({exact(texts[i]) for i in ids}) == 1]
+    found = [ids for ids in across if len({hash_exact_text(texts[i]) for i in ids}) == 1]
     assert len(across) == 125
     assert len(found) >= 0.99 * len(across)
 
@@ -69,8 +76,8 @@ def test_the_known_copies_across_channels_are_found(shared_data: Path) -> None:
     ],
 )
 def test_the_same_in_another_dress_is_exactly_the_same(one: str, other: str) -> None:
-    assert exact(one) == exact(other) != b""
-    assert alike(one, other)
+    assert hash_exact_text(one) == hash_exact_text(other) != b""
+    assert are_duplicates(one, other)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +103,8 @@ def test_the_same_in_another_dress_is_exactly_the_same(one: str, other: str) -> 
 def test_one_fact_more_less_or_different_makes_another_post(one: str, other: str) -> None:
     assert one in PRICE
     changed = PRICE.replace(one, other)
-    assert not alike(PRICE, changed)
-    assert not alike(changed, PRICE)
+    assert not are_duplicates(PRICE, changed)
+    assert not are_duplicates(changed, PRICE)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,7 @@ def test_one_fact_more_less_or_different_makes_another_post(one: str, other: str
     ],
 )
 def test_small_marks_and_word_order_carry_facts(one: str, other: str) -> None:
-    assert not alike(one, other)
+    assert not are_duplicates(one, other)
 
 
 @pytest.mark.parametrize(
@@ -136,40 +143,42 @@ def test_small_marks_and_word_order_carry_facts(one: str, other: str) -> None:
     ],
 )
 def test_a_few_more_words_and_other_endings_are_nearly_the_same(one: str, other: str) -> None:
-    assert exact(one) != exact(other)
-    assert alike(one, other)
-    assert alike(other, one)
-    assert set(near(one)) & set(near(other))
+    assert hash_exact_text(one) != hash_exact_text(other)
+    assert are_duplicates(one, other)
+    assert are_duplicates(other, one)
+    assert set(compute_minhash_bands(one)) & set(compute_minhash_bands(other))
 
 
 def test_much_more_is_no_copy() -> None:
-    assert not alike(PRICE, f"{PRICE} Приносите фартук и хорошее настроение, глину и инструменты выдадим на месте.")
+    assert not are_duplicates(
+        PRICE, f"{PRICE} Приносите фартук и хорошее настроение, глину и инструменты выдадим на месте."
+    )
 
 
 @pytest.mark.parametrize("text", ["", " \n", "🔥🔥", "https://t.me/a/1", "@harbour", "Подписаться | Прислать новость"])
 def test_posts_without_words_of_their_own_are_copies_of_nothing(text: str) -> None:
-    assert exact(text) == b""
-    assert near(text) == ()
-    assert not alike(text, text)
+    assert hash_exact_text(text) == b""
+    assert compute_minhash_bands(text) == ()
+    assert not are_duplicates(text, text)
 
 
 def test_very_short_texts_are_compared_exactly_only() -> None:
-    assert near("Мост снова открыт") == ()
-    assert alike("Мост снова открыт", "мост снова открыт!")
-    assert not alike("Мост снова открыт", "Мост открыт")
-    assert len(near(PRICE)) == BANDS
+    assert compute_minhash_bands("Мост снова открыт") == ()
+    assert are_duplicates("Мост снова открыт", "мост снова открыт!")
+    assert not are_duplicates("Мост снова открыт", "Мост открыт")
+    assert len(compute_minhash_bands(PRICE)) == BANDS
 
 
 def test_what_is_told_as_seen_from_its_day_is_noticed() -> None:
-    assert words_of("Завтра мастерская закрыта").today
-    assert words_of("The shop is closed on Friday").today
-    assert not words_of("5 мая мастерская закрыта").today
+    assert parse_compared_text("Завтра мастерская закрыта").today
+    assert parse_compared_text("The shop is closed on Friday").today
+    assert not parse_compared_text("5 мая мастерская закрыта").today
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_texts_can_be_compared_and_the_order_does_not_matter(one: str, other: str) -> None:
-    assert alike(one, other) == alike(other, one)
-    assert alike(one, one) == bool(exact(one))
-    if exact(one) == exact(other) != b"":
-        assert near(one) == near(other) or not agree(one, other)
-    assert all(-(2**63) <= band < 2**63 for band in near(one))
+    assert are_duplicates(one, other) == are_duplicates(other, one)
+    assert are_duplicates(one, one) == bool(hash_exact_text(one))
+    if hash_exact_text(one) == hash_exact_text(other) != b"":
+        assert compute_minhash_bands(one) == compute_minhash_bands(other) or not have_same_facts(one, other)
+    assert all(-(2**63) <= band < 2**63 for band in compute_minhash_bands(one))

@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ingest.desktop_export import ImportOptions, import_export
-from rag_core.doors.archive import Archive, channels, gaps
+from ingest.exports.json_export import ImportOptions, import_export
+from rag_core.storage import Archive, channels, gaps
 from rag_core.types import Channel
 
 BAKERY = -1001234567890
@@ -17,15 +17,15 @@ def minute(number: float) -> datetime:
 
 
 async def joined(archive: Archive, moment: datetime) -> None:
-    await channels.put(archive, Channel(BAKERY, "Пекарня", state="active"))
-    await channels.joined(archive, BAKERY)
+    await channels.save_channel(archive, Channel(BAKERY, "Пекарня", state="active"))
+    await channels.record_bot_joined(archive, BAKERY)
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET joined_at = ?", (int(moment.timestamp()),))
-    await gaps.before_joining(archive, BAKERY)
+    await gaps.note_gap_before_joining(archive, BAKERY)
 
 
 async def spans(archive: Archive) -> list[tuple[datetime | None, datetime]]:
-    return [(gap.since, gap.until) for gap in (await gaps.open_gaps(archive)).get(BAKERY, [])]
+    return [(gap.since, gap.until) for gap in (await gaps.list_open_gaps(archive)).get(BAKERY, [])]
 
 
 async def test_an_export_made_after_the_gap_closes_it(archive: Archive, written: Any, chat: Any, message: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.footers import body, with_links
+from ingest.dedup import strip_footers, write_out_links
 from rag_core.types import Entity, Post
 
 NEWS = "Мост через Оку закрыт на ремонт.\nОбъезд по Полевой улице."
@@ -42,10 +42,10 @@ NEWS = "Мост через Оку закрыт на ремонт.\nОбъезд
     ],
 )
 def test_a_footer_is_no_part_of_the_body_at_the_end_or_on_top(footer: str) -> None:
-    assert body(f"{NEWS}\n\n{footer}") == NEWS
+    assert strip_footers(f"{NEWS}\n\n{footer}") == NEWS
     if not footer.startswith("Фото:"):
-        assert body(f"{footer}\n\n{NEWS}") == NEWS
-    assert body(f"{NEWS}\n\n{footer}\n🔴 Подписаться") == NEWS
+        assert strip_footers(f"{footer}\n\n{NEWS}") == NEWS
+    assert strip_footers(f"{NEWS}\n\n{footer}\n🔴 Подписаться") == NEWS
 
 
 @pytest.mark.parametrize(
@@ -63,29 +63,29 @@ def test_a_footer_is_no_part_of_the_body_at_the_end_or_on_top(footer: str) -> No
     ],
 )
 def test_a_line_that_says_something_is_no_footer(line: str) -> None:
-    assert len(body(f"{NEWS}\n{line}")) > len(NEWS) + 5
-    assert len(body(f"{line}\n{NEWS}")) > len(NEWS) + 5
+    assert len(strip_footers(f"{NEWS}\n{line}")) > len(NEWS) + 5
+    assert len(strip_footers(f"{line}\n{NEWS}")) > len(NEWS) + 5
 
 
 def test_a_footer_in_the_middle_and_links_inside_leave_the_words_around_them() -> None:
     text = "Мост [закрыт](https://example.org/a).\nПодписаться\nПишите @reka до мая."
-    assert body(text).split() == "Мост закрыт. Подписаться Пишите до мая.".split()
+    assert strip_footers(text).split() == "Мост закрыт. Подписаться Пишите до мая.".split()
 
 
 def test_on_top_it_is_no_credit_but_a_headline() -> None:
-    assert body(f"Видео: мост в Кашире\n{NEWS}") == f"Видео: мост в Кашире\n{NEWS}"
+    assert strip_footers(f"Видео: мост в Кашире\n{NEWS}") == f"Видео: мост в Кашире\n{NEWS}"
 
 
 def test_nothing_but_footers_is_nothing() -> None:
-    assert body("Подписаться | Прислать новость\n@reka") == ""
+    assert strip_footers("Подписаться | Прислать новость\n@reka") == ""
 
 
 def test_a_hidden_link_to_a_channel_tells_a_signature(make_post: Callable[..., Post]) -> None:
     text = "Мост 🌉 закрыт на ремонт.\n\nРека сегодня"
     start = len(text.encode("utf-16-le")) // 2 - 12
     hidden = make_post(1, text, entities=(Entity("text_link", start, 12, "https://t.me/reka"),))
-    assert with_links(hidden) == "Мост 🌉 закрыт на ремонт.\n\n[Река сегодня](https://t.me/reka)"
-    assert body(with_links(hidden)) == "Мост 🌉 закрыт на ремонт."
-    assert with_links(make_post(2, text)) == text
+    assert write_out_links(hidden) == "Мост 🌉 закрыт на ремонт.\n\n[Река сегодня](https://t.me/reka)"
+    assert strip_footers(write_out_links(hidden)) == "Мост 🌉 закрыт на ремонт."
+    assert write_out_links(make_post(2, text)) == text
     elsewhere = make_post(3, text, entities=(Entity("text_link", 0, 4, "https://example.org"),))
-    assert with_links(elsewhere) == text
+    assert write_out_links(elsewhere) == text

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.html_messages import Messages
-from ingest.post import from_export
+from ingest.exports.html_export import MessagePageParser
+from ingest.messages import parse_exported_post
 from rag_core.types import Media, Post
 
 Make = Callable[..., str]
@@ -25,7 +25,7 @@ CHAT = -1001234567890
 
 def entries(page: str, size: int = 50) -> list[dict[str, Any]]:
     """The entries of a page that is read in pieces; no piece of a real one is as small."""
-    parser, found = Messages(), []
+    parser, found = MessagePageParser(), []
     for start in range(0, len(page), size):
         parser.read(page[start : start + size])
         found += parser.taken()
@@ -34,7 +34,7 @@ def entries(page: str, size: int = 50) -> list[dict[str, Any]]:
 
 def post_of(page: str) -> Post:
     (entry,) = entries(page)
-    post = from_export(entry, CHAT)
+    post = parse_exported_post(entry, CHAT)
     assert post
     return post
 
@@ -45,7 +45,7 @@ def test_the_real_page_says_the_same_as_the_real_result_json(shared_data: Path) 
     exported = json.loads((folder / "json" / "result.json").read_text())["messages"]
 
     both = [
-        (from_export(entry, CHAT), from_export(message, CHAT))
+        (parse_exported_post(entry, CHAT), parse_exported_post(message, CHAT))
         for entry, message in zip(entries(page, 1000), exported, strict=True)
     ]
 
@@ -121,7 +121,7 @@ def test_formatting_is_read_like_that_of_result_json(row: Make, message: Callabl
 
     found = post_of(row(7, f"до {WRITTEN[kind](escaped(text))} после"))
 
-    assert found == from_export(message(7, text_entities=around), CHAT)
+    assert found == parse_exported_post(message(7, text_entities=around), CHAT)
 
 
 def test_links_are_known_by_what_they_show(row: Make) -> None:
@@ -198,11 +198,11 @@ def test_places_and_contacts_are_flattened_like_those_of_result_json(
 ) -> None:
     place = card(block, "media_venue", "Лавка").replace(NOT_HERE, "Мельничная, 4")
     asked = message(7, "", place_name="Лавка", address="Мельничная, 4", location_information={})
-    assert post_of(row(7, place)) == from_export(asked, CHAT)
+    assert post_of(row(7, place)) == parse_exported_post(asked, CHAT)
 
     contact = card(block, "media_contact", "Ада Лавлейс", "contacts/1.vcard", status="+7 999 123 45 67 - vCard")
     about = {"first_name": "Ада", "last_name": "Лавлейс", "phone_number": "+79991234567"}
-    assert post_of(row(7, contact)) == from_export(message(7, "", contact_information=about), CHAT)
+    assert post_of(row(7, contact)) == parse_exported_post(message(7, "", contact_information=about), CHAT)
 
 
 def poll(block: Make, kind: str, *answers: str) -> str:
@@ -218,10 +218,12 @@ def test_polls_and_lists_are_flattened_like_those_of_result_json(
         block, "Anonymous poll", '- Ржаной <span class="details">2 votes, chosen vote</span>', "- &quot;Ёж&quot;"
     )
     asked = {"question": "Какой хлеб?", "answers": [{"text": "Ржаной"}, {"text": '"Ёж"'}]}
-    assert post_of(row(7, voted)) == from_export(message(7, "", poll=asked), CHAT)
+    assert post_of(row(7, voted)) == parse_exported_post(message(7, "", poll=asked), CHAT)
 
     listed = {"title": "Какой хлеб?", "answers": [{"text": "мука"}]}
-    assert post_of(row(7, poll(block, "To-do List", "- мука"))) == from_export(message(7, "", todo_list=listed), CHAT)
+    assert post_of(row(7, poll(block, "To-do List", "- мука"))) == parse_exported_post(
+        message(7, "", todo_list=listed), CHAT
+    )
 
 
 def forward(block: Make, name: str, *blocks: str, title: str = "11.03.2024 09:00:00 UTC+03:00") -> str:
@@ -244,7 +246,7 @@ def test_a_forward_names_its_origin_and_one_that_is_joined_to_it_has_the_same(ro
     assert [entry["from"] for entry in found] == ["Пекарня"] * 4
     assert [entry["author"] for entry in found] == ["", "", "Ада & Ко", ""]
     assert "forwarded_from" not in found[2]
-    posts = [from_export(entry, CHAT) for entry in found]
+    posts = [parse_exported_post(entry, CHAT) for entry in found]
     assert [post and post.text for post in posts] == ["Тяга есть", "Тяги нет", "Своё", "Ничьё"]
     assert posts[3] and posts[3].origin and posts[3].origin.name == ""
 
@@ -290,7 +292,7 @@ def test_messages_that_are_nested_by_mistake_are_read_one_by_one(row: Make, day:
     inner = row(2, "два") + day(-1) + row(3, "три")
     outer = row(1, "раз")
     cut = outer.rindex("</div>")
-    assert [from_export(entry, CHAT).text for entry in entries(outer[:cut] + inner + outer[cut:])] == [  # type: ignore[union-attr]
+    assert [parse_exported_post(entry, CHAT).text for entry in entries(outer[:cut] + inner + outer[cut:])] == [  # type: ignore[union-attr]
         "раз", "два", "три",
     ]  # fmt: skip
 

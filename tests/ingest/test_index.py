@@ -13,24 +13,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import ingest.index
-from ingest.index import Indexer
-from rag_core.analysis import terms
-from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Entry, Filter, Lexical
+import ingest.indexer
+from ingest.indexer import LexicalIndexer
+from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
-from rag_core.rag import index_folder, load_lexical
+from rag_core.index.bm25 import Bm25Index, IndexEntry, SearchFilter
+from rag_core.storage import channels, posts
+from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey
 
 
 def found(library: Any, words: str, *chats: int) -> list[int]:
-    only = Filter(frozenset(chats or (library.harbour, library.kiln)))
-    return sorted(place.key.message_id for place, _ in library.rag.lexical.search(terms(words), only, 10_000))
+    only = SearchFilter(frozenset(chats or (library.harbour, library.kiln)))
+    return sorted(place.key.message_id for place, _ in library.rag.lexical.search(tokenize(words), only, 10_000))
 
 
 async def stored(library: Any, number: int) -> Post:
     key = PostKey(library.harbour, number)
-    return (await posts.get(library.rag.archive, [key]))[key]
+    return (await posts.fetch_posts(library.rag.archive, [key]))[key]
 
 
 async def edit(library: Any, number: int, text: str) -> None:
@@ -49,36 +49,40 @@ async def test_what_is_new_edited_deleted_and_back_again_is_taken_in(library: An
     assert found(library, "mackerel") == found(library, "lighthouse") == []
     await library.keep(make_post(3, "The lighthouse is back.", chat=library.harbour, days=2))
     assert found(library, "lighthouse") == [3]
-    assert len(library.rag.lexical) == await posts.count(library.rag.archive)
+    assert len(library.rag.lexical) == await posts.count_posts(library.rag.archive)
 
 
 async def test_the_watermark_is_the_archive_s_last_number(library: Any) -> None:
-    assert library.rag.lexical.watermark == await posts.last_seq(library.rag.archive) == 10
+    assert library.rag.lexical.watermark == await posts.get_last_seq(library.rag.archive) == 10
 
 
 @pytest.mark.parametrize("mark", [0, 3, 9])
 async def test_a_crash_between_adding_and_the_watermark_indexes_nothing_twice(library: Any, mark: int) -> None:
-    before = library.rag.lexical.search(terms("ferry quay обжиг"), Filter(frozenset({library.harbour, library.kiln})))
+    before = library.rag.lexical.search(
+        tokenize("ferry quay обжиг"), SearchFilter(frozenset({library.harbour, library.kiln}))
+    )
     library.rag.lexical.watermark = mark
     assert await library.indexer.catch_up() == 10 - mark
     library.rag.lexical.compact(force=True)
-    after = library.rag.lexical.search(terms("ferry quay обжиг"), Filter(frozenset({library.harbour, library.kiln})))
+    after = library.rag.lexical.search(
+        tokenize("ferry quay обжиг"), SearchFilter(frozenset({library.harbour, library.kiln}))
+    )
     assert len(library.rag.lexical) == 10
     assert {place: pytest.approx(score) for place, score in after} == dict(before)
 
 
 async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library: Any, make_post: Any) -> None:
-    class Dying(Lexical):
+    class Dying(Bm25Index):
         dead = True
 
-        def replace(self, keys: Iterable[PostKey], entries: Sequence[Entry]) -> int:
+        def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
             gone = super().replace(keys, entries[: len(entries) // 2] if self.dead else entries)
             if self.dead:
                 raise MemoryError
             return gone
 
     dying = Dying()
-    indexer = Indexer(library.rag.archive, dying)
+    indexer = LexicalIndexer(library.rag.archive, dying)
     with pytest.raises(MemoryError):
         await indexer.catch_up()
     assert (len(dying), dying.watermark) == (5, 0)
@@ -91,14 +95,14 @@ async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(libra
     """A thread goes on when its task is cancelled: what is saved then must not be half of what it does."""
     begun = threading.Event()
 
-    class Long(Lexical):
-        def replace(self, keys: Iterable[PostKey], entries: Sequence[Entry]) -> int:
+    class Long(Bm25Index):
+        def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
             begun.set()
             time.sleep(0.2)
             return super().replace(keys, entries)
 
     lexical = Long()
-    indexer = Indexer(library.rag.archive, lexical)
+    indexer = LexicalIndexer(library.rag.archive, lexical)
     task = asyncio.create_task(indexer.catch_up())
     await asyncio.to_thread(begun.wait)
     task.cancel()
@@ -106,14 +110,14 @@ async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(libra
         await task
     assert lexical.watermark == 10  # the thread has come to its end
     await indexer.save()
-    loaded = await load_lexical(library.rag.archive)
+    loaded = await load_or_make_lexical_index(library.rag.archive)
     assert len(loaded) == loaded.watermark == 10
 
 
 async def test_batches_take_in_everything_once_and_report_progress(
     library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest.index, "_BATCH", 7)
+    monkeypatch.setattr(ingest.indexer, "_BATCH_CHANGES", 7)
     told: list[int] = []
     await library.keep(*(make_post(n, f"Buoy {n}.", chat=library.harbour) for n in range(100, 150)), index=False)
     assert await library.indexer.catch_up(told.append) == 50
@@ -147,28 +151,28 @@ async def test_a_saved_index_is_the_same_when_it_is_loaded(library: Any, make_po
     await library.keep(make_post(30, "Слово " * 900, chat=library.harbour))
     await library.erase(PostKey(library.harbour, 4))
     await library.indexer.save()
-    loaded = await load_lexical(library.rag.archive)
+    loaded = await load_or_make_lexical_index(library.rag.archive)
     assert loaded.watermark == library.rag.lexical.watermark
     assert len(loaded) == len(library.rag.lexical)
-    only = Filter(frozenset({library.harbour, library.kiln}))
+    only = SearchFilter(frozenset({library.harbour, library.kiln}))
     for words in ("ferry", "слово обжиг", "dogs leash bird", "rub 2 750"):
-        assert loaded.search(terms(words), only, 99) == library.rag.lexical.search(terms(words), only, 99)
-        assert loaded.matching(terms(words)[:1], only) == library.rag.lexical.matching(terms(words)[:1], only)
+        assert loaded.search(tokenize(words), only, 99) == library.rag.lexical.search(tokenize(words), only, 99)
+        assert loaded.matching(tokenize(words)[:1], only) == library.rag.lexical.matching(tokenize(words)[:1], only)
 
 
 async def test_a_loaded_index_goes_on_where_it_was_saved(library: Any, make_post: Any) -> None:
     await library.indexer.save()
     await library.keep(make_post(31, "A new zeppelin.", chat=library.harbour), index=False)
     await edit(library, 1, "The zeppelin leaves.")
-    loaded = await load_lexical(library.rag.archive)
-    assert await Indexer(library.rag.archive, loaded).catch_up() == 2
+    loaded = await load_or_make_lexical_index(library.rag.archive)
+    assert await LexicalIndexer(library.rag.archive, loaded).catch_up() == 2
     library.rag = replace(library.rag, lexical=loaded)
     assert found(library, "zeppelin") == [1, 31]
     assert found(library, "ferry") == [5, 6]
 
 
 async def test_saving_writes_only_what_changed(library: Any) -> None:
-    folder = index_folder(library.rag.archive)
+    folder = get_lexical_folder(library.rag.archive)
     await library.indexer.save()
     first = (folder / "current.json").read_text()
     await library.indexer.save()
@@ -179,28 +183,28 @@ async def test_saving_writes_only_what_changed(library: Any) -> None:
 async def test_without_leave_to_save_nothing_is_written(
     library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest.index, "_SAVE_AFTER", 1)
+    monkeypatch.setattr(ingest.indexer, "_SAVE_AFTER_CHANGES", 1)
     await library.keep(make_post(40, "A buoy.", chat=library.harbour), index=False)
     await library.indexer.catch_up(save=False)
-    assert not index_folder(library.rag.archive).exists()
+    assert not get_lexical_folder(library.rag.archive).exists()
     await library.keep(make_post(41, "A buoy.", chat=library.harbour), index=False)
     await library.indexer.catch_up()
-    assert index_folder(library.rag.archive).exists()
+    assert get_lexical_folder(library.rag.archive).exists()
 
 
 async def test_an_index_that_cannot_be_written_says_so_and_is_tried_again(library: Any) -> None:
-    folder: Path = index_folder(library.rag.archive)
+    folder: Path = get_lexical_folder(library.rag.archive)
     folder.write_text("in the way")
     with pytest.raises(IndexUnavailable, match="cannot be written"):
         await library.indexer.save()
     folder.unlink()
     await library.indexer.save()
-    assert len(await load_lexical(library.rag.archive)) == 10
+    assert len(await load_or_make_lexical_index(library.rag.archive)) == 10
 
 
 async def test_a_new_title_counts_from_the_next_change_of_a_post(library: Any) -> None:
     renamed = replace(library.channels[0], title="Zeppelin Field")
-    await channels.put(library.rag.archive, renamed)
+    await channels.save_channel(library.rag.archive, renamed)
     await edit(library, 1, "The ferry is late.")
     await library.indexer.catch_up()
     assert found(library, "zeppelin") == [1]
@@ -225,7 +229,7 @@ def test_whatever_happens_the_index_holds_each_living_post_once(
                 post = make_post(number, f"post{number} {text}", chat=library.harbour, days=turn)
                 await act(library, operation, post)
             await library.indexer.catch_up()
-            living = await posts.ids(library.rag.archive, library.harbour)
+            living = await posts.list_message_ids(library.rag.archive, library.harbour)
             for number in range(1, 7):
                 assert found(library, f"post{number}") == ([number] if number in living else [])
             assert len(library.rag.lexical) == len(living)
@@ -245,5 +249,5 @@ async def act(library: Any, operation: str, post: Post) -> None:
     elif operation == "save":
         await library.indexer.save()
     else:  # the process is gone, and what was not saved with it
-        library.rag = replace(library.rag, lexical=await load_lexical(library.rag.archive))
-        library.indexer = Indexer(library.rag.archive, library.rag.lexical)
+        library.rag = replace(library.rag, lexical=await load_or_make_lexical_index(library.rag.archive))
+        library.indexer = LexicalIndexer(library.rag.archive, library.rag.lexical)

@@ -11,14 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from ingest import integrity
-from ingest.comparing import passages_now
-from ingest.dense import DenseIndexer
-from ingest.index import entry
-from ingest.notices import Mended, Notice
-from rag_core.doors.archive import posts
-from rag_core.doors.lexical import Place
-from rag_core.doors.vectors import Point
+from ingest.indexer import DenseIndexer, build_lexical_entry
+from ingest.integrity import read_current_passages
+from ingest.notices import AdminNotice, IndexesRepaired
 from rag_core.errors import ArchiveUnavailable
+from rag_core.index.bm25 import PassageRef
+from rag_core.index.open_vectors import VectorPoint
+from rag_core.storage import posts
 from rag_core.types import PostKey
 
 HARBOUR, KILN, NOBODYS = -1001000000001, -1001000000002, -1001000000099
@@ -29,14 +28,14 @@ class Night:
 
     def __init__(self, library: Any) -> None:
         self.books, self.rag = library, library.rag
-        self.told: list[Notice] = []
+        self.told: list[AdminNotice] = []
 
-    async def tell(self, notice: Notice) -> bool:
+    async def tell(self, notice: AdminNotice) -> bool:
         self.told.append(notice)
         return True
 
-    async def check(self, samples: int = 200) -> integrity.Found:
-        return await integrity.check(self.rag, self.books.indexer, self.tell, samples)
+    async def check(self, samples: int = 200) -> integrity.IntegrityReport:
+        return await integrity.check_integrity(self.rag, self.books.indexer, self.tell, samples)
 
     async def finds(self, question: str) -> set[PostKey]:
         given = await self.books.ask(question)
@@ -94,7 +93,7 @@ async def test_a_post_missing_from_the_words_is_found_again(night: Night) -> Non
     assert PostKey(HARBOUR, 1) not in await night.finds("When does the ferry to Owl Island leave?")
     found = await night.check(samples=0)
     assert sorted(found.words_wrong) == sorted(lost)
-    assert night.told == [Mended(again=2, out=0)]
+    assert night.told == [IndexesRepaired(again=2, out=0)]
     assert PostKey(HARBOUR, 1) in await night.finds("When does the ferry to Owl Island leave?")
     assert str(await night.check()).endswith("all right")
 
@@ -105,19 +104,21 @@ async def test_a_post_that_is_gone_leaves_the_words(night: Night, make_post: Any
     await night.books.keep(hidden)
     await night.books.erase(hidden.key)
     for post in (stray, hidden):
-        (passage,) = (await passages_now(night.rag.archive, [PostKey(HARBOUR, 1)]))[PostKey(HARBOUR, 1)]
-        night.rag.lexical.add([entry(replace(passage, key=post.key))])
+        (passage,) = (await read_current_passages(night.rag.archive, [PostKey(HARBOUR, 1)]))[PostKey(HARBOUR, 1)]
+        night.rag.lexical.add([build_lexical_entry(replace(passage, key=post.key))])
     before = len(night.rag.lexical)
     found = await night.check(samples=0)
     assert sorted(found.words_wrong) == sorted([stray.key, hidden.key])
-    assert night.told == [Mended(again=0, out=2)]
+    assert night.told == [IndexesRepaired(again=0, out=2)]
     assert len(night.rag.lexical) == before - 2
 
 
 async def test_a_post_with_the_words_of_another_version_is_noticed_among_the_samples(night: Night) -> None:
     key = PostKey(HARBOUR, 2)
-    (passage,) = (await passages_now(night.rag.archive, [key]))[key]
-    night.rag.lexical.replace([key], [entry(replace(passage, text="Fresh herring is sold on the quay on Mondays."))])
+    (passage,) = (await read_current_passages(night.rag.archive, [key]))[key]
+    night.rag.lexical.replace(
+        [key], [build_lexical_entry(replace(passage, text="Fresh herring is sold on the quay on Mondays."))]
+    )
     assert (await night.check(samples=0)).words_wrong == []  # by its number it is in order
     found = await night.check(samples=2000)
     assert found.words_wrong == [key]
@@ -126,8 +127,8 @@ async def test_a_post_with_the_words_of_another_version_is_noticed_among_the_sam
 
 async def test_a_part_that_a_shorter_version_left_is_taken_out(night: Night) -> None:
     key = PostKey(HARBOUR, 2)
-    (passage,) = (await passages_now(night.rag.archive, [key]))[key]
-    night.rag.lexical.add([entry(replace(passage, part=1))])
+    (passage,) = (await read_current_passages(night.rag.archive, [key]))[key]
+    night.rag.lexical.add([build_lexical_entry(replace(passage, part=1))])
     found = await night.check(samples=2000)
     assert found.words_wrong == [key]
     assert list(night.rag.lexical.parts_of(HARBOUR)[0]).count(2) == 1
@@ -172,7 +173,7 @@ async def test_vectors_in_order_are_all_right_also_where_a_text_has_none_and_whe
     found = await bright.check()
     assert (found.vectors, list(found.vectors_wrong)) == (19, [])
     await bright.books.keep(make_post(50, "A new pier opens.", chat=HARBOUR))
-    await posts.erase(bright.rag.archive, [PostKey(HARBOUR, 4)], how="admin")
+    await posts.mark_posts_deleted(bright.rag.archive, [PostKey(HARBOUR, 4)], how="admin")
     assert list((await bright.check()).vectors_wrong) == []
     assert bright.told == []
 
@@ -183,10 +184,10 @@ async def test_missing_and_stray_vectors_are_put_right(bright: Night) -> None:
     date = bright.books.now
     for key in (gone, PostKey(NOBODYS, 5)):
         vector = np.ones(vectors.dimension, np.float32)
-        await vectors.upsert([Point(Place(key, 0, 0, 5), date, "en", "0" * 32, vector)])
+        await vectors.upsert([VectorPoint(PassageRef(key, 0, 0, 5), date, "en", "0" * 32, vector)])
     found = await bright.check(samples=0)
     assert sorted(found.vectors_wrong) == sorted([PostKey(HARBOUR, 3), PostKey(HARBOUR, 7), gone, PostKey(NOBODYS, 5)])
-    assert bright.told == [Mended(again=2, out=2)]
+    assert bright.told == [IndexesRepaired(again=2, out=2)]
     assert await bright.books.dense.waiting() == 4
     assert list((await bright.check()).vectors_wrong) == []  # what waits in the queue is on its way
     await bright.books.dense.catch_up()
@@ -198,8 +199,8 @@ async def test_vectors_of_other_texts_and_parts_too_many_are_noticed_among_the_s
     vectors, key, longer = bright.rag.dense.vectors, PostKey(HARBOUR, 3), PostKey(HARBOUR, 8)
     (held,) = [held async for page in vectors.held() for held in page if held.place.key == key]
     (other,) = await bright.rag.dense.embedder.passages(["The oven is cold on Mondays."])
-    for place in (held.place, Place(longer, 1, 0, 5)):
-        await vectors.upsert([Point(place, bright.books.now, "en", "f" * 32, other)])
+    for place in (held.place, PassageRef(longer, 1, 0, 5)):
+        await vectors.upsert([VectorPoint(place, bright.books.now, "en", "f" * 32, other)])
     assert list((await bright.check(samples=0)).vectors_wrong) == []
     assert sorted((await bright.check(samples=2000)).vectors_wrong) == [key, longer]
     await bright.books.dense.catch_up()

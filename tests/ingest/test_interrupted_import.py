@@ -12,16 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ingest.desktop_export import ImportOptions, import_export
-from rag_core.doors.archive import Archive, posts
-from rag_core.doors.archive.posts import Tally
+from ingest.exports.json_export import ImportOptions, import_export
+from rag_core.storage import Archive, posts
+from rag_core.storage.posts import PostTally
 
 POSTS = 6000
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from ingest.desktop_export import ImportOptions, import_export
-from rag_core.doors.archive import Archive
+from ingest.exports.json_export import ImportOptions, import_export
+from rag_core.storage import Archive
 
 async def main():
     archive = await Archive.open(Path(sys.argv[1]))
@@ -67,11 +67,11 @@ async def test_an_import_killed_in_the_middle_is_ended_by_the_next_one(
     assert sum(0 < count < POSTS for count in left) >= 2, "no kill came in the middle"
     archive = await Archive.open(folder)
     report = await import_export(archive, file, ImportOptions())
-    assert report.tally == Tally(new=POSTS - left[-1], unchanged=left[-1])
-    assert await posts.ids(archive, -1001234567890) == set(range(1, POSTS + 1))
+    assert report.tally == PostTally(new=POSTS - left[-1], unchanged=left[-1])
+    assert await posts.list_message_ids(archive, -1001234567890) == set(range(1, POSTS + 1))
     assert await archive.rows("SELECT * FROM post_versions") == []
     ((seqs, last),) = await archive.rows("SELECT count(DISTINCT seq), max(seq) FROM posts")
-    assert seqs == last == await posts.last_seq(archive) == POSTS
+    assert seqs == last == await posts.get_last_seq(archive) == POSTS
     ((healthy,),) = await archive.rows("PRAGMA integrity_check")
     assert healthy == "ok"
     await archive.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiogram.types import Update
 
-from ingest.post import Malformed, from_export, from_update
+from ingest.messages import MalformedMessage, parse_exported_post, parse_live_post
 from rag_core.types import Entity, Media, Origin, Post
 
 UNIX = 1_710_244_800
@@ -21,12 +21,12 @@ def posted(**more: Any) -> Post:
     """The post of a message that Telegram's own model knows."""
     message = {"message_id": 7, "chat": CHAT, "sender_chat": CHAT, "date": UNIX} | more
     Update.model_validate({"update_id": 1, "channel_post": message})
-    return from_update(message)[1]
+    return parse_live_post(message)[1]
 
 
 def exported(**more: Any) -> Post | None:
     head = {"id": 7, "type": "message", "date_unixtime": str(UNIX), "from": "Пекарня", "from_id": "channel1234567890"}
-    return from_export(head | more, CHAT["id"])  # type: ignore[arg-type]
+    return parse_exported_post(head | more, CHAT["id"])  # type: ignore[arg-type]
 
 
 def poll(*options: str, **more: Any) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_only_a_reply_to_a_post_of_the_same_channel_is_a_reply(fields: dict[str,
 
 def test_the_copy_of_a_post_in_its_discussion_group_is_not_taken_for_a_post() -> None:
     origin = {"type": "channel", "chat": CHAT, "message_id": 3, "date": UNIX}
-    with pytest.raises(Malformed, match="discussion group"):
+    with pytest.raises(MalformedMessage, match="discussion group"):
         posted(text="Хлеб", is_automatic_forward=True, forward_origin=origin)
 
 
@@ -190,7 +190,7 @@ def test_who_signed_a_forward_did_not_write_it() -> None:
 
     kept = exported(text="Мука дорожает", author="Маша", forwarded_from="Мельница")
     assert kept and (kept.author, kept.origin) == (None, Origin("Мельница"))
-    grouped = from_export(
+    grouped = parse_exported_post(
         {"id": 7, "type": "message", "date_unixtime": str(UNIX), "from": "Ада", "text": "x", "forwarded_from": "Пётр"},
         -1001,
         broadcast=False,
@@ -204,5 +204,5 @@ def test_who_signed_a_forward_did_not_write_it() -> None:
 )
 def test_a_forward_of_an_unknown_kind_is_malformed_so_that_it_is_kept_aside(origin: dict[str, Any]) -> None:
     message = {"message_id": 7, "chat": CHAT, "date": UNIX, "text": "Хлеб", "forward_origin": origin}
-    with pytest.raises(Malformed):
-        from_update(message)
+    with pytest.raises(MalformedMessage):
+        parse_live_post(message)

@@ -4,22 +4,22 @@ import logging
 
 import pytest
 
-from ingest import ledger as module
-from ingest.ledger import Ledger
-from rag_core.doors.archive import Archive, jobs
+from ingest import jobs as module
+from ingest.jobs import JobLog
 from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import Archive, jobs
 
 FULL = ArchiveUnavailable("The disk is full.")
 
 
 async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archive: Archive) -> None:
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     ledger.passed("backup", 1.5, "made")
     ledger.failed("backup", FULL)
     assert ledger.jobs["backup"].failing
     ledger.passed("backup", 0.25, "made again")
     await ledger.write()
-    (job,) = await jobs.recorded(archive)
+    (job,) = await jobs.load_jobs(archive)
     assert (job.name, job.runs, job.failures, job.took_ms, job.said) == ("backup", 3, 1, 250, "made again")
     assert job.error == "The disk is full."
     assert job.failed_at is not None
@@ -27,10 +27,10 @@ async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archiv
 
 
 async def test_an_earlier_life_is_remembered(archive: Archive) -> None:
-    before = Ledger(archive)
+    before = JobLog(archive)
     before.failed("check", FULL)
     await before.write()
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     await ledger.read()
     assert ledger.jobs["check"].failing
     ledger.passed("check", 1)
@@ -40,7 +40,7 @@ async def test_an_earlier_life_is_remembered(archive: Archive) -> None:
 async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     assert ledger.failed("inbox", FULL)
     assert not any(ledger.failed("inbox", FULL) for _ in range(50))
     assert ledger.failed("inbox", ArchiveUnavailable("The archive is locked."))
@@ -56,7 +56,7 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
 ) -> None:
     now = 5000.0
     monkeypatch.setattr(module, "elapsed", lambda: now)
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     for _ in range(130):
         ledger.failed("inbox", FULL)
         now += 60
@@ -64,7 +64,7 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
 
 
 async def test_a_bug_is_said_with_its_traceback(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     try:
         _ = 1 / 0
     except ZeroDivisionError as exc:
@@ -74,29 +74,29 @@ async def test_a_bug_is_said_with_its_traceback(archive: Archive, caplog: pytest
 
 
 async def test_work_of_every_second_is_not_written_every_second(archive: Archive) -> None:
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     ledger.passed("inbox", 0.01)
     await ledger.keep()
     for _ in range(100):
         ledger.passed("inbox", 0.01)
         await ledger.keep()
-    assert (await jobs.recorded(archive))[0].runs == 1
+    assert (await jobs.load_jobs(archive))[0].runs == 1
     ledger.failed("inbox", FULL)  # this is not kept back
     await ledger.keep()
-    assert (await jobs.recorded(archive))[0].failures == 1
+    assert (await jobs.load_jobs(archive))[0].failures == 1
 
 
 async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     async with archive.writing() as connection:
         await connection.execute("PRAGMA query_only = ON")
     ledger.failed("inbox", FULL)
     await ledger.keep()  # fails in silence: what met the same failure says so itself
-    assert await jobs.recorded(archive) == []
+    assert await jobs.load_jobs(archive) == []
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     await ledger.write()
-    assert [job.error for job in await jobs.recorded(archive)] == ["The disk is full."]
+    assert [job.error for job in await jobs.load_jobs(archive)] == ["The disk is full."]

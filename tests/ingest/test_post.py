@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.post import Malformed, from_export, from_update
+from ingest.messages import MalformedMessage, parse_exported_post, parse_live_post
 from rag_core.types import Channel, Entity, Media, Origin, PostKey
 
 CHAT = {"id": -1001234567890, "type": "channel", "title": "Пекарня", "username": "bread"}
@@ -119,23 +119,23 @@ BOTH_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("way", BOTH_WAYS)
 def test_live_and_exported_are_the_same_post(way: str) -> None:
     alive, kept = BOTH_WAYS[way]
-    _, post = from_update(live(**alive))
-    assert from_export(exported(**kept), -1001234567890) == post
+    _, post = parse_live_post(live(**alive))
+    assert parse_exported_post(exported(**kept), -1001234567890) == post
 
 
 def test_a_live_message_tells_its_channel() -> None:
-    channel, post = from_update(live(text="Хлеб", media_group_id="g1", views=5))
+    channel, post = parse_live_post(live(text="Хлеб", media_group_id="g1", views=5))
     assert channel == Channel(-1001234567890, "Пекарня", "bread")
     assert (post.key, post.date, post.album) == (PostKey(-1001234567890, 7), NOON, "g1")
 
 
 def test_links_are_those_shown_and_those_hidden() -> None:
-    _, post = from_update(live(**BOTH_WAYS["formatted, after an emoji of two units"][0]))
+    _, post = parse_live_post(live(**BOTH_WAYS["formatted, after an emoji of two units"][0]))
     assert post.links == ("https://b.example/", "https://a.example/x")
 
 
 def test_a_poll_is_a_question_and_a_line_for_each_option() -> None:
-    _, post = from_update(live(**BOTH_WAYS["poll"][0]))
+    _, post = parse_live_post(live(**BOTH_WAYS["poll"][0]))
     assert (post.text, post.media) == ("Какой хлеб?\n— Ржаной\n— Белый", Media("poll"))
 
 
@@ -147,7 +147,7 @@ def test_rich_blocks_are_flattened_to_lines() -> None:
         {"type": "list", "items": [{"label": "1.", "blocks": [{"type": "paragraph", "text": "мука"}]}]},
         {"type": "table", "cells": cells},
     ]
-    _, post = from_update(live(rich_message={"blocks": blocks}))
+    _, post = parse_live_post(live(rich_message={"blocks": blocks}))
     assert post.text == "Цены\nХлеб дорожает\n1. мука\nРжаной | 90 ₽"
 
 
@@ -167,7 +167,7 @@ def test_rich_blocks_are_flattened_to_lines() -> None:
     ],
 )
 def test_a_live_forward_keeps_its_origin(origin: dict[str, Any], found: Origin) -> None:
-    assert from_update(live(text="x", forward_origin=origin))[1].origin == found
+    assert parse_live_post(live(text="x", forward_origin=origin))[1].origin == found
 
 
 @pytest.mark.parametrize(
@@ -182,17 +182,17 @@ def test_a_live_forward_keeps_its_origin(origin: dict[str, Any], found: Origin) 
     ],
 )
 def test_an_exported_forward_has_a_name_and_perhaps_an_id(fields: dict[str, Any], found: Origin | None) -> None:
-    post = from_export(exported(**fields), -1001)
+    post = parse_exported_post(exported(**fields), -1001)
     assert post and post.origin == found
 
 
 def test_text_entities_are_preferred_and_text_is_the_fallback() -> None:
     parts = ["Хлеб ", {"type": "bold", "text": "по 90"}, {"type": "custom_emoji", "text": "🍞"}, 5]
-    old = from_export({k: v for k, v in exported(text=parts).items() if k != "text_entities"}, -1001)
+    old = parse_exported_post({k: v for k, v in exported(text=parts).items() if k != "text_entities"}, -1001)
     assert old and old.text == "Хлеб по 90🍞"
     assert old.entities == (Entity("bold", 5, 5), Entity("custom_emoji", 10, 2))
 
-    new = from_export(exported(text="старое", text_entities=[{"type": "plain", "text": "новое"}]), -1001)
+    new = parse_exported_post(exported(text="старое", text_entities=[{"type": "plain", "text": "новое"}]), -1001)
     assert new and new.text == "новое"
 
 
@@ -207,7 +207,7 @@ def test_the_old_format_has_local_times_and_bare_ids() -> None:
         "file": "files/прайс.pdf",
         "text": "Хлеб",
     }
-    utc, moscow = from_export(old, -1001), from_export(old, -1001, zone=ZoneInfo("Europe/Moscow"))
+    utc, moscow = parse_exported_post(old, -1001), parse_exported_post(old, -1001, zone=ZoneInfo("Europe/Moscow"))
     assert utc and moscow
     assert utc.date == datetime(2019, 5, 1, 10, tzinfo=UTC)
     assert moscow.date == datetime(2019, 5, 1, 7, tzinfo=UTC)
@@ -216,19 +216,19 @@ def test_the_old_format_has_local_times_and_bare_ids() -> None:
 
 
 def test_in_a_group_everybody_writes_under_their_own_name() -> None:
-    post = from_export(exported(**{"from": "Ада"}), -1001, broadcast=False)
+    post = parse_exported_post(exported(**{"from": "Ада"}), -1001, broadcast=False)
     assert post and post.author == "Ада"
 
 
 def test_a_reply_to_another_chat_or_to_a_lost_message_is_no_reply() -> None:
     for fields in ({"reply_to_message_id": 3, "reply_to_peer_id": "channel5"}, {"reply_to_message_id": -999_999_990}):
-        post = from_export(exported(**fields), -1001)
+        post = parse_exported_post(exported(**fields), -1001)
         assert post and post.reply_to is None
 
 
 @pytest.mark.parametrize("kind", ["service", "unsupported", None])
 def test_what_is_no_message_is_no_post(kind: str | None) -> None:
-    assert from_export({"id": 7, "type": kind}, -1001) is None
+    assert parse_exported_post({"id": 7, "type": kind}, -1001) is None
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_what_is_no_message_is_no_post(kind: str | None) -> None:
     ],
 )
 def test_an_exported_message_without_sane_id_and_date_is_malformed(fields: dict[str, Any]) -> None:
-    with pytest.raises(Malformed):
-        from_export(exported(**fields), -1001)
+    with pytest.raises(MalformedMessage):
+        parse_exported_post(exported(**fields), -1001)
 
 
 @pytest.mark.parametrize(
@@ -267,15 +267,17 @@ def test_an_exported_message_without_sane_id_and_date_is_malformed(fields: dict[
     ],
 )
 def test_a_live_message_that_makes_no_sense_is_malformed(fields: dict[str, Any]) -> None:
-    with pytest.raises(Malformed):
-        from_update(live(text="Хлеб") | fields)
+    with pytest.raises(MalformedMessage):
+        parse_live_post(live(text="Хлеб") | fields)
 
 
 def test_odd_values_in_fields_that_may_be_missing_are_ignored() -> None:
     odd = {"entities": [5, {"type": "bold"}], "author_signature": 5, "media_group_id": [], "document": 3}
-    _, post = from_update(live(text="Половина \ud83d пары", **odd))
+    _, post = parse_live_post(live(text="Половина \ud83d пары", **odd))
     assert (post.text, post.entities, post.author, post.album) == ("Половина \ufffd пары", (), None, None)
     post.text.encode()
 
-    kept = from_export(exported(text_entities=[None, {"type": "bold", "text": 5}, {"text": "б"}], photo=5), -1001)
+    kept = parse_exported_post(
+        exported(text_entities=[None, {"type": "bold", "text": 5}, {"text": "б"}], photo=5), -1001
+    )
     assert kept and (kept.text, kept.media) == ("б", Media("photo"))

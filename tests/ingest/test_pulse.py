@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.clock import Clock, Drift
-from ingest.gaps import Pulse, look
-from ingest.notices import GapsFound, Notice
-from rag_core.doors.archive import Archive, channels, gaps
+from ingest.clock import Clock, ClockDrift
+from ingest.gaps import Heartbeat, report_gaps
+from ingest.notices import AdminNotice, GapsFound
+from rag_core.storage import Archive, channels, gaps
 from rag_core.types import Channel
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -35,7 +35,7 @@ class Life:
 
     def __init__(self, archive: Archive, times: Times) -> None:
         self.archive, self.times = archive, times
-        self.pulse = Pulse(archive, times.clock)
+        self.pulse = Heartbeat(archive, times.clock)
 
     async def run(self, minutes: int, *, heard: bool = True) -> None:
         for _ in range(minutes):
@@ -45,13 +45,13 @@ class Life:
             await self.pulse.beat()
 
     async def gaps(self) -> list[tuple[datetime | None, datetime]]:
-        return [(gap.since, gap.until) for gap in (await gaps.open_gaps(self.archive)).get(1, [])]
+        return [(gap.since, gap.until) for gap in (await gaps.list_open_gaps(self.archive)).get(1, [])]
 
 
 @pytest.fixture
 async def archive(archive: Archive) -> AsyncIterator[Archive]:
-    await channels.put(archive, Channel(1, "Harbour", state="active"))
-    await channels.joined(archive, 1)
+    await channels.save_channel(archive, Channel(1, "Harbour", state="active"))
+    await channels.record_bot_joined(archive, 1)
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET joined_at = ?", (int((START - 9 * DAY).timestamp()),))
     yield archive
@@ -62,7 +62,7 @@ async def test_a_first_start_and_a_bot_in_touch_make_no_gap(archive: Archive) ->
     life = Life(archive, times)
     await life.run(120)
     assert await life.gaps() == []
-    assert await gaps.last_beat(archive) == times.at
+    assert await gaps.get_last_heartbeat(archive) == times.at
 
 
 async def test_a_bot_that_was_down_for_three_days_has_a_gap(archive: Archive) -> None:
@@ -100,7 +100,7 @@ async def test_a_bot_that_runs_without_reaching_telegram_is_out_of_touch(archive
     await life.run(5)
     lost = times.at
     await life.run(25 * 60, heard=False)
-    assert await gaps.last_beat(archive) == lost
+    assert await gaps.get_last_heartbeat(archive) == lost
     assert await life.gaps() == []  # it may be a while yet
     await life.run(2)
     assert await life.gaps() == [(lost, lost + 25 * HOUR + MINUTE)]
@@ -116,7 +116,7 @@ async def test_a_clock_that_is_wrong_for_a_moment_makes_no_gap(archive: Archive,
     times.set(-by)
     await life.run(10)
     assert await life.gaps() == []
-    assert await gaps.last_beat(archive) == times.at
+    assert await gaps.get_last_heartbeat(archive) == times.at
     again = Life(archive, times)
     await again.run(3)
     assert await again.gaps() == []
@@ -155,7 +155,7 @@ async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(arc
     await life.run(5)
     times.set(by)
     await life.run(10)
-    assert await gaps.last_beat(archive) == times.at
+    assert await gaps.get_last_heartbeat(archive) == times.at
     assert await life.gaps() == []
 
 
@@ -169,23 +169,23 @@ async def test_a_clock_that_was_set_back_between_two_lives_is_said(
     await life.run(3)
     assert "the clock was set back" in caplog.text
     assert await life.gaps() == []
-    assert await gaps.last_beat(archive) == times.at
+    assert await gaps.get_last_heartbeat(archive) == times.at
 
 
 async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
-    await gaps.note(archive, START, START + 3 * DAY)
-    told: list[Notice] = []
+    await gaps.note_outage_gaps(archive, START, START + 3 * DAY)
+    told: list[AdminNotice] = []
 
-    async def nobody(notice: Notice) -> bool:
+    async def nobody(notice: AdminNotice) -> bool:
         return False
 
-    async def somebody(notice: Notice) -> bool:
+    async def somebody(notice: AdminNotice) -> bool:
         told.append(notice)
         return True
 
-    await look(archive, nobody)
+    await report_gaps(archive, nobody)
     for _ in range(3):
-        await look(archive, somebody)
+        await report_gaps(archive, somebody)
     (notice,) = told
     assert isinstance(notice, GapsFound)
     ((channel, gap),) = notice.gaps
@@ -194,7 +194,7 @@ async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
 
 def test_drift_is_how_far_the_wall_clock_jumped() -> None:
     times = Times()
-    drift = Drift(times.clock)
+    drift = ClockDrift(times.clock)
     times.go(3 * DAY)
     assert drift.jump() == 0
     times.set(-timedelta(hours=2))

@@ -16,24 +16,24 @@ from typing import Any
 
 import pytest
 
-from ingest import rebuilding
-from ingest.index import Indexer
-from ingest.rebuild import Walk, identity, next_folder
-from rag_core import Rag, RagSettings, open_rag
-from rag_core.analysis import terms
-from rag_core.doors.archive import channels, posts, rebuilds
-from rag_core.doors.archive.rebuilds import Rebuild
-from rag_core.doors.lexical import Filter, Lexical, Place
+from ingest import rebuild_process
+from ingest.indexer import LexicalIndexer
+from ingest.rebuild import IndexBuild, format_rebuild_identity, get_next_index_folder
+from rag_core import Engine, RagSettings, open_engine
+from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, RebuildRefused
-from rag_core.rag import index_folder
+from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.storage import channels, index_state, posts
+from rag_core.storage.index_state import Rebuild
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey
 
 PIER, KILN = -1001, -1002
 BOATS, FIRINGS = 4000, 500  # three batches
-ALL = Filter(frozenset({PIER, KILN}))
+ALL = SearchFilter(frozenset({PIER, KILN}))
 QUERIES = ("boat", "number 7", "обжиг глина", "pier kiln", "late", "answer 12")
 
-Found = dict[Place, float]
+Found = dict[PassageRef, float]
 
 
 def post(number: int, text: str, chat: int = PIER, **fields: Any) -> Post:
@@ -47,18 +47,18 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
 
     async def fill() -> None:
-        async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-            await channels.put(rag.archive, Channel(PIER, "The pier"))
-            await channels.put(rag.archive, Channel(KILN, "Печь"))
+        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+            await channels.save_channel(rag.archive, Channel(PIER, "The pier"))
+            await channels.save_channel(rag.archive, Channel(KILN, "Печь"))
             boats = [post(n, f"Boat number {n}.") for n in range(1, BOATS)]
             firings = [post(n, f"Обжиг {n}, глина.", KILN, album=f"a{n // 3}") for n in range(1, FIRINGS)]
-            await posts.keep(rag.archive, boats + firings, source="import")
-            indexer = Indexer(rag.archive, rag.lexical)
+            await posts.save_posts(rag.archive, boats + firings, source="import")
+            indexer = LexicalIndexer(rag.archive, rag.lexical)
             await indexer.catch_up()
             edited = [replace(p, text=f"{p.text} Late.", edited=p.date + timedelta(days=9)) for p in boats[::50]]
             replies = [post(9000 + n, f"Answer {n}", reply_to=n * 7) for n in range(1, 40)]
-            await posts.keep(rag.archive, edited + replies, source="live")
-            await posts.erase(rag.archive, [PostKey(PIER, n) for n in range(3, 900, 40)], how="test")
+            await posts.save_posts(rag.archive, edited + replies, source="live")
+            await posts.mark_posts_deleted(rag.archive, [PostKey(PIER, n) for n in range(3, 900, 40)], how="test")
             await indexer.catch_up()
             await indexer.save()
 
@@ -67,9 +67,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def rag(filled: Path, tmp_path: Path) -> AsyncIterator[Rag]:
+async def rag(filled: Path, tmp_path: Path) -> AsyncIterator[Engine]:
     folder = shutil.copytree(filled, tmp_path / "data")
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         yield rag
 
 
@@ -90,20 +90,20 @@ class Told:
             await self.go.wait()
 
 
-async def begun(rag: Rag, chat_id: int | None = None) -> Rebuild:
-    rebuild = await rebuilds.begin(rag.archive, chat_id)
+async def begun(rag: Engine, chat_id: int | None = None) -> Rebuild:
+    rebuild = await index_state.begin_rebuild(rag.archive, chat_id)
     assert rebuild is not None
     return rebuild
 
 
-def found(lexical: Lexical, only: Filter = ALL) -> dict[str, Found]:
+def found(lexical: Bm25Index, only: SearchFilter = ALL) -> dict[str, Found]:
     """What is found, without regard to the order of equal scores."""
-    return {words: dict(lexical.search(terms(words), only, 10_000)) for words in QUERIES}
+    return {words: dict(lexical.search(tokenize(words), only, 10_000)) for words in QUERIES}
 
 
-async def fresh(rag: Rag) -> Lexical:
-    lexical = Lexical()
-    await Indexer(rag.archive, lexical).catch_up(save=False)
+async def fresh(rag: Engine) -> Bm25Index:
+    lexical = Bm25Index()
+    await LexicalIndexer(rag.archive, lexical).catch_up(save=False)
     lexical.compact(force=True)
     return lexical
 
@@ -115,69 +115,69 @@ def children(name: str = "ingest.rebuild") -> list[int]:
     return [pid for pid in pids if name in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
-async def walked(rag: Rag, chat_id: int | None = None, number: int = 1) -> Lexical:
+async def walked(rag: Engine, chat_id: int | None = None, number: int = 1) -> Bm25Index:
     """What the child does, in this process."""
-    walk = await Walk.begun(rag.archive, number, chat_id)
+    walk = await IndexBuild.begun(rag.archive, number, chat_id)
     while await walk.step() is not None:
         pass
     walk.save()
-    return await rebuilding.load(rag.archive, Rebuild(number, chat_id))
+    return await rebuild_process.load_next_index(rag.archive, Rebuild(number, chat_id))
 
 
 async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores_also_what_changed_meanwhile(
-    rag: Rag,
+    rag: Engine,
 ) -> None:
     rebuild, told = await begun(rag), Told(hold=2)
-    building = asyncio.create_task(rebuilding.build(rag.archive, None, rebuild, told))
+    building = asyncio.create_task(rebuild_process.build_next_index(rag.archive, None, rebuild, told))
     await told.held.wait()
     sunk = post(1, "Boat number 1 sank.", edited=datetime(2026, 1, 1, tzinfo=UTC))
-    await posts.keep(rag.archive, [sunk, post(20_000, "A zeppelin.")], source="live")
-    await posts.erase(rag.archive, [PostKey(PIER, 2)], how="test")
+    await posts.save_posts(rag.archive, [sunk, post(20_000, "A zeppelin.")], source="live")
+    await posts.mark_posts_deleted(rag.archive, [PostKey(PIER, 2)], how="test")
     told.go.set()
     await building
-    built, expected = await rebuilding.load(rag.archive, rebuild), await fresh(rag)
-    assert built.watermark == expected.watermark == await posts.last_seq(rag.archive)
-    assert [p.key.message_id for p in built.matching(terms("sank"), ALL)] == [1]
-    assert [p.key.message_id for p in built.matching(terms("zeppelin"), ALL)] == [20_000]
-    assert PostKey(PIER, 2) not in {place.key for place in built.matching(terms("boat"), ALL)}
+    built, expected = await rebuild_process.load_next_index(rag.archive, rebuild), await fresh(rag)
+    assert built.watermark == expected.watermark == await posts.get_last_seq(rag.archive)
+    assert [p.key.message_id for p in built.matching(tokenize("sank"), ALL)] == [1]
+    assert [p.key.message_id for p in built.matching(tokenize("zeppelin"), ALL)] == [20_000]
+    assert PostKey(PIER, 2) not in {place.key for place in built.matching(tokenize("boat"), ALL)}
     for words, places in found(built).items():
         assert places == pytest.approx(found(expected)[words]), words
     assert told.done[0] == 0
-    assert told.done[-1] == await posts.count(rag.archive) + 1  # with the one that was read and then erased
+    assert told.done[-1] == await posts.count_posts(rag.archive) + 1  # with the one that was read and then erased
 
 
 @pytest.mark.parametrize("chat_id", [PIER, KILN])
-async def test_an_index_with_one_channel_rebuilt_finds_what_a_fresh_one_finds(rag: Rag, chat_id: int) -> None:
+async def test_an_index_with_one_channel_rebuilt_finds_what_a_fresh_one_finds(rag: Engine, chat_id: int) -> None:
     built, expected = await walked(rag, chat_id), await fresh(rag)
     assert built.watermark == expected.watermark
     for words, places in found(built).items():
         assert places == pytest.approx(found(expected)[words]), words
 
 
-async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_are(rag: Rag) -> None:
+async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_are(rag: Engine) -> None:
     rag.lexical.remove([PostKey(PIER, 7), PostKey(KILN, 300)])
     await save(rag)
-    await channels.put(rag.archive, Channel(KILN, "Zeppelin"))
-    await channels.put(rag.archive, Channel(PIER, "Zeppelin"))
+    await channels.save_channel(rag.archive, Channel(KILN, "Zeppelin"))
+    await channels.save_channel(rag.archive, Channel(PIER, "Zeppelin"))
     built = await walked(rag, KILN)
     titled = {place.key.chat_id for place, _ in built.search(["zeppelin"], ALL, 10_000)}
     assert titled == {KILN}
-    assert PostKey(PIER, 7) not in {place.key for place in built.matching(terms("boat"), ALL)}
-    assert len(built.matching(terms("обжиг"), ALL)) == (FIRINGS - 1) // 3 + 1
+    assert PostKey(PIER, 7) not in {place.key for place in built.matching(tokenize("boat"), ALL)}
+    assert len(built.matching(tokenize("обжиг"), ALL)) == (FIRINGS - 1) // 3 + 1
 
 
-async def save(rag: Rag) -> None:
-    await asyncio.to_thread(rag.lexical.save, index_folder(rag.archive), rag.archive.identity)
+async def save(rag: Engine) -> None:
+    await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive), rag.archive.identity)
 
 
-async def test_a_channel_of_an_archive_without_an_index_takes_the_others_along(rag: Rag) -> None:
-    shutil.rmtree(index_folder(rag.archive))
+async def test_a_channel_of_an_archive_without_an_index_takes_the_others_along(rag: Engine) -> None:
+    shutil.rmtree(get_lexical_folder(rag.archive))
     assert len(await walked(rag, KILN)) == len(rag.lexical)
 
 
-async def test_who_is_killed_or_cancelled_goes_on_from_what_was_saved(rag: Rag) -> None:
+async def test_who_is_killed_or_cancelled_goes_on_from_what_was_saved(rag: Engine) -> None:
     rebuild, told = await begun(rag), Told(hold=2)
-    building = asyncio.create_task(rebuilding.build(rag.archive, None, rebuild, told, save_every=0))
+    building = asyncio.create_task(rebuild_process.build_next_index(rag.archive, None, rebuild, told, save_every=0))
     await told.held.wait()
     (child,) = children()
     os.kill(child, signal.SIGKILL)
@@ -196,78 +196,80 @@ async def test_who_is_killed_or_cancelled_goes_on_from_what_was_saved(rag: Rag) 
     await asyncio.gather(building, return_exceptions=True)
     assert children() == []
     later = Told()
-    await rebuilding.build(rag.archive, None, rebuild, later)
+    await rebuild_process.build_next_index(rag.archive, None, rebuild, later)
     assert later.done[0] == cancelled_at
-    assert found(await rebuilding.load(rag.archive, rebuild)) == found(await fresh(rag))
+    assert found(await rebuild_process.load_next_index(rag.archive, rebuild)) == found(await fresh(rag))
 
 
-async def test_a_child_that_always_ends_is_given_up_with_one_sentence(rag: Rag) -> None:
+async def test_a_child_that_always_ends_is_given_up_with_one_sentence(rag: Engine) -> None:
     rebuild = await begun(rag)
-    folder = next_folder(rag.archive.folder)
+    folder = get_next_index_folder(rag.archive.folder)
 
     async def killed(done: int, total: int, renewed: int) -> None:
         for child in children():
             os.kill(child, signal.SIGKILL)
 
     with pytest.raises(RebuildRefused, match=r"ended 3 times \(killed by signal 9\)\. Check that memory is free"):
-        await rebuilding.build(rag.archive, None, rebuild, killed)
+        await rebuild_process.build_next_index(rag.archive, None, rebuild, killed)
     assert (folder / "rebuild.log").exists()
 
 
-async def test_what_another_rebuild_left_is_not_gone_on_with(rag: Rag) -> None:
-    walk = await Walk.begun(rag.archive, 1, None)
+async def test_what_another_rebuild_left_is_not_gone_on_with(rag: Engine) -> None:
+    walk = await IndexBuild.begun(rag.archive, 1, None)
     await walk.step()
     walk.save()
-    assert (await Walk.begun(rag.archive, 1, None)).cursor == walk.cursor > 0
-    assert (await Walk.begun(rag.archive, 2, None)).cursor == 0
-    assert Lexical.load(next_folder(rag.archive.folder), rag.archive.identity) is None
+    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == walk.cursor > 0
+    assert (await IndexBuild.begun(rag.archive, 2, None)).cursor == 0
+    assert Bm25Index.load(get_next_index_folder(rag.archive.folder), rag.archive.identity) is None
 
 
-async def test_what_a_damaged_or_later_archive_left_is_not_gone_on_with(rag: Rag) -> None:
-    walk = await Walk.begun(rag.archive, 1, None)
+async def test_what_a_damaged_or_later_archive_left_is_not_gone_on_with(rag: Engine) -> None:
+    walk = await IndexBuild.begun(rag.archive, 1, None)
     await walk.step()
     walk.lexical.watermark = walk.cursor = 10**6  # of an archive that was put back from a backup since
     walk.save()
-    assert (await Walk.begun(rag.archive, 1, None)).cursor == 0
+    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == 0
     walk.lexical.watermark = walk.cursor = 10
     walk.save()
-    assert (await Walk.begun(rag.archive, 1, None)).cursor == 10
-    (next_folder(rag.archive.folder) / "walk.json").write_text("{")
-    assert (await Walk.begun(rag.archive, 1, None)).cursor == 0
+    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == 10
+    (get_next_index_folder(rag.archive.folder) / "walk.json").write_text("{")
+    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == 0
 
 
-async def test_a_kill_between_the_index_and_its_cursor_doubles_nothing(rag: Rag) -> None:
-    walk = await Walk.begun(rag.archive, 1, PIER)
+async def test_a_kill_between_the_index_and_its_cursor_doubles_nothing(rag: Engine) -> None:
+    walk = await IndexBuild.begun(rag.archive, 1, PIER)
     await walk.step()
     walk.save()
     await walk.step()
-    walk.lexical.save(next_folder(rag.archive.folder), identity(rag.archive, 1))  # and no cursor
-    walk = await Walk.begun(rag.archive, 1, PIER)
+    walk.lexical.save(
+        get_next_index_folder(rag.archive.folder), format_rebuild_identity(rag.archive, 1)
+    )  # and no cursor
+    walk = await IndexBuild.begun(rag.archive, 1, PIER)
     while await walk.step() is not None:
         pass
     assert len(walk.lexical) == len(rag.lexical)
 
 
-async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Rag) -> None:
+async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Engine) -> None:
     rebuild, told = await begun(rag), Told(hold=1)
-    building = asyncio.create_task(rebuilding.build(rag.archive, None, rebuild, told, save_every=0))
+    building = asyncio.create_task(rebuild_process.build_next_index(rag.archive, None, rebuild, told, save_every=0))
     await told.held.wait()
     (child,) = children()
     resource.prlimit(child, resource.RLIMIT_FSIZE, (20_000, 20_000))  # as much as a full disk would take
     told.go.set()
     with pytest.raises(IndexUnavailable, match=r"The index cannot be written to disk \(.*\): free some space\."):
         await building
-    folder = next_folder(rag.archive.folder)
+    folder = get_next_index_folder(rag.archive.folder)
     current = json.loads((folder / "current.json").read_text())["folder"]
     assert [path.name for path in folder.iterdir() if path.is_dir()] == [current]  # half an index only takes room
 
 
-async def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(rag: Rag) -> None:
-    next_folder(rag.archive.folder).write_text("in the way")
+async def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(rag: Engine) -> None:
+    get_next_index_folder(rag.archive.folder).write_text("in the way")
     with pytest.raises(IndexUnavailable, match="cannot be written to disk"):
-        await rebuilding.build(rag.archive, None, await begun(rag), Told())
+        await rebuild_process.build_next_index(rag.archive, None, await begun(rag), Told())
 
 
-async def test_a_new_index_that_cannot_be_read_back_is_said_in_one_sentence(rag: Rag) -> None:
+async def test_a_new_index_that_cannot_be_read_back_is_said_in_one_sentence(rag: Engine) -> None:
     with pytest.raises(RebuildRefused, match=r"cannot be read back from .*lexical\.next\. Check the disk"):
-        await rebuilding.load(rag.archive, await begun(rag))
+        await rebuild_process.load_next_index(rag.archive, await begun(rag))

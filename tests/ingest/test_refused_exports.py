@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ingest.desktop_export import ImportOptions, import_export
-from rag_core.doors.archive import Archive, channels, posts
+from ingest.exports.json_export import ImportOptions, import_export
 from rag_core.errors import ImportRefused
+from rag_core.storage import Archive, channels, posts
 
 Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
@@ -23,8 +23,8 @@ Write = Callable[..., Path]
 async def refused(archive: Archive, path: Path) -> str:
     with pytest.raises(ImportRefused) as caught:
         await import_export(archive, path, ImportOptions())
-    assert await posts.last_seq(archive) == 0
-    assert await channels.known(archive) == {}
+    assert await posts.get_last_seq(archive) == 0
+    assert await channels.load_channels(archive) == {}
     sentence = caught.value.reason
     assert "\n" not in sentence and sentence.endswith(".") and str(path) in sentence
     return sentence
@@ -105,4 +105,4 @@ async def test_a_username_that_can_be_none_is_refused(
 ) -> None:
     with pytest.raises(ImportRefused, match="username"):
         await import_export(archive, written(chat(message(1))), ImportOptions(username=username))
-    assert await posts.last_seq(archive) == 0
+    assert await posts.get_last_seq(archive) == 0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.desktop_export import ImportOptions, import_export
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.archive.posts import Tally
+from ingest.exports.json_export import ImportOptions, import_export
 from rag_core.errors import ImportRefused
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.posts import PostTally
 from rag_core.types import Channel, Post, PostKey
 
 Make = Callable[..., str]
@@ -25,10 +25,10 @@ OURS = ImportOptions(chat="1234567890")
 
 
 async def refused(archive: Archive, path: Path, options: ImportOptions = OURS) -> str:
-    before = (await posts.last_seq(archive), await channels.known(archive))
+    before = (await posts.get_last_seq(archive), await channels.load_channels(archive))
     with pytest.raises(ImportRefused) as caught:
         await import_export(archive, path, options)
-    assert (await posts.last_seq(archive), await channels.known(archive)) == before
+    assert (await posts.get_last_seq(archive), await channels.load_channels(archive)) == before
     sentence = caught.value.reason
     assert "\n" not in sentence and sentence.endswith(".")
     return sentence
@@ -92,9 +92,9 @@ async def test_of_an_export_with_one_bad_page_nothing_is_kept(
 
 
 async def test_a_page_of_another_channel_is_refused(archive: Archive, page: Page, row: Make) -> None:
-    await channels.put(archive, Channel(BAKERY, "Пекарня"))
+    await channels.save_channel(archive, Channel(BAKERY, "Пекарня"))
     other = [Post(PostKey(BAKERY, n), datetime(2021, 5, 9, tzinfo=UTC), "Мука") for n in range(1, 6)]
-    await posts.keep(archive, other, source="live")
+    await posts.save_posts(archive, other, source="live")
     file = page(*(row(n, "Хлеб") for n in range(3, 50)))
     assert "not from Пекарня" in await refused(archive, file, replace(OURS, visibility=None))
 
@@ -119,10 +119,10 @@ HOSTILE = {
 }
 CHILD = """
 import json, resource, sys
-from ingest.html_messages import Messages
+from ingest.exports.html_export import MessagePageParser
 
 def read(page):
-    parser, found = Messages(), []
+    parser, found = MessagePageParser(), []
     for start in range(0, len(page), 2**16):
         parser.read(page[start : start + 2**16])
         found += parser.taken()
@@ -157,18 +157,18 @@ async def test_what_hostile_markup_swallowed_is_said_and_erased_from_nowhere(
     archive: Archive, page: Page, row: Make
 ) -> None:
     known = [Post(PostKey(BAKERY, n), datetime(2024, 3, 12, 12, n, tzinfo=UTC), f"Цена {n}") for n in range(1, 10)]
-    await posts.keep(archive, known, source="live", update_id=1)
+    await posts.save_posts(archive, known, source="live", update_id=1)
     swallowing = row(2, "<script>alert(1);")
     report = await import_export(archive, page(row(1, "Цена 1"), swallowing, *map(row, range(3, 10))), OURS)
-    assert report.tally == Tally(unchanged=1, skipped=1)
-    assert len(await posts.ids(archive, BAKERY)) == 9
+    assert report.tally == PostTally(unchanged=1, skipped=1)
+    assert len(await posts.list_message_ids(archive, BAKERY)) == 9
     assert any("damaged" in note for note in report.notes)
 
 
 async def test_bytes_that_are_no_utf8_become_marks_and_stop_nothing(archive: Archive, page: Page, row: Make) -> None:
     file = page(row(1, "раз"), row(2, "@@"), row(3, "три"))
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"@@", b"\xff\xfe\x00"))
-    assert (await import_export(archive, file, OURS)).tally == Tally(new=3)
+    assert (await import_export(archive, file, OURS)).tally == PostTally(new=3)
 
 
 async def test_a_page_that_goes_away_while_it_is_read_is_refused(archive: Archive, page: Page, row: Make) -> None:

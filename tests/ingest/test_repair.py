@@ -8,7 +8,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.repair import Repaired
+from ingest.exports.scan import RepairedJsonReader
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\", "\u2028": "\\u2028"}
 
@@ -20,7 +20,7 @@ def serialized(text: str) -> bytes:
 
 
 def read(data: bytes, sizes: list[int]) -> bytes:
-    source, found, n = Repaired(io.BytesIO(data)), b"", 0
+    source, found, n = RepairedJsonReader(io.BytesIO(data)), b"", 0
     while chunk := source.read(sizes[n % len(sizes)]):
         found += chunk
         n += 1

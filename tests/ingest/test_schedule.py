@@ -7,13 +7,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
-from ingest import schedule
+from ingest import jobs as schedule
 from ingest.clock import Clock
-from ingest.ledger import Ledger
-from ingest.notices import Failing, Notice
-from ingest.schedule import Every, Job, daily, once, open_schedule
-from rag_core.doors.archive import Archive, jobs
+from ingest.jobs import (
+    FixedDelayTrigger,
+    JobLog,
+    ScheduledJob,
+    make_daily_trigger,
+    make_one_time_trigger,
+    open_scheduler,
+)
+from ingest.notices import AdminNotice, JobFailing
 from rag_core.errors import BackupFailed
+from rag_core.storage import Archive, jobs
 
 SOON = timedelta(seconds=0.02)
 
@@ -22,9 +28,9 @@ class Told:
     """Admins who write down what they are told."""
 
     def __init__(self) -> None:
-        self.notices: list[Notice] = []
+        self.notices: list[AdminNotice] = []
 
-    async def __call__(self, notice: Notice) -> bool:
+    async def __call__(self, notice: AdminNotice) -> bool:
         self.notices.append(notice)
         return True
 
@@ -60,9 +66,9 @@ async def true(condition: Callable[[], bool]) -> None:
 
 async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive: Archive) -> None:
     work, done = counting(3)
-    async with open_schedule([Job("inbox", work, Every(0.02))], Ledger(archive), Told()):
+    async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
         await until(done)
-    (job,) = await jobs.recorded(archive)
+    (job,) = await jobs.load_jobs(archive)
     assert job.runs >= 3
     assert job.said and job.said.startswith("time")
 
@@ -71,13 +77,16 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     told, no_room = Told(), BackupFailed("There is no room.")
     first, failed = counting(1, no_room)
     second, _ = counting(1, no_room)
-    ledger = Ledger(archive)
+    ledger = JobLog(archive)
     # so far apart that no run meets the one before it, which would be a second failure, on any machine
-    both = [Job("backup", first, Every(0.4), loud=True), Job("save", second, Every(0.4))]
-    async with open_schedule(both, ledger, told):
+    both = [
+        ScheduledJob("backup", first, FixedDelayTrigger(0.4), loud=True),
+        ScheduledJob("save", second, FixedDelayTrigger(0.4)),
+    ]
+    async with open_scheduler(both, ledger, told):
         await until(failed)
         await true(lambda: all(ledger.jobs.get(job) and ledger.jobs[job].runs > 2 for job in ("backup", "save")))
-    assert told.notices == [Failing("backup", "There is no room.")]
+    assert told.notices == [JobFailing("backup", "There is no room.")]
     assert ledger.jobs["backup"].failures == ledger.jobs["save"].failures == 1
     assert not ledger.jobs["backup"].failing
 
@@ -93,8 +102,8 @@ async def test_two_instances_of_a_job_never_run_at_once_and_the_one_left_out_is_
         running -= 1
         return ""
 
-    ledger = Ledger(archive)
-    async with open_schedule([Job("check", slow, Every(0.02))], ledger, Told()):
+    ledger = JobLog(archive)
+    async with open_scheduler([ScheduledJob("check", slow, FixedDelayTrigger(0.02))], ledger, Told()):
         await true(lambda: "check" in ledger.jobs)
         assert "still running" in str(ledger.jobs["check"].error)
         release.set()
@@ -107,9 +116,12 @@ async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_i
 ) -> None:
     strict, ran_strict = counting(1)
     patient, ran_patient = counting(1)
-    ledger = Ledger(archive)
-    both = [Job("strict", strict, Every(3600), grace=timedelta(hours=12)), Job("patient", patient, Every(3600))]
-    async with open_schedule(both, ledger, Told()) as scheduler:
+    ledger = JobLog(archive)
+    both = [
+        ScheduledJob("strict", strict, FixedDelayTrigger(3600), grace=timedelta(hours=12)),
+        ScheduledJob("patient", patient, FixedDelayTrigger(3600)),
+    ]
+    async with open_scheduler(both, ledger, Told()) as scheduler:
         for job in ("strict", "patient"):  # as after a day and a night of sleep
             scheduler.modify_job(job, next_run_time=datetime.now(UTC) - timedelta(hours=30))
         await until(ran_patient)
@@ -123,7 +135,9 @@ async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_i
 async def test_many_missed_times_are_made_up_for_once(archive: Archive) -> None:
     work, done = counting(1)
     started: list[object] = []
-    async with open_schedule([Job("inbox", work, Every(3))], Ledger(archive), Told()) as scheduler:
+    async with open_scheduler(
+        [ScheduledJob("inbox", work, FixedDelayTrigger(3))], JobLog(archive), Told()
+    ) as scheduler:
         scheduler.add_listener(started.append, EVENT_JOB_SUBMITTED)
         # a clock that was at 1970 when the bot started: APScheduler's own trigger would count for an hour
         scheduler.modify_job("inbox", next_run_time=datetime(1970, 1, 1, tzinfo=UTC))
@@ -134,11 +148,13 @@ async def test_many_missed_times_are_made_up_for_once(archive: Archive) -> None:
 async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(schedule, "_CLOCK_CHECK_SECONDS", 0.01)
     work, done = counting(1)
     shift = 0.0
     clock = Clock(lambda: datetime.now(UTC).timestamp() + shift)
-    async with open_schedule([Job("inbox", work, Every(0.05))], Ledger(archive), Told(), clock=clock) as scheduler:
+    async with open_scheduler(
+        [ScheduledJob("inbox", work, FixedDelayTrigger(0.05))], JobLog(archive), Told(), clock=clock
+    ) as scheduler:
         # To the scheduler its next time seems to be three days ahead.
         scheduler.modify_job("inbox", next_run_time=datetime.now(UTC) + timedelta(days=3))
         await asyncio.sleep(0.1)
@@ -150,16 +166,16 @@ async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
 async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "_SOON", SOON)
-    ledger = Ledger(archive)
+    monkeypatch.setattr(schedule, "_OVERDUE_START_DELAY", SOON)
+    ledger = JobLog(archive)
     far = (datetime.now(UTC) + timedelta(hours=12)).hour
 
-    def nightly(name: str, work: Callable[[], Awaitable[str]]) -> Job:
-        return Job(name, work, daily(far, 0, UTC), overdue=timedelta(hours=25))
+    def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
+        return ScheduledJob(name, work, make_daily_trigger(far, 0, UTC), overdue=timedelta(hours=25))
 
     ledger.passed("fresh", 1)
     (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
-    async with open_schedule([nightly("never", never), nightly("fresh", fresh)], ledger, Told()):
+    async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], ledger, Told()):
         await until(never_ran)
         await asyncio.sleep(0.05)
         assert not fresh_ran.is_set()
@@ -178,8 +194,8 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
             ended = True
         return ""
 
-    ledger = Ledger(archive)
-    async with open_schedule([Job("check", long, once(SOON))], ledger, Told()):
+    ledger = JobLog(archive)
+    async with open_scheduler([ScheduledJob("check", long, make_one_time_trigger(SOON))], ledger, Told()):
         await asyncio.wait_for(begun.wait(), 30)
     assert ended
     assert "check" not in ledger.jobs  # it did not fail
@@ -187,7 +203,7 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
 
 def test_a_job_may_begin_sooner_than_it_comes_back() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    often = Every(20, first=3)
+    often = FixedDelayTrigger(20, first=3)
     assert often.get_next_fire_time(None, now) == now + timedelta(seconds=3)
     assert often.get_next_fire_time(now, now) == now + timedelta(seconds=20)
-    assert Every(20).get_next_fire_time(None, now) == now + timedelta(seconds=20)
+    assert FixedDelayTrigger(20).get_next_fire_time(None, now) == now + timedelta(seconds=20)

@@ -11,19 +11,18 @@ from typing import Any
 
 import pytest
 
-from ingest import rebuilding
-from ingest.dense import DenseIndexer
-from ingest.integrity import check
-from ingest.rebuild import Walk
-from rag_core.analysis import terms
-from rag_core.answering import answer
-from rag_core.doors.archive import rebuilds
-from rag_core.doors.lexical import Filter
-from rag_core.doors.words import heard_words
-from rag_core.doors.words.served import ServedWords
-from rag_core.doors.words.sparse import Sparse
+from ingest import rebuild_process
+from ingest.indexer import DenseIndexer
+from ingest.integrity import check_integrity
+from ingest.rebuild import IndexBuild
+from rag_core.answer import answer_question
+from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
-from rag_core.rag import index_folder
+from rag_core.index.bm25 import SearchFilter
+from rag_core.index.open_words import parse_qdrant_settings
+from rag_core.index.sparse_qdrant import QdrantLexicalIndex, SparseCollection
+from rag_core.storage import index_state
+from rag_core.text.tokens import tokenize
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
@@ -79,8 +78,8 @@ async def test_a_question_is_answered_with_both_legs_on_the_server(
         counted = await library.ask("How many posts mention the ferry?")
         assert counted.sentences
         await library.indexer.save()
-        assert sum(file.stat().st_size for file in index_folder(library.rag.archive).rglob("*.*")) < 5000
-        found = await check(library.rag, library.indexer, _untold)
+        assert sum(file.stat().st_size for file in get_lexical_folder(library.rag.archive).rglob("*.*")) < 5000
+        found = await check_integrity(library.rag, library.indexer, _untold)
         assert (found.words_wrong, found.vectors_wrong) == ([], [])
 
 
@@ -123,7 +122,7 @@ async def test_with_words_in_the_folder_a_server_that_is_gone_is_a_shortfall_of_
         await qdrant.start()
         dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
         assert await again(dense.catch_up) == 3
-        assert (await answer(library.question(FERRY), library.rag)).shortfalls == ()
+        assert (await answer_question(library.question(FERRY), library.rag)).shortfalls == ()
 
 
 async def test_a_start_goes_on_where_the_last_one_ended_and_another_server_is_filled_anew(
@@ -151,11 +150,13 @@ async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
         rag, words = library.rag, library.rag.lexical
         await library.keep(*ferries)
         (before,) = qdrant.collections
-        rebuild = await rebuilds.begin(rag.archive, -1001000000001)  # all is built anew: it cannot be copied there
+        rebuild = await index_state.begin_rebuild(
+            rag.archive, -1001000000001
+        )  # all is built anew: it cannot be copied there
         assert rebuild is not None
-        await rebuilding.build(rag.archive, None, rebuild, moved, like=words)
+        await rebuild_process.build_next_index(rag.archive, None, rebuild, moved, like=words)
         await library.keep(make_post(7, "A heron stood on the pier.", chat=-1001000000001))
-        await library.indexer.put_in_place(await rebuilding.load(rag.archive, rebuild, words))
+        await library.indexer.put_in_place(await rebuild_process.load_next_index(rag.archive, rebuild, words))
         assert (await library.ask(FERRY)).sentences
         await library.indexer.save()
         (after,) = qdrant.collections
@@ -174,10 +175,10 @@ async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
         rag, words = library.rag, library.rag.lexical
         await library.keep(*ferries, index=False)
         assert len(words) == 0
-        rebuild = await rebuilds.begin(rag.archive, None)
+        rebuild = await index_state.begin_rebuild(rag.archive, None)
         assert rebuild is not None
-        await rebuilding.build(rag.archive, None, rebuild, moved, like=words)
-        await library.indexer.put_in_place(await rebuilding.load(rag.archive, rebuild, words))
+        await rebuild_process.build_next_index(rag.archive, None, rebuild, moved, like=words)
+        await library.indexer.put_in_place(await rebuild_process.load_next_index(rag.archive, rebuild, words))
         assert len(words) == 3
         assert (await library.ask(FERRY)).sentences
 
@@ -187,16 +188,16 @@ async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(
 ) -> None:
     settings = on(qdrant)
     async with open_library(tmp_path / "data", **settings) as library:
-        archive, told = library.rag.archive, heard_words(library.rag.lexical.told)
+        archive, told = library.rag.archive, parse_qdrant_settings(library.rag.lexical.told)
         await library.keep(*ferries, index=False)
-        walk = await Walk.begun(archive, 1, None, told)
+        walk = await IndexBuild.begun(archive, 1, None, told)
         walk.cursor = walk.lexical.watermark = 3
         await asyncio.to_thread(walk.save)
         walk.lexical.close()
-        resumed = await Walk.begun(archive, 1, None, told)
+        resumed = await IndexBuild.begun(archive, 1, None, told)
         resumed.lexical.close()
         qdrant.forget()
-        anew = await Walk.begun(archive, 1, None, told)
+        anew = await IndexBuild.begun(archive, 1, None, told)
         anew.lexical.close()
         assert (resumed.cursor, anew.cursor) == (3, 0)
 
@@ -207,14 +208,14 @@ async def test_what_a_server_loses_while_posts_are_read_is_taken_in_from_the_beg
     async with open_library(tmp_path / "data", **on(qdrant)) as library:
         await library.keep(*ferries)
         await library.keep(make_post(9, "The kiln opens on Monday.", chat=-1001000000001), index=False)
-        words, real = library.rag.lexical, ServedWords.replace
+        words, real = library.rag.lexical, QdrantLexicalIndex.replace
 
         def lost_meanwhile(self: Any, *given: Any) -> int:
-            monkeypatch.setattr(ServedWords, "replace", real)
+            monkeypatch.setattr(QdrantLexicalIndex, "replace", real)
             self.watermark = 0  # as where another thread finds the server empty
             return real(self, *given)
 
-        monkeypatch.setattr(ServedWords, "replace", lost_meanwhile)
+        monkeypatch.setattr(QdrantLexicalIndex, "replace", lost_meanwhile)
         assert await library.indexer.catch_up() == 1 + 4
         assert words.watermark == library.indexer.watermark > 0
 
@@ -224,7 +225,7 @@ async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_i
 ) -> None:
     async with open_library(tmp_path / "data", **on(qdrant)) as library:
         await library.keep(*ferries)
-        words, real = library.rag.lexical, Sparse.best
+        words, real = library.rag.lexical, SparseCollection.best
         begun, exchanged = threading.Event(), threading.Event()
 
         def slow(self: Any, *given: Any) -> Any:
@@ -232,9 +233,9 @@ async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_i
             exchanged.wait(10)
             return real(self, *given)
 
-        monkeypatch.setattr(Sparse, "best", slow)
+        monkeypatch.setattr(SparseCollection, "best", slow)
         search = asyncio.create_task(
-            asyncio.to_thread(words.search, terms("ferry"), Filter(frozenset({-1001000000001})))
+            asyncio.to_thread(words.search, tokenize("ferry"), SearchFilter(frozenset({-1001000000001})))
         )
         assert await asyncio.to_thread(begun.wait, 10)
         await library.indexer.put_in_place(await asyncio.to_thread(words.fresh))

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest import rebuilding
-from ingest.dense import DenseIndexer
-from rag_core.doors.archive import channels, posts, rebuilds
-from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point
+from ingest import rebuild_process
+from ingest.indexer import DenseIndexer
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint
+from rag_core.storage import channels, index_state, posts
 from rag_core.types import PostKey
 
 CHAT, KILN = -1001000000001, -1001000000002
@@ -44,9 +44,9 @@ async def renewed(library: Any, chat_id: int | None = None) -> int:
     async def moved(done: int, total: int, renewed: int) -> None:
         told.append(renewed)
 
-    rebuild = await rebuilds.begin(library.rag.archive, chat_id)
-    await rebuilding.build(library.rag.archive, library.dense, rebuild, moved)
-    await rebuilds.finish(library.rag.archive, replace(rebuild, state="done"))
+    rebuild = await index_state.begin_rebuild(library.rag.archive, chat_id)
+    await rebuild_process.build_next_index(library.rag.archive, library.dense, rebuild, moved)
+    await index_state.finish_rebuild(library.rag.archive, replace(rebuild, state="done"))
     return told[-1]
 
 
@@ -59,7 +59,9 @@ async def test_unchanged_texts_are_not_computed_again_and_nothing_is_written(she
     assert await renewed(shelf) == 0
     assert await shelf.dense.waiting() == 0
     assert (await held(shelf), await shelf.vectors.count()) == (before, count)
-    await posts.touch(shelf.rag.archive)  # every post is taken in anew: the vectors are known by their texts
+    await posts.mark_posts_changed(
+        shelf.rag.archive
+    )  # every post is taken in anew: the vectors are known by their texts
     assert await shelf.dense.catch_up() == POSTS + 9
     assert (await held(shelf), shelf.dense.computed) == (before, 0)
 
@@ -68,12 +70,12 @@ async def test_what_is_wrong_in_the_store_is_put_right_and_only_that(shelf: Any)
     before = await held(shelf)
     await shelf.vectors.remove([PostKey(CHAT, 3)])  # lost
     ferry = await shelf.rag.dense.embedder.query("ferry")
-    date = (await posts.get(shelf.rag.archive, [PostKey(CHAT, 4)]))[PostKey(CHAT, 4)].date
+    date = (await posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 4)]))[PostKey(CHAT, 4)].date
     wrong = [
-        Point(Place(PostKey(CHAT, 4), 0, 0, 5), date, "en", "another text", ferry),  # of another text
-        Point(Place(PostKey(CHAT, 5), 1, 5, 9), date, "en", "a part too many", ferry),
-        Point(Place(PostKey(CHAT, 7777), 0, 0, 5), date, "en", "of no post", ferry),
-        Point(Place(PostKey(-5, 1), 0, 0, 5), date, "en", "of no channel", ferry),
+        VectorPoint(PassageRef(PostKey(CHAT, 4), 0, 0, 5), date, "en", "another text", ferry),  # of another text
+        VectorPoint(PassageRef(PostKey(CHAT, 5), 1, 5, 9), date, "en", "a part too many", ferry),
+        VectorPoint(PassageRef(PostKey(CHAT, 7777), 0, 0, 5), date, "en", "of no post", ferry),
+        VectorPoint(PassageRef(PostKey(-5, 1), 0, 0, 5), date, "en", "of no channel", ferry),
     ]
     await shelf.vectors.upsert(wrong)
     assert await renewed(shelf) == 5
@@ -95,7 +97,7 @@ async def test_a_rebuilt_channel_looks_at_its_own_vectors(shelf: Any) -> None:
 
 async def test_a_new_title_is_a_new_text(shelf: Any) -> None:
     """The header is embedded with the text, so a renamed channel is computed again when it is rebuilt."""
-    await channels.put(shelf.rag.archive, replace(shelf.channels[1], title="Печь и огонь"))
+    await channels.save_channel(shelf.rag.archive, replace(shelf.channels[1], title="Печь и огонь"))
     assert await renewed(shelf) == 9
     await shelf.dense.catch_up()
     assert shelf.dense.computed == 9
@@ -103,7 +105,7 @@ async def test_a_new_title_is_a_new_text(shelf: Any) -> None:
 
 async def test_a_post_that_is_taken_in_anew_is_found_all_the_time(shelf: Any, make_post: Any) -> None:
     vector = await shelf.rag.dense.embedder.query("ferry island harbour boat")
-    only, missed, done = Filter(frozenset({CHAT})), list[int](), asyncio.Event()
+    only, missed, done = SearchFilter(frozenset({CHAT})), list[int](), asyncio.Event()
 
     async def search() -> None:
         while not done.is_set():
@@ -117,7 +119,7 @@ async def test_a_post_that_is_taken_in_anew_is_found_all_the_time(shelf: Any, ma
             100, "The island has a boat. " * (60 // day), chat=CHAT, edited=make_post(1, "", days=day).date
         )
         await shelf.keep(edited)
-        await posts.touch(shelf.rag.archive, CHAT)
+        await posts.mark_posts_changed(shelf.rag.archive, CHAT)
         await shelf.dense.catch_up()
     done.set()
     await searching

@@ -7,13 +7,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ingest.inbox import drain
-from ingest.index import Indexer, again
-from ingest.unapproved import MOST_BYTES, MOST_POSTS, MOST_WAITING, forget_unapproved
-from rag_core.doors.archive import Archive, backlog, channels, gaps, posts, updates
-from rag_core.doors.archive.inventory import indexable
-from rag_core.doors.archive.schema import MIGRATIONS
-from rag_core.doors.lexical import Lexical
+from ingest.inbox import (
+    MAX_BYTES_PER_CHANNEL,
+    MAX_POSTS_PER_CHANNEL,
+    MAX_WAITING_CHANNELS,
+    forget_unapproved_channels,
+    process_pending_posts,
+)
+from ingest.indexer import LexicalIndexer, read_posts_again
+from rag_core.index.bm25 import Bm25Index
+from rag_core.storage import Archive, channels, gaps, inbox, index_state, posts
+from rag_core.storage.index_state import list_indexable_ids
+from rag_core.storage.schema import MIGRATIONS
 from rag_core.types import Channel, Post, PostKey
 
 NEW, OLD, READ = -1009, -1010, -1011
@@ -21,17 +26,17 @@ NEW, OLD, READ = -1009, -1010, -1011
 
 async def test_what_nobody_approves_for_a_month_is_forgotten(archive: Archive, make_post: Callable[..., Post]) -> None:
     for chat, state in ((NEW, "pending"), (OLD, "pending"), (READ, "active")):
-        await channels.put(archive, Channel(chat, "Bakery", state=state))
-        await posts.keep(archive, [make_post(1, "Rolls at six.", chat=chat)], source="live")
+        await channels.save_channel(archive, Channel(chat, "Bakery", state=state))
+        await posts.save_posts(archive, [make_post(1, "Rolls at six.", chat=chat)], source="live")
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET added_at = added_at - 31 * 86400 WHERE chat_id <> ?", (NEW,))
     now = datetime.now(UTC)
-    assert await forget_unapproved(archive, now - timedelta(days=5)) == 0
-    assert await forget_unapproved(archive, now) == 1
-    assert [await posts.count(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
-    await posts.purge(archive, await posts.last_seq(archive))
-    assert (await channels.known(archive)).keys() == {NEW, READ}
-    assert await forget_unapproved(archive, now) == 0
+    assert await forget_unapproved_channels(archive, now - timedelta(days=5)) == 0
+    assert await forget_unapproved_channels(archive, now) == 1
+    assert [await posts.count_posts(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
+    await posts.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    assert (await channels.load_channels(archive)).keys() == {NEW, READ}
+    assert await forget_unapproved_channels(archive, now) == 0
 
 
 CHAT = {"id": NEW, "type": "channel", "title": "Bakery"}
@@ -50,8 +55,8 @@ async def posted(archive: Archive, texts: list[str], *, first: int = 1, edited: 
         batch.append(
             {"update_id": 10**6 * edited - chat + number, "edited_channel_post" if edited else "channel_post": post}
         )
-    await updates.keep_batch(archive, 42, batch)
-    await drain(archive)
+    await inbox.save_updates(archive, 42, batch)
+    await process_pending_posts(archive)
 
 
 async def kept(archive: Archive, chat: int = NEW) -> tuple[int, int]:
@@ -68,75 +73,77 @@ async def kept(archive: Archive, chat: int = NEW) -> tuple[int, int]:
 
 
 async def test_a_channel_nobody_approved_has_a_quota_of_posts(archive: Archive) -> None:
-    for first in range(1, 2 * MOST_POSTS, 100):
+    for first in range(1, 2 * MAX_POSTS_PER_CHANNEL, 100):
         await posted(archive, [f"Rolls, lot {n}." for n in range(100)], first=first)
-    assert (await kept(archive))[0] == MOST_POSTS
-    await channels.set_state(archive, NEW, "active")
-    (gap, *_) = [gap for gap in (await gaps.open_gaps(archive))[NEW] if gap.since]
-    assert gap.since == datetime.fromtimestamp(DAY + MOST_POSTS + 1, UTC)
+    assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL
+    await channels.set_channel_state(archive, NEW, "active")
+    (gap, *_) = [gap for gap in (await gaps.list_open_gaps(archive))[NEW] if gap.since]
+    assert gap.since == datetime.fromtimestamp(DAY + MAX_POSTS_PER_CHANNEL + 1, UTC)
     await posted(archive, ["Now it is approved."], first=5000)
-    assert (await kept(archive))[0] == MOST_POSTS + 1
+    assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL + 1
 
 
 async def test_it_has_a_quota_of_bytes(archive: Archive) -> None:
     for first in range(1, 600, 100):
         await posted(archive, [f"{n}" + "х" * 4000 for n in range(100)], first=first)
     number, size = await kept(archive)
-    assert size * 2 <= MOST_BYTES
+    assert size * 2 <= MAX_BYTES_PER_CHANNEL
     assert number > 100
 
 
 async def test_edits_count_and_an_old_text_is_not_left_as_if_it_were_the_last(archive: Archive) -> None:
     await posted(archive, ["Bread is 90."])
-    for first in range(100, 100 + 3 * MOST_POSTS, 100):
+    for first in range(100, 100 + 3 * MAX_POSTS_PER_CHANNEL, 100):
         await posted(archive, [f"Bread is {n}." for n in range(first, first + 100)], first=first, edited=1)
-    assert (await kept(archive))[0] <= MOST_POSTS
-    await channels.set_state(archive, NEW, "active")
-    last = await posts.get(archive, [PostKey(NEW, 1)])
-    assert all(post.text == f"Bread is {99 + 3 * MOST_POSTS}." for post in last.values())
+    assert (await kept(archive))[0] <= MAX_POSTS_PER_CHANNEL
+    await channels.set_channel_state(archive, NEW, "active")
+    last = await posts.fetch_posts(archive, [PostKey(NEW, 1)])
+    assert all(post.text == f"Bread is {99 + 3 * MAX_POSTS_PER_CHANNEL}." for post in last.values())
 
 
 async def test_only_so_many_channels_wait(archive: Archive) -> None:
-    await channels.put(archive, Channel(READ, "Read"))
-    for number in range(MOST_WAITING + 20):
+    await channels.save_channel(archive, Channel(READ, "Read"))
+    for number in range(MAX_WAITING_CHANNELS + 20):
         await posted(archive, ["Spam."], chat=-2000 - number)
-    assert len(await channels.known(archive)) == MOST_WAITING + 1
+    assert len(await channels.load_channels(archive)) == MAX_WAITING_CHANNELS + 1
     await posted(archive, ["News."], chat=READ)
     assert await kept(archive, READ) == (1, 5)
-    assert await kept(archive, -2000 - MOST_WAITING) == (0, 0)
+    assert await kept(archive, -2000 - MAX_WAITING_CHANNELS) == (0, 0)
 
 
 async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
-    lexical = Lexical()
-    indexer = Indexer(archive, lexical)
-    await channels.put(archive, Channel(READ, "Read"))
+    lexical = Bm25Index()
+    indexer = LexicalIndexer(archive, lexical)
+    await channels.save_channel(archive, Channel(READ, "Read"))
     await posted(archive, ["Fresh rolls at six."], chat=READ)
     await posted(archive, ["A zorblax of rolls."])
     await indexer.catch_up()
     assert (len(lexical), {*lexical.chats}) == (1, {READ})
-    assert (await indexable(archive, NEW), await posts.count(archive)) == (set(), 1)
-    await channels.set_state(archive, NEW, "active")
+    assert (await list_indexable_ids(archive, NEW), await posts.count_posts(archive)) == (set(), 1)
+    await channels.set_channel_state(archive, NEW, "active")
     await indexer.catch_up()
     assert {*lexical.chats} == {READ, NEW}
-    await channels.set_state(archive, NEW, "paused")
+    await channels.set_channel_state(archive, NEW, "paused")
     await indexer.catch_up()
     assert {*lexical.chats} == {READ, NEW}
-    assert await backlog.follow(archive, "store") == 2
-    await channels.set_state(archive, NEW, "pending")
+    assert await index_state.queue_changed_posts(archive, "store") == 2
+    await channels.set_channel_state(archive, NEW, "pending")
     await indexer.catch_up()
     assert len(lexical) == 1
-    assert await backlog.follow(archive, "store") == 1  # the dense leg looks at it again, and finds nothing to embed
-    assert [change.post for change in (await again(archive, [PostKey(NEW, 1)])).changes] == [None]
+    assert (
+        await index_state.queue_changed_posts(archive, "store") == 1
+    )  # the dense leg looks at it again, and finds nothing to embed
+    assert [change.post for change in (await read_posts_again(archive, [PostKey(NEW, 1)])).changes] == [None]
 
 
 async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(tmp_path: Path) -> None:
     """An archive of an earlier version, whose index holds the posts of a channel that waits."""
-    lexical = Lexical()
+    lexical = Bm25Index()
     archive = await Archive.open(tmp_path)
     try:
-        await channels.put(archive, Channel(NEW, "Bakery"))
+        await channels.save_channel(archive, Channel(NEW, "Bakery"))
         await posted(archive, ["A zorblax of rolls."])
-        await Indexer(archive, lexical).catch_up()
+        await LexicalIndexer(archive, lexical).catch_up()
     finally:
         await archive.close()
     assert {*lexical.chats} == {NEW}
@@ -147,8 +154,8 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
         old.commit()
     archive = await Archive.open(tmp_path)
     try:
-        await drain(archive)
-        await Indexer(archive, lexical).catch_up()
+        await process_pending_posts(archive)
+        await LexicalIndexer(archive, lexical).catch_up()
     finally:
         await archive.close()
     assert len(lexical) == 0

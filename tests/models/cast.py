@@ -8,9 +8,9 @@ from typing import Any
 
 from scripted import Scripted
 
-from rag_core.doors.llm import Decoding, Figures, Generated, Prompt
-from rag_core.doors.llm.contract import Finish
-from rag_core.prompts import script
+from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt
+from rag_core.llm.protocol import FinishReason
+from rag_core.writing.prompts import load_prompt
 
 __all__ = ["SLOW", "Cast", "purpose_of"]
 
@@ -37,8 +37,13 @@ class Cast(Scripted):
         self.heard: list[Prompt] = []
 
     async def stream(
-        self, prompt: Prompt, decoding: Decoding, *, grammar: str | None = None, schema: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[str | Generated]:
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
         purpose = purpose_of(prompt)
         self.calls.append(purpose)
         self.heard.append(prompt)
@@ -49,7 +54,7 @@ class Cast(Scripted):
         if isinstance(said, Exception):
             raise said
         yield said
-        yield Generated(said, Finish.STOP, Figures(tokens=len(said) // 4))
+        yield Generation(said, FinishReason.STOP, GenerationStats(tokens=len(said) // 4))
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         self.calls.append("judge")
@@ -62,5 +67,5 @@ class Cast(Scripted):
 
 def purpose_of(prompt: Prompt) -> str:
     """What the model is asked to be."""
-    found = [name for name in PURPOSES for lang in ("ru", "en") if script(name, lang).system == prompt.system]
+    found = [name for name in PURPOSES for lang in ("ru", "en") if load_prompt(name, lang).system == prompt.system]
     return found[0] if found else "other"

@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["PIECES", "entities", "posts", "prompt_leaks", "questions"]
 
-from rag_core.prompts import script
+from rag_core.writing.prompts import load_prompt
 
 _HERE = Path(__file__).parents[1] / "hostile"
 PIECES = 8  # words in a row of a prompt that are no chance
@@ -53,5 +53,5 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
 
 def prompt_leaks(text: str) -> set[tuple[str, ...]]:
     """Rows of words of a prompt that stand in a text."""
-    told = [script(name, lang).system for name in ("write", "judge", "support", "hyde") for lang in ("en", "ru")]
-    return _shingles(text) & set().union(*map(_shingles, [*told, script("plan", "all").system]))
+    told = [load_prompt(name, lang).system for name in ("write", "judge", "support", "hyde") for lang in ("en", "ru")]
+    return _shingles(text) & set().union(*map(_shingles, [*told, load_prompt("plan", "all").system]))

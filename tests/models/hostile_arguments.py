@@ -27,18 +27,18 @@ from aiogram.types import Chat, Message, TelegramObject, User
 from aiogram.utils.formatting import Text
 from pydantic import BaseModel, SecretStr
 
-from bot.words import Words, words_for
-from ingest.duplicates import Words as DuplicateWords
-from ingest.duplicates import words_of as duplicate_words
-from rag_core.asked import Asked
-from rag_core.spots import Spot, Spots
+from bot.i18n import Translator, get_translator
+from ingest.dedup import ComparedText as DuplicateWords
+from ingest.dedup import parse_compared_text as duplicate_words
+from rag_core.retrieval.browse import Highlight, TextMatcher
+from rag_core.text.numbers import Number
+from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Passage, PostKey, Question, Source, Viewer
-from rag_core.verify.facts import Stated, stated, stated_by_sentence
-from rag_core.verify.moments import Moment
-from rag_core.verify.numerals import Number
-from rag_core.verify.rules import Checked, by_rules
-from rag_core.verify.verdict import Claim
-from rag_core.verify.words import Word, words_of
+from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.moments import Moment
+from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.types import Claim
+from rag_core.verification.vocabulary import Word, split_words
 
 __all__ = ["CannotBuild", "arguments_for", "hostile"]
 
@@ -93,28 +93,28 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     BaseException: ValueError,
     Text: Text,
     Message: _message,
-    Words: lambda text: words_for("en"),
+    Translator: lambda text: get_translator("en"),
     DuplicateWords: duplicate_words,
-    Asked: lambda text: Asked.of(text, lambda term: 1.0),
-    Spots: lambda text: Spots.of(text, [text]),
+    QueryTerms: lambda text: QueryTerms.of(text, lambda term: 1.0),
+    TextMatcher: lambda text: TextMatcher.of(text, [text]),
     Passage: _post_words,
     Source: lambda text: Source(1, _post_words(text), 0.5),
     Question: lambda text: Question(text, "en", NOW, Viewer(500, frozenset({-1001})), 500),
     Claim: lambda text: Claim(text, "en", 0, len(text)),
-    Stated: lambda text: stated(text, "en"),
-    Checked: lambda text: by_rules(text, text, "en"),
-    Word: lambda text: next(iter(words_of(text)), Word(text, text, 0, len(text), True, True)),
-    Moment: lambda text: next(iter(stated(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
-    Number: lambda text: next(iter(stated(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
+    SentenceFacts: lambda text: extract_facts(text, "en"),
+    RuleCheck: lambda text: check_by_rules(text, text, "en"),
+    Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
+    Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
+    Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
 }
 # Many of them, as they come out of one text.
 _MANY: dict[Any, Callable[[str], collections.abc.Iterable[Any]]] = {
     str: lambda text: text.split() or [text],
-    Word: words_of,
-    Stated: lambda text: stated_by_sentence(text, "en"),
-    Moment: lambda text: stated(text, "en").moments,
-    Number: lambda text: stated(text, "en").numbers,
-    Spot: lambda text: Spots.of(text).within(text),
+    Word: split_words,
+    SentenceFacts: lambda text: extract_facts_by_sentence(text, "en"),
+    Moment: lambda text: extract_facts(text, "en").moments,
+    Number: lambda text: extract_facts(text, "en").numbers,
+    Highlight: lambda text: TextMatcher.of(text).within(text),
     int: lambda text: range(len(text)),
 }
 

@@ -14,8 +14,8 @@ from typing import Any
 from aiohttp import web
 from scripted import Scripted
 
-from rag_core.doors.llm import Decoding, Figures, Generated, Prompt
-from rag_core.doors.llm.contract import Finish
+from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt
+from rag_core.llm.protocol import FinishReason
 
 __all__ = ["KNOWN", "THOUGHT", "TOKEN", "Obedient", "obedient_server", "obeyed", "planned"]
 
@@ -124,18 +124,18 @@ class Obedient(Scripted):
     async def stream(
         self,
         prompt: Prompt,
-        decoding: Decoding,
+        decoding: DecodingParams,
         *,
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generated]:
+    ) -> AsyncIterator[str | Generation]:
         self.asked.append(prompt)
         whole = _due(prompt, schema, grammar)
         shown = whole[: 4 * decoding.max_tokens]
         for start in range(0, len(shown), 64):
             yield shown[start : start + 64]
-        finish = Finish.STOP if shown == whole else Finish.LENGTH
-        yield Generated(shown, finish, Figures(tokens=len(shown) // 4))
+        finish = FinishReason.STOP if shown == whole else FinishReason.LENGTH
+        yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         self.asked.append(prompt)

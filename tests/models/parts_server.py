@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from rag_core.prompts import script
+from rag_core.writing.prompts import load_prompt
 
 __all__ = ["parts_server"]
 
@@ -50,4 +50,4 @@ async def parts_server(replies: Mapping[str, str]) -> AsyncIterator[str]:
 def _is(purpose: str, system: str) -> bool:
     # a list of tools may follow
     langs = ("all",) if purpose == "plan" else ("ru", "en")
-    return any(system.startswith(script(purpose, lang).system) for lang in langs)
+    return any(system.startswith(load_prompt(purpose, lang).system) for lang in langs)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rag_core.doors.llm import Decoding, Figures, Generated, OnPlace, Prompt
-from rag_core.doors.llm.contract import Finish
+from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt, QueuePositionCallback
+from rag_core.llm.protocol import FinishReason
 
 __all__ = ["Scripted"]
 
@@ -34,7 +34,7 @@ class Scripted:
         self._odds_of = odds_of
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: OnPlace | None = None) -> AsyncIterator[Scripted]:
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[Scripted]:
         self.waiting += 1
         try:
             yield self
@@ -44,11 +44,11 @@ class Scripted:
     async def stream(
         self,
         prompt: Prompt,
-        decoding: Decoding,
+        decoding: DecodingParams,
         *,
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generated]:
+    ) -> AsyncIterator[str | Generation]:
         self.asked.append(prompt)
         self.grammars_asked.append(grammar)
         reply = self.replies.popleft()
@@ -58,8 +58,8 @@ class Scripted:
         shown = whole[: 4 * decoding.max_tokens]
         for start in range(0, len(shown), 4):
             yield shown[start : start + 4]
-        finish = Finish.STOP if shown == whole else Finish.LENGTH
-        yield Generated(shown, finish, Figures(tokens=len(shown) // 4))
+        finish = FinishReason.STOP if shown == whole else FinishReason.LENGTH
+        yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         self.asked.append(prompt)

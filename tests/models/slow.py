@@ -9,8 +9,8 @@ from typing import Any
 
 from scripted import Reply, Scripted
 
-from rag_core.doors.llm import Decoding, Generated, OnPlace, Prompt
-from rag_core.doors.llm.turns import Turns
+from rag_core.llm import DecodingParams, Generation, Prompt, QueuePositionCallback
+from rag_core.llm.scheduler import FairScheduler
 
 __all__ = ["Slow"]
 
@@ -25,7 +25,7 @@ class Slow(Scripted):
         super().__init__()
         self.reply, self.seconds = reply, seconds
         self.begun = self.ended = 0
-        self._turns = Turns()
+        self._turns = FairScheduler()
 
     @property
     def waiting(self) -> int:
@@ -36,18 +36,18 @@ class Slow(Scripted):
         pass
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: OnPlace | None = None) -> AsyncIterator[Slow]:
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[Slow]:
         async with self._turns.seat(reader, on_place):
             yield self
 
     async def stream(
         self,
         prompt: Prompt,
-        decoding: Decoding,
+        decoding: DecodingParams,
         *,
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generated]:
+    ) -> AsyncIterator[str | Generation]:
         self.begun += 1
         self.replies.append(self.reply)
         await asyncio.sleep(self.seconds / 2)

@@ -16,9 +16,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from rag_core.doors.model_folder import keep_list
-from rag_core.doors.onnx_graph import FLOAT, Graph
-from rag_core.models import ModelRow, Pooling, Role, Tier
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
+from rag_core.models.model_folder import write_manifest
+from rag_core.models.offline_onnx import FLOAT, OnnxGraphBuilder
 
 WORDS = "<pad> <unk> <s> ferry boat island morning glaze kiln query passage : паром остров печь глазурь".split()
 
@@ -37,7 +37,7 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"pad_token_id": 0}), "utf-8")
 
 
-MakeModel = Callable[..., tuple[ModelRow, Path]]
+MakeModel = Callable[..., tuple[ModelSpec, Path]]
 
 
 @pytest.fixture
@@ -50,15 +50,15 @@ def make_model(tmp_path: Path) -> MakeModel:
 
     def make(
         *, real: int | None = None, table: Any = None, listed: bool = True, eight: bool = False, **fields: Any
-    ) -> tuple[ModelRow, Path]:
+    ) -> tuple[ModelSpec, Path]:
         given = {"name": "tiny", "dimension": 4, "max_tokens": 64, "languages": frozenset({"en"}), **fields}
-        row = ModelRow(tier=Tier.OFFLINE, role=Role.EMBEDDER, licence="MIT", **given)
+        row = ModelSpec(tier=ModelTier.OFFLINE, role=ModelRole.EMBEDDER, licence="MIT", **given)
         folder = tmp_path / "models" / row.name
         folder.mkdir(parents=True)
         width = real or row.dimension
         if table is None:
             table = np.random.default_rng(7).normal(size=(len(WORDS), width))
-        g = Graph()
+        g = OnnxGraphBuilder()
         vectors = g.op("Gather", g.constant("table", np.asarray(table, np.float32)), "input_ids")
         if eight:
             greatest = g.op("ReduceMax", g.op("Abs", vectors), keepdims=0)
@@ -72,7 +72,7 @@ def make_model(tmp_path: Path) -> MakeModel:
         g.save(folder / "model.onnx", ["input_ids", "attention_mask"], out, shape)
         write_tokenizer(folder)
         if listed:
-            keep_list(folder, model=row.name)
+            write_manifest(folder, model=row.name)
         return row, folder
 
     return make
@@ -82,26 +82,28 @@ def make_model(tmp_path: Path) -> MakeModel:
 def make_reranker(tmp_path: Path) -> MakeModel:
     """What builds a cross-encoder that scores a text by its words' places in WORDS, or by `worth`."""
 
-    def make(worth: Any = None, **fields: Any) -> tuple[ModelRow, Path]:
-        row = ModelRow("judge", Tier.OFFLINE, Role.RERANKER, "MIT", frozenset({"en"}), **{"max_tokens": 64, **fields})
+    def make(worth: Any = None, **fields: Any) -> tuple[ModelSpec, Path]:
+        row = ModelSpec(
+            "judge", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), **{"max_tokens": 64, **fields}
+        )
         folder = tmp_path / "models" / row.name
         folder.mkdir(parents=True)
         worth = np.arange(len(WORDS)) if worth is None else worth
-        g = Graph()
+        g = OnnxGraphBuilder()
         each = g.op("Gather", g.constant("worth", np.asarray(worth, np.float32)), "input_ids")
         each = g.op("Mul", each, g.op("Cast", "token_type_ids", to=FLOAT))
         each = g.op("Mul", each, g.op("Cast", "attention_mask", to=FLOAT))
         out = g.op("ReduceSum", each, g.ints(1), out="logits", keepdims=1)
         g.save(folder / "model.onnx", ["input_ids", "attention_mask", "token_type_ids"], out, ["batch", 1])
         write_tokenizer(folder)
-        keep_list(folder, model=row.name)
+        write_manifest(folder, model=row.name)
         return row, folder
 
     return make
 
 
 @pytest.fixture(scope="session")
-def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelRow, Path]:
+def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelSpec, Path]:
     """The row and folder of a reranker that truly reranks English, built from the offline MiniLM.
 
     In the shape of a cross-encoder, pair in and logit out: each word of a question finds its nearest in the text.
@@ -137,8 +139,8 @@ def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tu
     onnx.save(model, folder / "model.onnx")
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
         shutil.copy(encoder / name, folder / name)
-    keep_list(folder, model="maxsim")
-    return ModelRow("maxsim", Tier.OFFLINE, Role.RERANKER, "MIT", frozenset({"en"}), max_tokens=256), folder
+    write_manifest(folder, model="maxsim")
+    return ModelSpec("maxsim", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), max_tokens=256), folder
 
 
 Lag = Callable[[], AbstractAsyncContextManager[list[float]]]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from ingest.desktop_export import ImportOptions, import_export
-from ingest.index import Indexer
-from rag_core import Answer, Question, Rag, RagSettings, Viewer, answer, open_rag
-from rag_core.analysis import language_of
-from rag_core.doors.archive import channels, posts
+from ingest.exports.json_export import ImportOptions, import_export
+from ingest.indexer import LexicalIndexer
+from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.storage import channels, posts
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 HERE = Path(__file__).parent
@@ -35,26 +35,26 @@ class Raw:
 
 
 @pytest.fixture
-async def rag(tmp_path: Path) -> AsyncIterator[Rag]:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
+async def rag(tmp_path: Path) -> AsyncIterator[Engine]:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
         yield rag
 
 
-async def official(rag: Rag, data: Path) -> dict[PostKey, Raw]:
+async def official(rag: Engine, data: Path) -> dict[PostKey, Raw]:
     names = {"MinEconomyrf": -1001, "nalog_gov_ru": -1002}
     for name, chat in names.items():
-        await channels.put(rag.archive, Channel(chat, name, name, visibility=Visibility.PUBLIC))
+        await channels.save_channel(rag.archive, Channel(chat, name, name, visibility=Visibility.PUBLIC))
     found = {}
     with gzip.open(data / "tg_ru_official" / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             raw = json.loads(line)
             key = PostKey(names[raw["channel"]], number)
             found[key] = Raw(datetime.fromisoformat(raw["date"]), raw["text"], raw["channel"])
-    await posts.keep(rag.archive, [Post(key, raw.date, raw.text) for key, raw in found.items()], source="import")
+    await posts.save_posts(rag.archive, [Post(key, raw.date, raw.text) for key, raw in found.items()], source="import")
     return found
 
 
-async def samples(rag: Rag, root: Path) -> dict[PostKey, Raw]:
+async def samples(rag: Engine, root: Path) -> dict[PostKey, Raw]:
     found = {}
     folder = root / "bot" / "sandbox" / "channels"
     for about in json.loads((folder / "channels.json").read_text("utf-8")):
@@ -105,29 +105,29 @@ def right(asked: dict[str, Any], reply: Answer, about: dict[PostKey, Raw]) -> bo
 
 @pytest.mark.timeout(120)
 async def test_of_sixty_questions_at_least_57_are_answered_exactly(
-    rag: Rag, shared_data: Path, root: Path, tmp_path: Path
+    rag: Engine, shared_data: Path, root: Path, tmp_path: Path
 ) -> None:
     questions = json.loads((HERE / "about_posts.json").read_text("utf-8"))
     assert len(questions) == 60
     wrong = []
     for data, raws in (("official", await official(rag, shared_data)), ("samples", None)):
         if raws is None:
-            async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path / "samples"}})) as other:
+            async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path / "samples"}})) as other:
                 wrong += await asked_of(other, questions, data, await samples(other, root))
         else:
             wrong += await asked_of(rag, questions, data, raws)
     assert len(wrong) <= 60 - LEAST_RIGHT, "\n".join(wrong)
 
 
-async def asked_of(rag: Rag, questions: list[dict[str, Any]], data: str, raws: dict[PostKey, Raw]) -> list[str]:
+async def asked_of(rag: Engine, questions: list[dict[str, Any]], data: str, raws: dict[PostKey, Raw]) -> list[str]:
     """The questions that are answered wrongly, with what was said."""
-    await Indexer(rag.archive, rag.lexical).catch_up()
-    viewer, wrong = Viewer(1, frozenset(await channels.known(rag.archive))), []
+    await LexicalIndexer(rag.archive, rag.lexical).catch_up()
+    viewer, wrong = Viewer(1, frozenset(await channels.load_channels(rag.archive))), []
     for asked in questions:
         if asked["data"] != data:
             continue
-        question = Question(asked["q"], language_of(asked["q"]), ASKED_AT[data], viewer)
-        reply, about = await answer(question, rag), truth(asked, raws)
+        question = Question(asked["q"], detect_language(asked["q"]), ASKED_AT[data], viewer)
+        reply, about = await answer_question(question, rag), truth(asked, raws)
         if not right(asked, reply, about):
             said = " | ".join(sentence.text[:80] for sentence in reply.sentences) or "refused"
             wrong.append(f"{asked['q']}: {len(about)} posts; said: {said}")

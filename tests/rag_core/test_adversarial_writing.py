@@ -21,12 +21,12 @@ from adversarial_drafts import AdversarialDraft, drafts, may_be_shown
 from scripted import Scripted
 from test_adversarial_drafts import PASSAGES
 
-from rag_core import Question, RagSettings, Viewer, open_rag
-from rag_core.doors.archive import channels, posts
+from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.errors import GenerationFailed
-from rag_core.stage import Run
+from rag_core.storage import channels, posts
+from rag_core.tracing import Run
 from rag_core.types import Channel, Evidence, Passage, Post, PostKey, Sentence, Source, Visibility
-from rag_core.write import write
+from rag_core.writing.write import write_draft
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)
 KEPT = [Post(PostKey(CHAT, n), NOON, text) for n, text in enumerate(PASSAGES, 1)]
@@ -54,14 +54,14 @@ async def written(count: int) -> tuple[Counter[str], int]:
     leaked: Counter[str] = Counter()
     number = 0
     with tempfile.TemporaryDirectory() as folder:
-        async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-            await channels.put(rag.archive, Channel(CHAT, "Town", "town", visibility=Visibility.PUBLIC))
-            await posts.keep(rag.archive, KEPT, source="test")
+        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+            await channels.save_channel(rag.archive, Channel(CHAT, "Town", "town", visibility=Visibility.PUBLIC))
+            await posts.save_posts(rag.archive, KEPT, source="test")
             question = Question("What is new in town?", "en", NOON, Viewer(1, frozenset({CHAT})))
             for draft in islice(drafts(PASSAGES, seed=3), count):
                 model, run = Scripted(draft.raw, context=8192), Run(rag.settings.budgets, "direct")
                 try:
-                    wrote = await run.require("write", write(question, EVIDENCE, replace(rag, writer=model), run))
+                    wrote = await run.require("write", write_draft(question, EVIDENCE, replace(rag, writer=model), run))
                     shown = list(wrote.sentences)
                 except GenerationFailed:
                     shown = []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.analysis import STOP_WORDS, language_of, stem, terms
+from rag_core.text.tokens import STOP_WORDS, detect_language, stem, tokenize
 
 
 @pytest.mark.parametrize(
@@ -25,20 +25,20 @@ from rag_core.analysis import STOP_WORDS, language_of, stem, terms
     ],
 )
 def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> None:
-    assert terms(one) == terms(other) != []
+    assert tokenize(one) == tokenize(other) != []
 
 
 def test_raised_digits_are_not_digits_beside_them() -> None:
-    assert terms("10²") != terms("102")
+    assert tokenize("10²") != tokenize("102")
 
 
 def test_each_word_is_stemmed_by_its_own_script() -> None:
-    assert terms("Обжиги cups 2750") == [stem("обжиг"), "cup", "2750"]
+    assert tokenize("Обжиги cups 2750") == [stem("обжиг"), "cup", "2750"]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "🔥🔥🔥", "?!…", "и в на что это", "what is it of the"])
 def test_texts_without_a_telling_word_have_no_terms(text: str) -> None:
-    assert terms(text) == []
+    assert tokenize(text) == []
 
 
 def test_stop_words_are_written_as_they_are_looked_up() -> None:
@@ -46,14 +46,14 @@ def test_stop_words_are_written_as_they_are_looked_up() -> None:
 
 
 def test_terms_keep_their_order_and_repetitions() -> None:
-    assert terms("паром, а паром — причал") == terms("паром паром причал")
+    assert tokenize("паром, а паром — причал") == tokenize("паром паром причал")
 
 
 @given(st.text(max_size=300))
 def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text: str) -> None:
-    found = terms(text)
+    found = tokenize(text)
     assert all(term and not term.isspace() for term in found)
-    assert terms(text) == found
+    assert tokenize(text) == found
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text: str) ->
     ],
 )
 def test_the_language_to_answer_in(text: str, lang: str) -> None:
-    assert language_of(text) == lang
+    assert detect_language(text) == lang

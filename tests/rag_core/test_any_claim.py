@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_core.verify.claims import claims_of
-from rag_core.verify.weigh import decide
+from rag_core.verification.claims import extract_claims
+from rag_core.verification.entailment import assess_text
 
 PIECES = st.sampled_from(
     """не нет never not 5 млн 2 750 ₽ 7:30 12.08 половине седьмого в пн-пт Sundays Иван Петров Apache licence MIT
@@ -19,7 +19,7 @@ TEXT = st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=120) | st.
 @settings(max_examples=150, deadline=None)
 @given(TEXT, TEXT, st.sampled_from(["ru", "en"]))
 def test_any_claim_is_weighed_against_any_post(claim: str, post: str, lang: str) -> None:
-    found = decide(claim, post, lang)
+    found = assess_text(claim, post, lang)
     assert 0 <= found.likely <= 1
     assert 0 <= found.start <= found.end <= len(post)
 
@@ -27,5 +27,5 @@ def test_any_claim_is_weighed_against_any_post(claim: str, post: str, lang: str)
 @settings(max_examples=150, deadline=None)
 @given(TEXT, st.sampled_from(["ru", "en"]))
 def test_claims_stand_where_they_say_in_any_message(text: str, lang: str) -> None:
-    for claim in claims_of(text, lang):
+    for claim in extract_claims(text, lang):
         assert text[claim.start : claim.end] == claim.text

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rag_core.analysis import terms
-from rag_core.further import names_around
-from rag_core.plan import plan_by_rules, wider
-from rag_core.plan.queries import LONGEST, MOST_QUERIES, MOST_WORDS
+from rag_core.dates import parse_period
+from rag_core.planning import plan_by_rules, widen_plan
+from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS
+from rag_core.retrieval.search import extract_expansion_names
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Passage, Plan, PostKey, Question, Viewer
-from rag_core.when import period
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 READABLE = frozenset({-1001, -1002})
@@ -50,11 +50,11 @@ def is_valid(found: Plan) -> None:
         assert found == Plan(())
         return
     own, *further = found.queries
-    marks = [frozenset(terms(query)) for query in found.queries]
+    marks = [frozenset(tokenize(query)) for query in found.queries]
     assert all(marks)
     assert len(set(marks)) == len(marks)
-    assert (1 <= len(marks) <= 2) if len(marks[0]) < 3 else (3 <= len(marks) <= MOST_QUERIES), found.queries
-    assert all(len(query) <= LONGEST and len(query.split()) <= MOST_WORDS for query in further)
+    assert (1 <= len(marks) <= 2) if len(marks[0]) < 3 else (3 <= len(marks) <= MAX_QUERIES), found.queries
+    assert all(len(query) <= MAX_QUERY_LENGTH and len(query.split()) <= MAX_QUERY_WORDS for query in further)
     assert len(own) <= LONGEST_QUESTION
     for query in found.queries:
         assert not any(unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for sign in query)
@@ -74,9 +74,9 @@ def test_every_question_has_a_valid_plan(text: str) -> None:
     found = plan(text)
     is_valid(found)
     if found.queries:
-        again = wider(found)
-        marks = [frozenset(terms(query)) for query in again.queries]
-        assert len(set(marks)) == len(marks) <= MOST_QUERIES
+        again = widen_plan(found)
+        marks = [frozenset(tokenize(query)) for query in again.queries]
+        assert len(set(marks)) == len(marks) <= MAX_QUERIES
 
 
 @settings(max_examples=60, deadline=None)
@@ -119,11 +119,11 @@ def quickest(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize("bit", NASTY)
 def test_4000_characters_of_anything_are_planned_in_50_milliseconds(bit: str) -> None:
     text = (bit * LONGEST_QUESTION)[:LONGEST_QUESTION]
-    period("September-2020-23", NOW)  # dateparser is loaded
+    parse_period("September-2020-23", NOW)  # dateparser is loaded
     assert quickest(lambda: plan(text)) <= MOST_S * LOADED
-    assert quickest(lambda: period(text, NOW)) <= MOST_S * LOADED
+    assert quickest(lambda: parse_period(text, NOW)) <= MOST_S * LOADED
     post = Passage(PostKey(-1001, 1), 0, text, text, 0, len(text), NOW)
-    assert quickest(lambda: names_around("ferry", [post, post])) <= MOST_S * LOADED
+    assert quickest(lambda: extract_expansion_names("ferry", [post, post])) <= MOST_S * LOADED
 
 
 def test_an_ordinary_question_is_planned_in_two_milliseconds() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.doors.archive import Archive, posts
 from rag_core.errors import ArchiveTooNew, ArchiveUnavailable
+from rag_core.storage import Archive, posts
 from rag_core.types import Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -43,31 +43,31 @@ async def test_the_writer_is_durable_and_waits_for_others(archive: Archive) -> N
 
 async def test_an_archive_opened_again_holds_what_was_kept(tmp_path: Path) -> None:
     first = await Archive.open(tmp_path / "new" / "folder")
-    await posts.keep(first, [post(1)], source="live")
+    await posts.save_posts(first, [post(1)], source="live")
     await first.close()
 
     again = await Archive.open(tmp_path / "new" / "folder")
 
-    assert (await posts.get(again, [PostKey(-1001, 1)]))[PostKey(-1001, 1)].text == "Хлеб по 90 рублей"
+    assert (await posts.fetch_posts(again, [PostKey(-1001, 1)]))[PostKey(-1001, 1)].text == "Хлеб по 90 рублей"
     await again.close()
 
 
 async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(archive: Archive) -> None:
     with pytest.raises(ZeroDivisionError):
         async with archive.writing() as connection:
-            await posts.keep_in(connection, [post(1)], source="live")
+            await posts.save_posts_in_transaction(connection, [post(1)], source="live")
             raise ZeroDivisionError
 
-    assert await posts.count(archive) == 0
-    assert await posts.last_seq(archive) == 0
-    await posts.keep(archive, [post(2)], source="live")
-    assert await posts.ids(archive, -1001) == {2}
+    assert await posts.count_posts(archive) == 0
+    assert await posts.get_last_seq(archive) == 0
+    await posts.save_posts(archive, [post(2)], source="live")
+    assert await posts.list_message_ids(archive, -1001) == {2}
 
 
 async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
     async def never_ends() -> None:
         async with archive.writing() as connection:
-            await posts.keep_in(connection, [post(1)], source="live")
+            await posts.save_posts_in_transaction(connection, [post(1)], source="live")
             await asyncio.sleep(60)
 
     task = asyncio.create_task(never_ends())
@@ -76,14 +76,14 @@ async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    await posts.keep(archive, [post(2)], source="live")
-    assert await posts.ids(archive, -1001) == {2}
+    await posts.save_posts(archive, [post(2)], source="live")
+    assert await posts.list_message_ids(archive, -1001) == {2}
 
 
 async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_behind(archive: Archive) -> None:
     other = sqlite3.connect(archive.folder / "citegram.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    task = asyncio.create_task(posts.keep(archive, [post(1)], source="live"))
+    task = asyncio.create_task(posts.save_posts(archive, [post(1)], source="live"))
     await asyncio.sleep(0.1)
     task.cancel()
     await asyncio.sleep(0.1)
@@ -92,15 +92,15 @@ async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_beh
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    await posts.keep(archive, [post(2)], source="live")
-    assert await posts.ids(archive, -1001) == {2}
+    await posts.save_posts(archive, [post(2)], source="live")
+    assert await posts.list_message_ids(archive, -1001) == {2}
 
 
 async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
     async with archive.writing() as connection:
-        await posts.keep_in(connection, [post(1)], source="live")
-        assert await posts.count(archive) == 0
-    assert await posts.count(archive) == 1
+        await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+        assert await posts.count_posts(archive) == 0
+    assert await posts.count_posts(archive) == 1
 
 
 async def test_readers_cannot_write(archive: Archive) -> None:
@@ -112,11 +112,11 @@ async def test_two_processes_take_turns(tmp_path: Path) -> None:
     bot, command = await Archive.open(tmp_path), await Archive.open(tmp_path)
 
     await asyncio.gather(
-        posts.keep(bot, [post(n) for n in range(1, 2001)], source="live"),
-        posts.keep(command, [post(n) for n in range(1001, 3001)], source="import"),
+        posts.save_posts(bot, [post(n) for n in range(1, 2001)], source="live"),
+        posts.save_posts(command, [post(n) for n in range(1001, 3001)], source="import"),
     )
 
-    assert await posts.count(bot) == await posts.last_seq(command) == 3000
+    assert await posts.count_posts(bot) == await posts.get_last_seq(command) == 3000
     await bot.close()
     await command.close()
 
@@ -136,7 +136,7 @@ async def test_a_later_version_s_archive_is_refused_and_left_alone(tmp_path: Pat
 async def test_two_that_open_a_new_archive_at_once_make_it_once(tmp_path: Path) -> None:
     both = await asyncio.gather(Archive.open(tmp_path), Archive.open(tmp_path))
     for archive in both:
-        assert await posts.count(archive) == 0
+        assert await posts.count_posts(archive) == 0
         await archive.close()
 
 
@@ -148,7 +148,7 @@ async def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> N
 
 async def test_a_damaged_page_is_called_damaged(tmp_path: Path) -> None:
     archive = await Archive.open(tmp_path)
-    await posts.keep(archive, [post(n, "слово " * 200) for n in range(1, 400)], source="import")
+    await posts.save_posts(archive, [post(n, "слово " * 200) for n in range(1, 400)], source="import")
     await archive.close()
     file = tmp_path / "citegram.db"
     pages = bytearray(file.read_bytes())
@@ -159,7 +159,7 @@ async def test_a_damaged_page_is_called_damaged(tmp_path: Path) -> None:
     with pytest.raises(ArchiveUnavailable, match="damaged"):
         archive = await Archive.open(tmp_path)
         try:
-            await posts.changes(archive, 0)
+            await posts.list_post_changes(archive, 0)
         finally:
             await archive.close()
 
@@ -170,32 +170,32 @@ async def test_a_locked_archive_says_so(tmp_path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
 
     with pytest.raises(ArchiveUnavailable, match="locked by another program"):
-        await posts.keep(archive, [post(1)], source="live")
+        await posts.save_posts(archive, [post(1)], source="live")
 
     other.execute("ROLLBACK")
     other.close()
-    assert (await posts.keep(archive, [post(1)], source="live")).new == 1
+    assert (await posts.save_posts(archive, [post(1)], source="live")).new == 1
     await archive.close()
 
 
 async def test_a_full_disk_says_so_and_loses_nothing_that_was_kept(archive: Archive) -> None:
-    await posts.keep(archive, [post(1)], source="live")
+    await posts.save_posts(archive, [post(1)], source="live")
     pages = await one(archive, "page_count")
     await one(archive, f"max_page_count = {pages}")
 
     with pytest.raises(ArchiveUnavailable, match="is full"):
-        await posts.keep(archive, [post(n, "слово " * 500) for n in range(2, 100)], source="live")
+        await posts.save_posts(archive, [post(n, "слово " * 500) for n in range(2, 100)], source="live")
 
-    assert await posts.ids(archive, -1001) == {1}
+    assert await posts.list_message_ids(archive, -1001) == {1}
     await one(archive, "max_page_count = 1000000")
-    assert (await posts.keep(archive, [post(2)], source="live")).new == 1
+    assert (await posts.save_posts(archive, [post(2)], source="live")).new == 1
 
 
 async def test_a_read_only_archive_says_so(archive: Archive) -> None:
     async with archive.writing() as connection:
         await connection.execute("PRAGMA query_only = ON")
     with pytest.raises(ArchiveUnavailable, match="permissions"):
-        await posts.keep(archive, [post(1)], source="live")
+        await posts.save_posts(archive, [post(1)], source="live")
 
 
 async def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.doors.archive import Archive, questions
+from rag_core.storage import Archive, questions
 
 BOT, CHAT, OTHER, RITA, OTTO = 42, -1009, -1010, 500, 502
 Answer = Callable[..., Awaitable[None]]
@@ -30,25 +30,25 @@ def answer(archive: Archive) -> Answer:
     async def asked(
         text: str, message: int, sent: list[int], *, user: int = RITA, chat: int = CHAT, thread: int | None = None
     ) -> None:
-        number = await questions.queue(
+        number = await questions.queue_question(
             archive, bot_id=BOT, update_id=next(updates), chat_id=chat, message_id=message, thread=thread,
             user_id=user, text=text, lang="ru", asked_at=datetime(2024, 3, 12, tzinfo=UTC), private=False,
         )  # fmt: skip
         assert number
-        await questions.take(archive)
+        await questions.take_next_question(archive)
         state, kept = ("answered", json.dumps({"messages": sent})) if sent else ("failed", None)
-        await questions.finish(archive, number, state=state, answer=kept, message_id=sent[0] if sent else None)
+        await questions.finish_question(archive, number, state=state, answer=kept, message_id=sent[0] if sent else None)
 
     return asked
 
 
 async def behind(archive: Archive, message: int, chat: int = CHAT) -> str | None:
-    found = await questions.behind(archive, BOT, chat, message)
+    found = await questions.find_question_of_message(archive, BOT, chat, message)
     return found.text if found else None
 
 
 async def last(archive: Archive, user: int = RITA, chat: int = CHAT, thread: int | None = None) -> str | None:
-    found = await questions.last_answered(archive, BOT, chat, user, thread)
+    found = await questions.fetch_last_answered(archive, BOT, chat, user, thread)
     return found.text if found else None
 
 
@@ -58,7 +58,7 @@ async def test_an_answer_is_found_by_each_of_its_messages_and_by_its_question(ar
     await answer("elsewhere", 10, [12], chat=OTHER)
     assert [await behind(archive, n) for n in (10, 11, 12, 13, 14, 15)] == ["one", "two", "one", "two", "one", None]
     assert await behind(archive, 12, OTHER) == "elsewhere"
-    assert await questions.behind(archive, BOT + 1, CHAT, 12) is None
+    assert await questions.find_question_of_message(archive, BOT + 1, CHAT, 12) is None
 
 
 async def test_the_last_answer_is_the_asker_s_own_in_this_chat(archive: Archive, answer: Answer) -> None:
@@ -89,7 +89,7 @@ async def test_in_a_forum_the_thread_s_own_answer_comes_first(archive: Archive, 
 
 async def test_it_knows_whose_it_was_and_what_was_kept(archive: Archive, answer: Answer) -> None:
     await answer("one", 1, [2])
-    found = await questions.behind(archive, BOT, CHAT, 2)
+    found = await questions.find_question_of_message(archive, BOT, CHAT, 2)
     assert found
     assert (found.user_id, found.lang, json.loads(found.answer)) == (RITA, "ru", {"messages": [2]})
     assert (datetime.now(UTC) - found.answered_at).total_seconds() < 60

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.archive.posts import Tally
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.posts import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def post(text: str, minute: int = 0, message_id: int = 7) -> Post:
 
 
 async def current(archive: Archive) -> Post:
-    return (await posts.get(archive, [KEY]))[KEY]
+    return (await posts.fetch_posts(archive, [KEY]))[KEY]
 
 
 async def older(archive: Archive) -> list[str]:
@@ -57,168 +57,170 @@ async def older(archive: Archive) -> list[str]:
 
 
 async def test_a_post_comes_back_as_it_was_kept(archive: Archive) -> None:
-    assert await posts.keep(archive, [FULL], source="live") == Tally(new=1)
+    assert await posts.save_posts(archive, [FULL], source="live") == PostTally(new=1)
     assert await current(archive) == FULL
 
 
 async def test_the_same_post_again_is_unchanged_and_no_news_for_the_indexes(archive: Archive) -> None:
-    await posts.keep(archive, [FULL], source="live")
-    assert await posts.keep(archive, [FULL, FULL], source="import") == Tally(unchanged=2)
-    assert await posts.last_seq(archive) == 1
+    await posts.save_posts(archive, [FULL], source="live")
+    assert await posts.save_posts(archive, [FULL, FULL], source="import") == PostTally(unchanged=2)
+    assert await posts.get_last_seq(archive) == 1
 
 
 async def test_an_edit_is_a_new_version_and_the_old_one_is_kept(archive: Archive) -> None:
-    await posts.keep(archive, [post("Хлеб 90")], source="live", update_id=1)
-    assert await posts.keep(archive, [post("Хлеб 95", 5)], source="live", update_id=2) == Tally(edited=1)
+    await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1)
+    assert await posts.save_posts(archive, [post("Хлеб 95", 5)], source="live", update_id=2) == PostTally(edited=1)
 
     now = await current(archive)
     assert (now.text, now.version, now.edited) == ("Хлеб 95", 2, NOON + timedelta(minutes=5))
     assert await older(archive) == ["Хлеб 90"]
-    assert [change.seq for change in await posts.changes(archive, 0)] == [2]
+    assert [change.seq for change in await posts.list_post_changes(archive, 0)] == [2]
 
 
 async def test_a_post_and_its_edit_in_one_batch(archive: Archive) -> None:
-    tally = await posts.keep(archive, [post("Хлеб 90"), post("Хлеб 95", 5)], source="import")
-    assert tally == Tally(new=1, edited=1)
+    tally = await posts.save_posts(archive, [post("Хлеб 90"), post("Хлеб 95", 5)], source="import")
+    assert tally == PostTally(new=1, edited=1)
     assert (await current(archive)).text == "Хлеб 95"
     assert await older(archive) == ["Хлеб 90"]
 
 
 async def test_an_edit_that_arrives_before_its_post_stays_the_newest(archive: Archive) -> None:
-    await posts.keep(archive, [post("Хлеб 95", 5)], source="live", update_id=2)
-    assert await posts.keep(archive, [post("Хлеб 90")], source="live", update_id=1) == Tally(unchanged=1)
+    await posts.save_posts(archive, [post("Хлеб 95", 5)], source="live", update_id=2)
+    assert await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1) == PostTally(unchanged=1)
 
     assert (await current(archive)).text == "Хлеб 95"
     assert await older(archive) == ["Хлеб 90"]
-    assert await posts.last_seq(archive) == 1
+    assert await posts.get_last_seq(archive) == 1
 
 
 async def test_two_edits_in_one_second_are_ordered_by_their_updates(archive: Archive) -> None:
-    await posts.keep(archive, [post("второй", 5)], source="live", update_id=12)
-    await posts.keep(archive, [post("первый", 5)], source="live", update_id=11)
+    await posts.save_posts(archive, [post("второй", 5)], source="live", update_id=12)
+    await posts.save_posts(archive, [post("первый", 5)], source="live", update_id=11)
     assert (await current(archive)).text == "второй"
 
 
 async def test_an_import_of_the_same_second_does_not_overrule_the_live_post(archive: Archive) -> None:
-    await posts.keep(archive, [post("как было", 5)], source="live", update_id=12)
-    assert (await posts.keep(archive, [post("иначе", 5)], source="import")).edited == 0
+    await posts.save_posts(archive, [post("как было", 5)], source="live", update_id=12)
+    assert (await posts.save_posts(archive, [post("иначе", 5)], source="import")).edited == 0
     assert (await current(archive)).text == "как было"
 
 
 async def test_two_texts_of_one_id_and_time_do_not_swap_at_every_import(archive: Archive) -> None:
     twice = [post("один"), post("другой")]
-    assert await posts.keep(archive, twice, source="import") == Tally(new=1, edited=1)
-    assert await posts.keep(archive, twice, source="import") == Tally(unchanged=2)
+    assert await posts.save_posts(archive, twice, source="import") == PostTally(new=1, edited=1)
+    assert await posts.save_posts(archive, twice, source="import") == PostTally(unchanged=2)
 
 
 async def test_white_space_at_the_ends_is_no_edit(archive: Archive) -> None:
-    await posts.keep(archive, [post("Хлеб 90")], source="live", update_id=1)
-    assert await posts.keep(archive, [post("Хлеб 90\n ", 5)], source="import") == Tally(unchanged=1)
+    await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1)
+    assert await posts.save_posts(archive, [post("Хлеб 90\n ", 5)], source="import") == PostTally(unchanged=1)
     assert (await current(archive)).text == "Хлеб 90"
 
 
 async def test_views_and_entities_are_learnt_without_a_new_version(archive: Archive) -> None:
-    await posts.keep(archive, [post("Хлеб 90")], source="import")
+    await posts.save_posts(archive, [post("Хлеб 90")], source="import")
     told = replace(post("Хлеб 90", 5), entities=(Entity("bold", 0, 4),), views=10)
-    assert await posts.keep(archive, [told], source="live", update_id=3) == Tally(unchanged=1)
+    assert await posts.save_posts(archive, [told], source="live", update_id=3) == PostTally(unchanged=1)
 
     now = await current(archive)
     assert (now.entities, now.views, now.version, now.edited) == ((Entity("bold", 0, 4),), 10, 1, None)
-    assert await posts.last_seq(archive) == 1
+    assert await posts.get_last_seq(archive) == 1
 
 
 async def test_an_export_that_knows_less_takes_nothing_away(archive: Archive) -> None:
-    await posts.keep(archive, [FULL], source="live", update_id=3)
+    await posts.save_posts(archive, [FULL], source="live", update_id=3)
     poor = replace(FULL, origin=Origin("Заслонка"), album="export-7", views=None, author=None)
-    await posts.keep(archive, [poor], source="import")
+    await posts.save_posts(archive, [poor], source="import")
     assert await current(archive) == FULL
 
 
 async def test_a_file_that_was_swapped_is_news_for_the_indexes(archive: Archive) -> None:
-    await posts.keep(archive, [replace(post("Прайс"), media=Media("document", "март.pdf"))], source="live")
+    await posts.save_posts(archive, [replace(post("Прайс"), media=Media("document", "март.pdf"))], source="live")
     swapped = replace(post("Прайс", 5), media=Media("document", "апрель.pdf"))
-    assert await posts.keep(archive, [swapped], source="live", update_id=2) == Tally(unchanged=1)
-    assert await posts.last_seq(archive) == 2
+    assert await posts.save_posts(archive, [swapped], source="live", update_id=2) == PostTally(unchanged=1)
+    assert await posts.get_last_seq(archive) == 2
 
 
 async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archive: Archive) -> None:
-    await posts.keep(archive, [post("Хлеб 90"), post("Другой", message_id=8)], source="live")
-    assert await posts.erase(archive, [KEY, KEY, PostKey(-1001, 99)], how="admin") == 1
-    assert await posts.erase(archive, [KEY], how="admin") == 0
+    await posts.save_posts(archive, [post("Хлеб 90"), post("Другой", message_id=8)], source="live")
+    assert await posts.mark_posts_deleted(archive, [KEY, KEY, PostKey(-1001, 99)], how="admin") == 1
+    assert await posts.mark_posts_deleted(archive, [KEY], how="admin") == 0
 
-    assert await posts.get(archive, [KEY]) == {}
-    assert await posts.ids(archive, -1001) == {8}
-    assert await posts.count(archive) == await posts.count(archive, -1001) == 1
-    change = (await posts.changes(archive, 2))[0]
+    assert await posts.fetch_posts(archive, [KEY]) == {}
+    assert await posts.list_message_ids(archive, -1001) == {8}
+    assert await posts.count_posts(archive) == await posts.count_posts(archive, -1001) == 1
+    change = (await posts.list_post_changes(archive, 2))[0]
     assert (change.seq, change.key, change.post) == (3, KEY, None)
     ((text, how),) = await archive.rows("SELECT text, deleted_how FROM posts WHERE message_id = 7")
     assert (text, how) == ("Хлеб 90", "admin")
 
 
 async def test_a_post_that_reappears_lives_again(archive: Archive) -> None:
-    await posts.keep(archive, [post("Хлеб 90")], source="live")
-    await posts.erase(archive, [KEY], how="import")
-    assert await posts.keep(archive, [post("Хлеб 90")], source="import") == Tally(new=1)
+    await posts.save_posts(archive, [post("Хлеб 90")], source="live")
+    await posts.mark_posts_deleted(archive, [KEY], how="import")
+    assert await posts.save_posts(archive, [post("Хлеб 90")], source="import") == PostTally(new=1)
     assert (await current(archive)).version == 1
-    assert (await posts.changes(archive, 2))[0].post == await current(archive)
+    assert (await posts.list_post_changes(archive, 2))[0].post == await current(archive)
 
 
 async def test_changes_come_in_pages_and_each_post_once(archive: Archive) -> None:
-    await posts.keep(archive, [post(str(n), message_id=n) for n in range(1, 1201)], source="import")
-    await posts.keep(archive, [post("снова", 5, message_id=1)], source="import")
+    await posts.save_posts(archive, [post(str(n), message_id=n) for n in range(1, 1201)], source="import")
+    await posts.save_posts(archive, [post("снова", 5, message_id=1)], source="import")
 
     after, found = 0, []
-    while page := await posts.changes(archive, after, limit=500):
+    while page := await posts.list_post_changes(archive, after, limit=500):
         assert [change.seq for change in page] == sorted(change.seq for change in page)
         after = page[-1].seq
         found += [change.key.message_id for change in page]
 
-    assert after == await posts.last_seq(archive) == 1201
+    assert after == await posts.get_last_seq(archive) == 1201
     assert found == [*range(2, 1201), 1]
 
 
 async def test_parents_are_the_living_posts_that_are_replied_to(archive: Archive) -> None:
     kept = [post("Цена?", message_id=1), *(replace(post("Вот", message_id=n), reply_to=n - 1) for n in (2, 3))]
-    await posts.keep(archive, [*kept, replace(post("?", message_id=9), reply_to=5)], source="live")
+    await posts.save_posts(archive, [*kept, replace(post("?", message_id=9), reply_to=5)], source="live")
     keys = [PostKey(-1001, n) for n in (1, 2, 3, 9)]
 
-    assert await posts.parents(archive, keys) == {keys[1]: "Цена?", keys[2]: "Вот"}
-    await posts.erase(archive, [keys[0]], how="admin")
-    assert await posts.parents(archive, keys) == {keys[2]: "Вот"}
+    assert await posts.fetch_replied_texts(archive, keys) == {keys[1]: "Цена?", keys[2]: "Вот"}
+    await posts.mark_posts_deleted(archive, [keys[0]], how="admin")
+    assert await posts.fetch_replied_texts(archive, keys) == {keys[2]: "Вот"}
 
 
 async def test_missing_posts_lie_between_the_first_and_last_of_those_present(archive: Archive) -> None:
-    await posts.keep(archive, [post(str(n), message_id=n) for n in range(1, 11)], source="live")
-    await posts.erase(archive, [PostKey(-1001, 6)], how="admin")
-    assert await posts.missing(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
-    assert await posts.missing(archive, -1001, []) == []
+    await posts.save_posts(archive, [post(str(n), message_id=n) for n in range(1, 11)], source="live")
+    await posts.mark_posts_deleted(archive, [PostKey(-1001, 6)], how="admin")
+    assert await posts.find_missing_posts(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
+    assert await posts.find_missing_posts(archive, -1001, []) == []
 
 
 async def test_the_channel_knows_its_last_message(archive: Archive) -> None:
-    await channels.put(archive, Channel(-1001, "Пекарня"))
-    await posts.keep(archive, [post("a", message_id=9), post("b", message_id=4)], source="live")
-    await posts.keep(archive, [post("c", message_id=5)], source="live")
+    await channels.save_channel(archive, Channel(-1001, "Пекарня"))
+    await posts.save_posts(archive, [post("a", message_id=9), post("b", message_id=4)], source="live")
+    await posts.save_posts(archive, [post("c", message_id=5)], source="live")
     ((last,),) = await archive.rows("SELECT last_message_id FROM channels")
     assert last == 9
 
 
 async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Archive) -> None:
-    await channels.put(archive, Channel(-1001, "Пекарня"))
-    await channels.put(archive, Channel(-1001, "Булочная", "bread", visibility=Visibility.PUBLIC, state="paused"))
-    assert await channels.known(archive) == {-1001: Channel(-1001, "Булочная", "bread")}
+    await channels.save_channel(archive, Channel(-1001, "Пекарня"))
+    await channels.save_channel(
+        archive, Channel(-1001, "Булочная", "bread", visibility=Visibility.PUBLIC, state="paused")
+    )
+    assert await channels.load_channels(archive) == {-1001: Channel(-1001, "Булочная", "bread")}
 
-    await channels.set_visibility(archive, -1001, Visibility.MEMBERS)
-    assert (await channels.known(archive))[-1001].visibility is Visibility.MEMBERS
+    await channels.set_channel_visibility(archive, -1001, Visibility.MEMBERS)
+    assert (await channels.load_channels(archive))[-1001].visibility is Visibility.MEMBERS
 
 
 async def test_a_group_sees_the_channels_bound_to_it(archive: Archive) -> None:
     for chat_id in (-1001, -1002):
-        await channels.put(archive, Channel(chat_id, "Пекарня"))
-        await channels.bind(archive, -5, chat_id)
-        await channels.bind(archive, -5, chat_id)
-    await channels.unbind(archive, -5, -1002)
-    assert await channels.bound(archive, -5) == {-1001}
-    assert await channels.bound(archive, -6) == frozenset()
+        await channels.save_channel(archive, Channel(chat_id, "Пекарня"))
+        await channels.bind_channel(archive, -5, chat_id)
+        await channels.bind_channel(archive, -5, chat_id)
+    await channels.unbind_channel(archive, -5, -1002)
+    assert await channels.list_bound_channels(archive, -5) == {-1001}
+    assert await channels.list_bound_channels(archive, -6) == frozenset()
 
 
 arrivals = st.lists(
@@ -240,7 +242,7 @@ async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_
         for start in range(0, len(written), size):
             batch = [(post(text, minute), update_id) for minute, update_id, text in written[start : start + size]]
             async with archive.writing() as connection:
-                await posts.keep_each(connection, batch, source="live")
+                await posts.save_arrivals_in_transaction(connection, batch, source="live")
         now, before = await current(archive), await older(archive)
         await archive.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.doors.archive import Archive, questions, updates
+from rag_core.storage import Archive, inbox, questions
 
 BOT = 42
 
@@ -28,72 +28,72 @@ def update(update_id: int, kind: str = "channel_post") -> dict[str, Any]:
 
 async def settle(archive: Archive, *update_ids: int) -> None:
     async with archive.writing() as connection:
-        await updates.settle_in(connection, BOT, update_ids)
+        await inbox.mark_updates_done(connection, BOT, update_ids)
 
 
 async def test_posts_wait_in_the_order_of_their_updates_until_they_are_settled(archive: Archive) -> None:
-    await updates.keep_batch(archive, BOT, [update(3), update(2, "message"), update(1, "edited_channel_post")])
+    await inbox.save_updates(archive, BOT, [update(3), update(2, "message"), update(1, "edited_channel_post")])
 
-    pending = await updates.pending_posts(archive)
+    pending = await inbox.list_pending_posts(archive)
     assert pending == [(BOT, 1, update(1, "edited_channel_post")), (BOT, 3, update(3))]
-    assert await updates.pending_posts(archive, limit=1) == pending[:1]
+    assert await inbox.list_pending_posts(archive, limit=1) == pending[:1]
 
     await settle(archive, 1, 3)
-    assert await updates.pending_posts(archive) == []
-    assert await updates.counts(archive) == {"pending": 1, "poison": 0, "done": 2}
+    assert await inbox.list_pending_posts(archive) == []
+    assert await inbox.count_updates_by_state(archive) == {"pending": 1, "poison": 0, "done": 2}
 
 
 async def test_an_update_that_comes_again_does_not_wake_up(archive: Archive) -> None:
-    await updates.keep_batch(archive, BOT, [update(1)])
+    await inbox.save_updates(archive, BOT, [update(1)])
     await settle(archive, 1)
-    await updates.keep_batch(archive, BOT, [update(1)])
-    assert await updates.pending_posts(archive) == []
+    await inbox.save_updates(archive, BOT, [update(1)])
+    assert await inbox.list_pending_posts(archive) == []
 
 
 async def test_a_batch_is_kept_whole_or_not_at_all(archive: Archive) -> None:
     with pytest.raises(KeyError):
-        await updates.keep_batch(archive, BOT, [update(1), {"channel_post": {}}])
-    assert await updates.counts(archive) == {"pending": 0, "poison": 0, "done": 0}
+        await inbox.save_updates(archive, BOT, [update(1), {"channel_post": {}}])
+    assert await inbox.count_updates_by_state(archive) == {"pending": 0, "poison": 0, "done": 0}
 
 
 async def test_poison_waits_no_longer_and_is_kept_as_it_came(archive: Archive) -> None:
-    await updates.keep_batch(archive, BOT, [update(1), update(2)])
-    await updates.quarantine(archive, BOT, 1, "unknown forward_origin")
-    await updates.claim(archive, BOT, 1)
+    await inbox.save_updates(archive, BOT, [update(1), update(2)])
+    await inbox.quarantine_update(archive, BOT, 1, "unknown forward_origin")
+    await inbox.claim_update(archive, BOT, 1)
 
-    assert [update_id for _, update_id, _ in await updates.pending_posts(archive)] == [2]
+    assert [update_id for _, update_id, _ in await inbox.list_pending_posts(archive)] == [2]
     ((error, raw),) = await archive.rows("SELECT error, raw FROM updates WHERE state = 'poison'")
     assert error == "unknown forward_origin" and "channel_post" in raw
 
 
 async def test_an_update_is_claimed_exactly_once(archive: Archive) -> None:
-    await updates.keep_batch(archive, BOT, [update(1, "message")])
-    assert not await updates.seen(archive, BOT, 1)
-    claims = await asyncio.gather(*(updates.claim(archive, BOT, n) for n in (1, 1, 2, 2, 1)))
+    await inbox.save_updates(archive, BOT, [update(1, "message")])
+    assert not await inbox.is_update_claimed(archive, BOT, 1)
+    claims = await asyncio.gather(*(inbox.claim_update(archive, BOT, n) for n in (1, 1, 2, 2, 1)))
     assert sorted(claims) == [False, False, False, True, True]
-    assert await updates.seen(archive, BOT, 1)
-    assert not await updates.seen(archive, 43, 1)
+    assert await inbox.is_update_claimed(archive, BOT, 1)
+    assert not await inbox.is_update_claimed(archive, 43, 1)
 
 
 async def test_a_claimed_question_is_done_but_a_claimed_post_still_waits(archive: Archive) -> None:
-    await updates.keep_batch(archive, BOT, [update(1), update(2, "message"), update(3, "message")])
-    await updates.claim(archive, BOT, 1)
-    await updates.claim(archive, BOT, 2)
-    assert [update_id for _, update_id, _ in await updates.pending_posts(archive)] == [1]
-    assert await updates.unclaimed(archive) == [(BOT, 3, update(3, "message"))]
+    await inbox.save_updates(archive, BOT, [update(1), update(2, "message"), update(3, "message")])
+    await inbox.claim_update(archive, BOT, 1)
+    await inbox.claim_update(archive, BOT, 2)
+    assert [update_id for _, update_id, _ in await inbox.list_pending_posts(archive)] == [1]
+    assert await inbox.list_unclaimed_updates(archive) == [(BOT, 3, update(3, "message"))]
 
 
 async def test_only_old_and_done_updates_are_forgotten(archive: Archive) -> None:
-    await updates.keep_batch(archive, BOT, [update(n) for n in (1, 2, 3)])
+    await inbox.save_updates(archive, BOT, [update(n) for n in (1, 2, 3)])
     await settle(archive, 1, 2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE updates SET received_at = received_at - 49 * 3600 WHERE update_id <> 2")
-    assert await updates.forget_old(archive, datetime.now(UTC)) == 1
-    assert await updates.counts(archive) == {"pending": 1, "poison": 0, "done": 1}
+    assert await inbox.forget_done_updates(archive, datetime.now(UTC)) == 1
+    assert await inbox.count_updates_by_state(archive) == {"pending": 1, "poison": 0, "done": 1}
 
 
 async def ask(archive: Archive, update_id: int, user_id: int = 5) -> int | None:
-    return await questions.queue(
+    return await questions.queue_question(
         archive,
         bot_id=BOT,
         update_id=update_id,
@@ -112,12 +112,12 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
     first = await ask(archive, 1)
     assert first is not None
     assert await ask(archive, 1) is None
-    assert await questions.waiting(archive) == 1
+    assert await questions.count_waiting_questions(archive) == 1
 
-    taken = await questions.take(archive)
+    taken = await questions.take_next_question(archive)
     assert taken is not None
     assert len(taken.handle) == 20
-    assert taken == questions.Asked(
+    assert taken == questions.QuestionRow(
         id=first,
         bot_id=BOT,
         chat_id=5,
@@ -131,13 +131,13 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
         attempts=1,
         handle=taken.handle,
     )
-    assert await questions.take(archive) is None
+    assert await questions.take_next_question(archive) is None
 
 
 async def test_workers_never_take_the_same_question(archive: Archive) -> None:
     for n in range(10):
         await ask(archive, n, user_id=n)
-    taken = await asyncio.gather(*(questions.take(archive) for _ in range(12)))
+    taken = await asyncio.gather(*(questions.take_next_question(archive) for _ in range(12)))
     ids = [asked.id for asked in taken if asked]
     assert len(ids) == len(set(ids)) == 10
     assert ids == sorted(ids)
@@ -146,24 +146,24 @@ async def test_workers_never_take_the_same_question(archive: Archive) -> None:
 async def test_a_reader_s_second_question_waits_for_the_first_but_holds_up_nobody(archive: Archive) -> None:
     for n, user_id in enumerate((5, 5, 6)):
         await ask(archive, n, user_id)
-    first, other = await questions.take(archive), await questions.take(archive)
+    first, other = await questions.take_next_question(archive), await questions.take_next_question(archive)
     assert first and other and (first.user_id, other.user_id) == (5, 6)
-    assert await questions.take(archive) is None
+    assert await questions.take_next_question(archive) is None
 
-    await questions.finish(archive, first.id, state="failed", answer=None)
-    second = await questions.take(archive)
+    await questions.finish_question(archive, first.id, state="failed", answer=None)
+    second = await questions.take_next_question(archive)
     assert second and second.message_id == 1
 
 
 async def test_what_was_running_is_queued_again_and_what_was_finished_is_not(archive: Archive) -> None:
     for n in (1, 2, 3):
         await ask(archive, n, user_id=n)
-    first, second = await questions.take(archive), await questions.take(archive)
+    first, second = await questions.take_next_question(archive), await questions.take_next_question(archive)
     assert first and second
-    await questions.finish(archive, first.id, state="answered", answer='{"sentences": []}')
+    await questions.finish_question(archive, first.id, state="answered", answer='{"sentences": []}')
 
-    assert await questions.requeue_running(archive) == 1
-    again = await questions.take(archive)
+    assert await questions.requeue_running_questions(archive) == 1
+    again = await questions.take_next_question(archive)
     assert again and (again.id, again.attempts) == (second.id, 2)
     ((state, answer),) = await archive.rows("SELECT state, answer FROM questions WHERE id = ?", (first.id,))
     assert (state, answer) == ("answered", '{"sentences": []}')

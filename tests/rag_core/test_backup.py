@@ -15,13 +15,21 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ingest.index import Indexer
-from rag_core.doors.archive import Archive, backlog, channels, gaps, posts, questions
-from rag_core.doors.archive.backup import make, prune, put_back
-from rag_core.doors.archive.schema import MIGRATIONS
-from rag_core.doors.archive.snapshots import Stopped, found, in_thread, made_at, shelf
+from ingest.indexer import LexicalIndexer
+from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.rag import index_folder, load_lexical
+from rag_core.storage import Archive, channels, gaps, index_state, posts, questions
+from rag_core.storage.backups import (
+    WorkCancelled,
+    get_backup_time,
+    get_backups_folder,
+    list_backups,
+    make_backup,
+    prune_backups,
+    restore_backup,
+    run_cancellable,
+)
+from rag_core.storage.schema import MIGRATIONS
 from rag_core.types import Channel, Post
 
 CHANNEL = -1001
@@ -38,12 +46,12 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
 
 
 async def backed_up(archive: Archive) -> Path:
-    return await in_thread(lambda stop: make(archive.folder, stop))
+    return await run_cancellable(lambda stop: make_backup(archive.folder, stop))
 
 
 async def reopened(archive: Archive, backup: Path | None = None) -> Archive:
     await archive.close()
-    put_back(archive.folder, backup, GO_ON)
+    restore_backup(archive.folder, backup, GO_ON)
     return await Archive.open(archive.folder)
 
 
@@ -55,11 +63,11 @@ def asked(text: str) -> dict[str, Any]:
 async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(
     archive: Archive, make_post: MakePost
 ) -> None:
-    await posts.keep(archive, [make_post(n, f"post {n}") for n in range(1, 500)], source="live")
+    await posts.save_posts(archive, [make_post(n, f"post {n}") for n in range(1, 500)], source="live")
     backup = await backed_up(archive)
     assert backup.parent == archive.folder / "backups"
     assert backup.stat().st_mode & 0o777 == 0o600
-    assert abs(made_at(backup) - datetime.now(UTC)) < timedelta(seconds=10)
+    assert abs(get_backup_time(backup) - datetime.now(UTC)) < timedelta(seconds=10)
     assert list(backup.parent.iterdir()) == [backup]  # no log, no journal, nothing half done
     with sqlite3.connect(backup) as copy:
         assert copy.execute("SELECT count(*) FROM posts").fetchone() == (499,)
@@ -67,12 +75,12 @@ async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(
 
 
 async def test_writing_goes_on_while_a_backup_is_made(archive: Archive, make_post: MakePost) -> None:
-    await posts.keep(archive, [make_post(n, "слово " * 600) for n in range(1, 2000)], source="import")
+    await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 2000)], source="import")
     making, waits, number = asyncio.create_task(backed_up(archive)), list[float](), 10_000
     while not making.done():
         number += 1
         started = time.perf_counter()
-        await posts.keep(archive, [make_post(number, "during")], source="live")
+        await posts.save_posts(archive, [make_post(number, "during")], source="live")
         waits.append(time.perf_counter() - started)
     backup = await making
     assert len(waits) > 3
@@ -86,12 +94,12 @@ async def test_writing_goes_on_while_a_backup_is_made(archive: Archive, make_pos
 async def test_a_put_back_archive_has_its_posts_another_identity_and_what_was_there_beside_it(
     archive: Archive, make_post: MakePost
 ) -> None:
-    await posts.keep(archive, [make_post(1, "kept")], source="live")
+    await posts.save_posts(archive, [make_post(1, "kept")], source="live")
     before, backup = archive.identity, await backed_up(archive)
-    await posts.keep(archive, [make_post(2, "lost")], source="live")
+    await posts.save_posts(archive, [make_post(2, "lost")], source="live")
     again = await reopened(archive)
     try:
-        assert await posts.ids(again, CHANNEL) == {1}
+        assert await posts.list_message_ids(again, CHANNEL) == {1}
         assert again.identity != before
         assert len(again.identity) == len(before)
     finally:
@@ -100,7 +108,7 @@ async def test_a_put_back_archive_has_its_posts_another_identity_and_what_was_th
     with sqlite3.connect(aside) as old:
         assert old.execute("SELECT count(*) FROM posts").fetchone() == (2,)
     old.close()
-    assert found(archive.folder) == [backup]
+    assert list_backups(archive.folder) == [backup]
 
 
 async def test_a_put_back_archive_stays_the_same_from_then_on(archive: Archive, make_post: MakePost) -> None:
@@ -116,13 +124,13 @@ async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_pu
     archive: Archive, make_post: MakePost
 ) -> None:
     await backed_up(archive)
-    await posts.keep(archive, [make_post(n, "after the backup") for n in range(1, 50)], source="live")
+    await posts.save_posts(archive, [make_post(n, "after the backup") for n in range(1, 50)], source="live")
     folder = archive.folder.with_name("killed")
     shutil.copytree(archive.folder, folder)  # as a kill leaves it: the posts are in the log alone
     assert (folder / "citegram.db-wal").stat().st_size
-    put_back(folder, None, GO_ON)
+    restore_backup(folder, None, GO_ON)
     again = await Archive.open(folder)
-    assert await posts.count(again) == 0
+    assert await posts.count_posts(again) == 0
     await again.close()
     (aside,) = folder.glob("citegram-before-*.db")
     with sqlite3.connect(aside) as old:  # with its log
@@ -134,106 +142,106 @@ async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(
     archive: Archive, make_post: MakePost
 ) -> None:
     for number, inside in ((1, True), (2, False)):
-        await channels.put(archive, Channel(number, f"Channel {number}"))
+        await channels.save_channel(archive, Channel(number, f"Channel {number}"))
         if inside:
-            await channels.joined(archive, number)
+            await channels.record_bot_joined(archive, number)
     joined = datetime.now(UTC) - timedelta(days=9)
     beat = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET joined_at = ? WHERE joined_at", (int(joined.timestamp()),))
-    await gaps.beat(archive, beat)
+    await gaps.record_heartbeat(archive, beat)
     await backed_up(archive)
     again = await reopened(archive)
-    found_gaps = await gaps.open_gaps(again)
+    found_gaps = await gaps.list_open_gaps(again)
     assert list(found_gaps) == [1]
     ((gap,),) = found_gaps.values()
     assert gap.since == beat
     assert abs(gap.until - datetime.now(UTC)) < timedelta(minutes=1)
     # the time since the last heartbeat is told once
-    assert await gaps.last_beat(again) == gap.until
+    assert await gaps.get_last_heartbeat(again) == gap.until
     await again.close()
 
 
 async def test_questions_of_the_time_of_the_backup_are_not_answered_again(archive: Archive) -> None:
-    await questions.queue(archive, **asked("when?"))
+    await questions.queue_question(archive, **asked("when?"))
     await backed_up(archive)
     again = await reopened(archive)
-    assert await questions.take(again) is None
+    assert await questions.take_next_question(again) is None
     await again.close()
 
 
 async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(
     archive: Archive, make_post: MakePost
 ) -> None:
-    lexical = await load_lexical(archive)
-    indexer = Indexer(archive, lexical)
-    await posts.keep(archive, [make_post(1, "ferry")], source="live")
+    lexical = await load_or_make_lexical_index(archive)
+    indexer = LexicalIndexer(archive, lexical)
+    await posts.save_posts(archive, [make_post(1, "ferry")], source="live")
     await indexer.catch_up()
     await indexer.save()
-    await backlog.follow(archive, "a store")
+    await index_state.queue_changed_posts(archive, "a store")
     backup = await backed_up(archive)
     await archive.close()
     shutil.copy(backup, archive.folder / "citegram.db")  # by hand
     again = await Archive.open(archive.folder)
     # It would fit: the same number of changes. But what it is of may be another post.
-    assert (index_folder(again) / "current.json").exists()
-    assert (await load_lexical(again)).watermark == 0
-    assert await backlog.waiting(again, "a store") == 1
+    assert (get_lexical_folder(again) / "current.json").exists()
+    assert (await load_or_make_lexical_index(again)).watermark == 0
+    assert await index_state.count_unembedded_changes(again, "a store") == 1
     await again.close()
 
 
 async def test_only_so_many_backups_are_kept(archive: Archive) -> None:
     made = [await backed_up(archive) for _ in range(4)]
     assert len({file.name for file in made}) == 4  # also within one second
-    assert found(archive.folder) == made[::-1]
-    assert prune(archive.folder, 2) == 2
-    assert found(archive.folder) == [made[3], made[2]]
-    assert prune(archive.folder, 0) == 1
-    assert found(archive.folder) == [made[3]]
+    assert list_backups(archive.folder) == made[::-1]
+    assert prune_backups(archive.folder, 2) == 2
+    assert list_backups(archive.folder) == [made[3], made[2]]
+    assert prune_backups(archive.folder, 0) == 1
+    assert list_backups(archive.folder) == [made[3]]
 
 
 def test_a_name_from_a_clock_that_was_ahead_is_no_newest_backup(tmp_path: Path) -> None:
-    shelf(tmp_path).mkdir()
+    get_backups_folder(tmp_path).mkdir()
     now = datetime.now(UTC)
     names = [f"citegram-{now + timedelta(days=days):%Y%m%d-%H%M%S}.db" for days in (3650, 0, -1)]
     for name in (*names, "citegram-99999999-999999.db", "notes.txt"):
-        (shelf(tmp_path) / name).touch()
-    assert [file.name for file in found(tmp_path)] == [names[1], names[2], names[0]]
+        (get_backups_folder(tmp_path) / name).touch()
+    assert [file.name for file in list_backups(tmp_path)] == [names[1], names[2], names[0]]
 
 
 async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive: Archive, make_post: MakePost) -> None:
-    await posts.keep(archive, [make_post(n, "слово " * 600) for n in range(1, 3000)], source="import")
+    await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 3000)], source="import")
     code = (
-        "import sys, threading, time; from pathlib import Path; from rag_core.doors.archive import backup, snapshots;"
-        "snapshots.time = type('slow', (), {'sleep': lambda s: (print('copying', flush=True), time.sleep(60))});"
-        "backup.make(Path(sys.argv[1]), threading.Event())"
+        "import sys, threading, time; from pathlib import Path; from rag_core.storage import backups, backups;"
+        "backups.time = type('slow', (), {'sleep': lambda s: (print('copying', flush=True), time.sleep(60))});"
+        "backups.make_backup(Path(sys.argv[1]), threading.Event())"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, str(archive.folder), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout
     assert await asyncio.wait_for(process.stdout.readline(), 30) == b"copying\n"
-    assert list(shelf(archive.folder).glob("*.part"))
+    assert list(get_backups_folder(archive.folder).glob("*.part"))
     process.send_signal(signal.SIGKILL)
     await process.wait()
-    assert found(archive.folder) == []
+    assert list_backups(archive.folder) == []
     backup = await backed_up(archive)
-    assert list(shelf(archive.folder).iterdir()) == [backup]  # what was left is swept
+    assert list(get_backups_folder(archive.folder).iterdir()) == [backup]  # what was left is swept
 
 
 async def test_a_backup_ends_when_nobody_waits_for_it(archive: Archive, make_post: MakePost) -> None:
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Stopped):
-        make(archive.folder, stop)
-    assert list(shelf(archive.folder).iterdir()) == []
+    with pytest.raises(WorkCancelled):
+        make_backup(archive.folder, stop)
+    assert list(get_backups_folder(archive.folder).iterdir()) == []
 
 
 async def test_a_disk_without_room_is_refused_and_not_filled(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=50 << 20))
     with pytest.raises(BackupFailed, match=r"no room for a backup: 64 MB must be free .* and 50 MB are"):
         await backed_up(archive)
-    assert found(archive.folder) == []
+    assert list_backups(archive.folder) == []
 
 
 def spoilt(file: Path) -> None:
@@ -244,7 +252,7 @@ def spoilt(file: Path) -> None:
 
 
 async def filled(archive: Archive, make_post: MakePost) -> None:
-    await posts.keep(archive, [make_post(n, "слово " * 200) for n in range(1, 400)], source="import")
+    await posts.save_posts(archive, [make_post(n, "слово " * 200) for n in range(1, 400)], source="import")
 
 
 async def test_of_a_damaged_archive_no_backup_is_made(archive: Archive, make_post: MakePost) -> None:
@@ -253,8 +261,8 @@ async def test_of_a_damaged_archive_no_backup_is_made(archive: Archive, make_pos
     await archive.close()
     spoilt(archive.folder / "citegram.db")
     with pytest.raises(ArchiveUnavailable, match="damaged"):
-        make(archive.folder, GO_ON)
-    assert found(archive.folder) == [before]
+        make_backup(archive.folder, GO_ON)
+    assert list_backups(archive.folder) == [before]
 
 
 async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, make_post: MakePost) -> None:
@@ -263,9 +271,9 @@ async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, mak
     spoilt(second)
     await archive.close()
     with pytest.raises(BackupFailed, match=f"{second.name} is no whole archive"):
-        put_back(archive.folder, second, GO_ON)
+        restore_backup(archive.folder, second, GO_ON)
     assert not list(archive.folder.glob("citegram-before-*"))
-    assert put_back(archive.folder, None, GO_ON).backup == first
+    assert restore_backup(archive.folder, None, GO_ON).backup == first
 
 
 class Refused(NamedTuple):
@@ -286,7 +294,7 @@ async def test_what_is_no_archive_is_not_put_back(archive: Archive, tmp_path: Pa
     if case.content is not None:
         file.write_bytes(case.content)
     with pytest.raises(BackupFailed, match=case.said):
-        put_back(archive.folder, file, GO_ON)
+        restore_backup(archive.folder, file, GO_ON)
 
 
 async def test_a_backup_of_a_later_version_is_not_put_back(archive: Archive) -> None:
@@ -295,14 +303,14 @@ async def test_a_backup_of_a_later_version_is_not_put_back(archive: Archive) -> 
         later.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     later.close()
     with pytest.raises(BackupFailed, match="Update Citegram"):
-        put_back(archive.folder, None, GO_ON)
+        restore_backup(archive.folder, None, GO_ON)
 
 
 def test_without_archive_or_backup_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(BackupFailed, match="no archive in"):
-        make(tmp_path, GO_ON)
+        make_backup(tmp_path, GO_ON)
     with pytest.raises(BackupFailed, match="no backup in"):
-        put_back(tmp_path, None, GO_ON)
+        restore_backup(tmp_path, None, GO_ON)
 
 
 async def old_archive(folder: Path) -> None:
@@ -318,18 +326,18 @@ async def old_archive(folder: Path) -> None:
 async def test_before_the_tables_change_a_backup_is_made(tmp_path: Path) -> None:
     await old_archive(tmp_path / "data")
     archive = await Archive.open(tmp_path / "data")
-    assert (await channels.known(archive))[1].title == "Old"
+    assert (await channels.load_channels(archive))[1].title == "Old"
     await archive.close()
-    (backup,) = found(tmp_path / "data")
+    (backup,) = list_backups(tmp_path / "data")
     with sqlite3.connect(backup) as old:
         assert old.execute("PRAGMA user_version").fetchone() == (3,)
     old.close()
     # and it can be put back by the version that changes them
-    put_back(tmp_path / "data", None, GO_ON)
+    restore_backup(tmp_path / "data", None, GO_ON)
     again = await Archive.open(tmp_path / "data")
-    assert (await channels.known(again))[1].title == "Old"
+    assert (await channels.load_channels(again))[1].title == "Old"
     await again.close()
 
 
 async def test_a_new_archive_needs_no_backup(archive: Archive) -> None:
-    assert found(archive.folder) == []
+    assert list_backups(archive.folder) == []

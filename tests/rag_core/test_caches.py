@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_core.answering import answer
-from rag_core.caches import Caches, Memory, hits_key, plan_key
-from rag_core.dense import Dense
-from rag_core.doors.archive import posts
-from rag_core.doors.lexical import Filter, Lexical, Place
-from rag_core.doors.vectors import Point, open_vectors
+from rag_core.answer import answer_question
+from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.models import rows_of
-from rag_core.search import search
-from rag_core.stage import Run
+from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, open_vector_store
+from rag_core.models.catalog import find_models
+from rag_core.models.selection import DenseIndex
+from rag_core.retrieval.search import search_passages
+from rag_core.storage import posts
+from rag_core.tracing import Run
 from rag_core.types import Answer, Channel, Media, Plan, Post, PostKey, Question, Viewer
-from rag_core.verify.verdicts import verify
+from rag_core.verification.verdicts import verify_text
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -90,7 +90,7 @@ async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) ->
 async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_know_yet(library: Any) -> None:
     await library.ask(FERRY)
     key = PostKey(library.harbour, 1)
-    post: Post = (await posts.get(library.rag.archive, [key]))[key]
+    post: Post = (await posts.fetch_posts(library.rag.archive, [key]))[key]
     later = post.text.replace("7:30", "9:15")
     await library.keep(replace(post, text=later, edited=post.date + timedelta(days=1)), index=False)
     edited = await library.ask(FERRY)
@@ -121,7 +121,7 @@ async def test_all_is_forgotten_when_the_index_has_changed(library: Any, make_po
     assert await forgotten()
     await library.indexer.renew([PostKey(library.harbour, 1)])  # no change of the archive: the watermark stays
     assert await forgotten()
-    await library.indexer.put_in_place(Lexical())  # the swap at the end of a rebuild
+    await library.indexer.put_in_place(Bm25Index())  # the swap at the end of a rebuild
     assert await forgotten()
     assert not await forgotten()
 
@@ -132,7 +132,7 @@ async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(librar
     for _ in range(2):
         assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {20}
     key = PostKey(library.harbour, 6)
-    post: Post = (await posts.get(library.rag.archive, [key]))[key]
+    post: Post = (await posts.fetch_posts(library.rag.archive, [key]))[key]
     edited = replace(post, text=f"{post.text} ", media=Media("photo"), edited=post.date + timedelta(days=1))
     await library.keep(edited, make_post(99, "Anything.", chat=library.harbour), index=False)
     assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {6, 20}
@@ -147,14 +147,14 @@ class Compass:
 
 
 async def test_all_is_forgotten_when_the_vectors_have_changed(library: Any, tmp_path: Path) -> None:
-    store = await open_vectors(tmp_path / "vectors", model="tiny", dimension=2)
-    dense: Any = Dense(rows_of("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    store = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
+    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
     library.rag = replace(library.rag, dense=dense)
     place, question = (
-        Place(PostKey(library.harbour, 3), 0, 0, 58),
+        PassageRef(PostKey(library.harbour, 3), 0, 0, 58),
         "What does the museum of the lighthouse show people?",
     )
-    written = Point(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))
+    written = VectorPoint(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))
     try:
         legs = []
         for change in (store.upsert([written]), store.remove([place.key]), None):
@@ -185,7 +185,7 @@ async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library:
             assert ("canary-4711" in shown or "2 posts" in shown) == (library.safe in see), question
             # nor does it come to the stages behind the search, which look once more at who may read what
             asked, run = library.question(question, see=see), Run(library.rag.settings.budgets, "test")
-            hits = await search(library.rag.plan(asked, {}), asked, library.rag, run)
+            hits = await search_passages(library.rag.plan(asked, {}), asked, library.rag, run)
             assert (library.safe in {hit.passage.key.chat_id for hit in hits}) == (library.safe in see), question
 
 
@@ -209,8 +209,8 @@ async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked
     random.Random(3).shuffle(asked)
     for text, see in asked:
         question = library.question(text, see=see)
-        alone = await answer(question, replace(library.rag))
-        assert told(await answer(question, library.rag)) == told(alone), (text, see)
+        alone = await answer_question(question, replace(library.rag))
+        assert told(await answer_question(question, library.rag)) == told(alone), (text, see)
     hits, looked = library.rag.caches.counts
     assert hits > looked / 3
 
@@ -224,8 +224,8 @@ async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, mak
         assert given.sentences
 
 
-class Broken(Lexical):
-    def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+class Broken(Bm25Index):
+    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
         raise IndexUnavailable("The index cannot be read.")
 
 
@@ -235,18 +235,18 @@ class Store:
     identity, revision = "a store", 0
     down = True
 
-    async def search(self, vector: object, only: Filter, n: int) -> list[tuple[Place, float]]:
+    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
         if self.down:
             raise VectorsUnavailable("The vectors cannot be read.")
         return []
 
-    async def vectors_of(self, places: object) -> dict[Place, Any]:
+    async def vectors_of(self, places: object) -> dict[PassageRef, Any]:
         return {}
 
 
 async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
     store, question = Store(), "What does the museum of the lighthouse show people?"
-    dense: Any = Dense(rows_of("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
     library.rag = replace(library.rag, dense=dense)
     for known in (False, True):
         assert [s.stage for s in (await library.ask(question)).shortfalls] == ["dense"]
@@ -274,18 +274,18 @@ def question(
 def test_a_plan_is_one_of_a_day_a_zone_and_a_reader_with_channels_of_these_names() -> None:
     moscow, noon = timezone(timedelta(hours=3)), datetime(2026, 1, 15, 12, tzinfo=UTC)
     known = {-1: Channel(-1, "Harbour"), -2: Channel(-2, "Vault")}
-    one = plan_key(question(at=noon), known)
-    assert plan_key(question(at=noon + timedelta(hours=3)), known) == one
-    assert plan_key(replace(question(at=noon), viewer=Viewer(2, frozenset({-1}))), known) == one
+    one = make_plan_key(question(at=noon), known)
+    assert make_plan_key(question(at=noon + timedelta(hours=3)), known) == one
+    assert make_plan_key(replace(question(at=noon), viewer=Viewer(2, frozenset({-1}))), known) == one
     others = [
-        plan_key(question(at=noon + timedelta(hours=12)), known),
-        plan_key(question(at=noon.astimezone(moscow)), known),
-        plan_key(question("Что писали сегодня?", at=noon), known),
-        plan_key(question(at=noon, lang="en"), known),
-        plan_key(question(at=noon, see=(-1, -2)), known),
-        plan_key(question(at=noon, see=()), known),
-        plan_key(question(at=noon), {-1: Channel(-1, "Haven"), -2: Channel(-2, "Vault")}),
-        plan_key(question(at=noon), {-1: Channel(-1, "Harbour", "harbour_news"), -2: Channel(-2, "Vault")}),
+        make_plan_key(question(at=noon + timedelta(hours=12)), known),
+        make_plan_key(question(at=noon.astimezone(moscow)), known),
+        make_plan_key(question("Что писали сегодня?", at=noon), known),
+        make_plan_key(question(at=noon, lang="en"), known),
+        make_plan_key(question(at=noon, see=(-1, -2)), known),
+        make_plan_key(question(at=noon, see=()), known),
+        make_plan_key(question(at=noon), {-1: Channel(-1, "Haven"), -2: Channel(-2, "Vault")}),
+        make_plan_key(question(at=noon), {-1: Channel(-1, "Harbour", "harbour_news"), -2: Channel(-2, "Vault")}),
     ]
     assert len({one, *others}) == 9
 
@@ -294,28 +294,30 @@ async def test_yesterday_is_another_day_after_midnight(library: Any) -> None:
     asked = library.question("What was posted yesterday?")
     before = replace(asked, asked_at=datetime(2025, 3, 2, 23, 58, tzinfo=UTC))
     after = replace(asked, asked_at=datetime(2025, 3, 3, 0, 1, tzinfo=UTC))
-    days = [{key.message_id for key in (await answer(one, library.rag)).posts()} for one in (before, after, before)]
+    days = [
+        {key.message_id for key in (await answer_question(one, library.rag)).posts()} for one in (before, after, before)
+    ]
     assert days == [{1}, {2}, {1}]
 
 
 def test_hits_are_those_of_a_whole_plan_and_of_who_asks() -> None:
     noon, plan = datetime(2026, 1, 15, 12, tzinfo=UTC), Plan(("a",))
-    one = hits_key(plan, question(at=noon), 0)
-    assert hits_key(plan, question("anything", at=noon + timedelta(days=9)), 0) == one
+    one = make_hits_key(plan, question(at=noon), 0)
+    assert make_hits_key(plan, question("anything", at=noon + timedelta(days=9)), 0) == one
     others = [
-        hits_key(replace(plan, queries=("b",)), question(at=noon), 0),
-        hits_key(replace(plan, legs="lexical"), question(at=noon), 0),
-        hits_key(replace(plan, since=noon), question(at=noon), 0),
-        hits_key(replace(plan, authors=("Anna",)), question(at=noon), 0),
-        hits_key(plan, question(at=noon, see=(-1, -2)), 0),
-        hits_key(plan, question(at=noon, lang="en"), 0),
-        hits_key(plan, question(at=noon), 7),
+        make_hits_key(replace(plan, queries=("b",)), question(at=noon), 0),
+        make_hits_key(replace(plan, legs="lexical"), question(at=noon), 0),
+        make_hits_key(replace(plan, since=noon), question(at=noon), 0),
+        make_hits_key(replace(plan, authors=("Anna",)), question(at=noon), 0),
+        make_hits_key(plan, question(at=noon, see=(-1, -2)), 0),
+        make_hits_key(plan, question(at=noon, lang="en"), 0),
+        make_hits_key(plan, question(at=noon), 7),
     ]
     assert len({one, *others}) == 8
 
 
 def test_a_memory_holds_so_many_and_the_least_used_go_first() -> None:
-    memory: Memory[int] = Memory(3, 10, Clock())
+    memory: VersionedCache[int] = VersionedCache(3, 10, Clock())
     for n in range(3):
         memory.get(n, (1,))
         memory.put(n, (1,), n)
@@ -326,7 +328,7 @@ def test_a_memory_holds_so_many_and_the_least_used_go_first() -> None:
 
 
 def test_what_was_begun_before_a_change_is_not_kept_after_it() -> None:
-    memory: Memory[str] = Memory(3, 10, Clock())
+    memory: VersionedCache[str] = VersionedCache(3, 10, Clock())
     assert memory.get("a", (1,)) is None
     assert memory.get("b", (2,)) is None  # the index has moved while "a" was worked out
     memory.put("a", (1,), "old")
@@ -339,7 +341,7 @@ def test_what_was_begun_before_a_change_is_not_kept_after_it() -> None:
 
 def test_many_threads_may_use_a_memory() -> None:
     clock, wrong = Clock(), list[object]()
-    memory: Memory[tuple[int, int]] = Memory(20, 5, clock)
+    memory: VersionedCache[tuple[int, int]] = VersionedCache(20, 5, clock)
 
     def work(seed: int) -> None:
         rng = random.Random(seed)
@@ -373,7 +375,7 @@ async def test_a_tray_made_of_another_has_caches_of_its_own(library: Any) -> Non
 
 async def test_forgetting_drops_plans_hits_and_verdicts(library: Any) -> None:
     await library.ask(FERRY)
-    await verify(library.question("The ferry to Owl Island leaves at 7:30."), library.rag)
+    await verify_text(library.question("The ferry to Owl Island leaves at 7:30."), library.rag)
     caches = library.rag.caches
     assert all((len(caches.plans), len(caches.hits), len(caches.verdicts)))
     caches.forget()

@@ -7,8 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from rag_core.tools.desk import ToolFailed
-from rag_core.tools.reckoning import reckoned
+from rag_core.recipes.tools import ToolFailed, evaluate_expression
 
 MOST_S = 0.05
 RIGHT = {
@@ -46,21 +45,21 @@ ATTACKS = (
 
 @pytest.mark.parametrize("expression", RIGHT)
 def test_sums_are_right(expression: str) -> None:
-    assert reckoned(expression) == RIGHT[expression]
+    assert evaluate_expression(expression) == RIGHT[expression]
 
 
 @pytest.mark.parametrize("expression", ATTACKS)
 def test_an_attack_ends_at_once_in_a_sentence(expression: str) -> None:
     started = time.perf_counter()
     with pytest.raises(ToolFailed, match="cannot be worked out"):
-        reckoned(expression)
+        evaluate_expression(expression)
     assert time.perf_counter() - started < MOST_S
 
 
 @pytest.mark.parametrize("expression", ["max(1,100,2)", "max(1,000, 2,000)"])
 def test_a_comma_that_may_part_or_group_is_asked_about_and_not_guessed(expression: str) -> None:
     with pytest.raises(ToolFailed, match="space after each comma"):
-        reckoned(expression)
+        evaluate_expression(expression)
 
 
 def test_there_are_at_least_fifty_attacks() -> None:
@@ -71,5 +70,5 @@ def test_there_are_at_least_fifty_attacks() -> None:
 def test_what_is_deep_or_long_ends_at_once_either_way(expression: str) -> None:
     started = time.perf_counter()
     with suppress(ToolFailed):
-        assert len(reckoned(expression)) < 40
+        assert len(evaluate_expression(expression)) < 40
     assert time.perf_counter() - started < MOST_S

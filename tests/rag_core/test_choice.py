@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rag_core import recipes
-from rag_core.choice import choose, in_share, set_share, switch, switched
-from rag_core.doors.archive import questions
-from rag_core.doors.archive.modes import Mode, mode_of, set_mode
+from rag_core.answer import choose_recipe, is_chat_in_share, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.errors import GenerationFailed
-from rag_core.health import Health
+from rag_core.recipe_health import RecipeHealth
+from rag_core.storage import questions
+from rag_core.storage.users import AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Draft, Evidence
 
 SHORT = "How much does a ferry ticket cost?"
@@ -22,7 +22,7 @@ CHAT = 7
 
 
 async def chosen(library: Any, text: str = MANY_SIDED, chat: int = CHAT) -> tuple[str, str]:
-    found = await choose(replace(library.question(text), chat=chat), library.rag)
+    found = await choose_recipe(replace(library.question(text), chat=chat), library.rag)
     return found.recipe, found.why
 
 
@@ -41,48 +41,48 @@ async def test_auto_goes_by_the_shape_of_the_question(library: Any) -> None:
 
 async def test_auto_leaves_the_agent_alone_until_it_is_switched_on(library: Any) -> None:
     assert await chosen(library) == ("direct", "not for this chat")
-    await switch(library.rag, "agent", on=True)
+    await set_recipe_enabled(library.rag, "agent", on=True)
     assert (await chosen(library))[0] == "agent"
-    await switch(library.rag, "agent", on=False)
+    await set_recipe_enabled(library.rag, "agent", on=False)
     assert (await chosen(library))[0] == "direct"
 
 
 async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_grows(library: Any) -> None:
     identity = library.rag.archive.identity
-    found = [{chat for chat in range(1000) if in_share(identity, chat, share)} for share in (0, 0.1, 0.5, 1)]
+    found = [{chat for chat in range(1000) if is_chat_in_share(identity, chat, share)} for share in (0, 0.1, 0.5, 1)]
     assert [len(chats) for chats in (found[0], found[3])] == [0, 1000]
     assert 60 < len(found[1]) < 140
     assert found[1] < found[2]
-    await switch(library.rag, "agent", on=True)
-    await set_share(library.rag, "agent", 0.5)
+    await set_recipe_enabled(library.rag, "agent", on=True)
+    await set_recipe_share(library.rag, "agent", 0.5)
     for chat in (min(found[2]), min(found[3] - found[2])):
         assert (await chosen(library, chat=chat))[0] == ("agent" if chat in found[2] else "direct")
-    assert (await switched(library.rag))["agent"] == (True, 0.5)
+    assert (await load_recipe_switches(library.rag))["agent"] == (True, 0.5)
 
 
 async def test_a_chat_pins_its_recipe(library: Any) -> None:
-    await set_mode(library.rag.archive, CHAT, Mode("council", careful=True))
-    found = await choose(replace(library.question(SHORT), chat=CHAT), library.rag)
+    await save_answer_mode(library.rag.archive, CHAT, AnswerMode("council", careful=True))
+    found = await choose_recipe(replace(library.question(SHORT), chat=CHAT), library.rag)
     assert (found.recipe, found.careful) == ("council", True)
     assert (await chosen(library, SHORT, chat=8))[0] == "direct"
-    assert await mode_of(library.rag.archive, 8) == Mode("auto", careful=False)
+    assert await load_answer_mode(library.rag.archive, 8) == AnswerMode("auto", careful=False)
 
 
 async def test_what_an_admin_switched_off_is_not_used_though_a_chat_pinned_it(library: Any) -> None:
-    await set_mode(library.rag.archive, CHAT, Mode("council"))
-    await switch(library.rag, "council", on=False)
+    await save_answer_mode(library.rag.archive, CHAT, AnswerMode("council"))
+    await set_recipe_enabled(library.rag, "council", on=False)
     assert await chosen(library, SHORT) == ("direct", "council is off")
 
 
 async def test_a_pinned_recipe_that_is_gone_is_answered_directly(library: Any) -> None:
-    await set_mode(library.rag.archive, CHAT, Mode("oracle"))
+    await save_answer_mode(library.rag.archive, CHAT, AnswerMode("oracle"))
     assert (await chosen(library, SHORT))[0] == "direct"
 
 
 async def test_under_load_everything_falls_to_direct(library: Any) -> None:
-    await set_mode(library.rag.archive, CHAT, Mode("agent"))
+    await save_answer_mode(library.rag.archive, CHAT, AnswerMode("agent"))
     for n in range(5):
-        await questions.queue(
+        await questions.queue_question(
             library.rag.archive, bot_id=1, update_id=n, chat_id=n, message_id=n, thread=None, user_id=n, text="?",
             lang="en", asked_at=datetime(2025, 3, 1, tzinfo=UTC), private=True,
         )  # fmt: skip
@@ -90,7 +90,7 @@ async def test_under_load_everything_falls_to_direct(library: Any) -> None:
 
 
 async def test_what_is_asked_for_on_the_terminal_is_used(library: Any) -> None:
-    await switch(library.rag, "agent", on=False)
+    await set_recipe_enabled(library.rag, "agent", on=False)
     library.rag = replace(library.rag, recipe="agent")
     assert await chosen(library, SHORT) == ("agent", "asked for")
 
@@ -104,7 +104,7 @@ class Clock:
 
 def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
     clock = Clock()
-    health = Health(clock)
+    health = RecipeHealth(clock)
     for _ in range(3):
         health.ended("agent", well=False, limit=0.5)
     assert not health.resting("agent")  # three are no rate
@@ -123,7 +123,7 @@ def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
 
 
 def test_a_recipe_that_fails_now_and_then_goes_on() -> None:
-    health = Health(Clock())
+    health = RecipeHealth(Clock())
     for n in range(40):
         health.ended("agent", well=n % 3 > 0, limit=0.5)
         assert not health.resting("agent")
@@ -137,7 +137,7 @@ async def test_a_recipe_that_keeps_failing_is_cut_off_by_itself(library: Any, mo
         raise GenerationFailed("The model went away.")
 
     monkeypatch.setitem(recipes.RECIPES, "agent", broken)
-    await set_mode(library.rag.archive, 0, Mode("agent"))
+    await save_answer_mode(library.rag.archive, 0, AnswerMode("agent"))
     said = [await library.ask(SHORT) for _ in range(6)]
     assert len(tried) == 4
     assert {reply.recipe for reply in said} == {"direct"}

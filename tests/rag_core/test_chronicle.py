@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from rag_core.chronicle import chronicle
-from rag_core.plan import plan_by_rules
+from rag_core.planning import plan_by_rules
+from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.types import Draft, PostKey
 
 
 async def told(library: Any, text: str, **asked: Any) -> Draft | None:
     question = library.question(text, **asked)
-    return await chronicle(question, plan_by_rules(question), library.rag)
+    return await answer_by_aggregation(question, plan_by_rules(question), library.rag)
 
 
 def numbers(draft: Draft | None) -> list[int]:

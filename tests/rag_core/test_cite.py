@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rag_core.cite import cite, standing
-from rag_core.doors.archive import posts
+from rag_core.cite import check_citations, filter_current_passages
+from rag_core.storage import posts
 from rag_core.types import Citation, Draft, Passage, PostKey, Sentence
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ def cited(chat: int, number: int, text: str, start: int = 0) -> Citation:
 
 async def kept(library: Any, *citations: Citation, see: tuple[int, ...] | None = None) -> tuple[Sentence, ...]:
     viewer = library.question("", see=see or (library.harbour, library.kiln)).viewer
-    return await cite(Draft((Sentence("said", citations),), 1.0), viewer, library.rag)
+    return await check_citations(Draft((Sentence("said", citations),), 1.0), viewer, library.rag)
 
 
 async def test_a_quote_that_stands_in_its_post_is_kept(library: Any) -> None:
@@ -55,7 +55,7 @@ async def test_what_changed_between_search_and_citing_is_dropped(library: Any, c
     if change == "deleted":
         await library.erase(key, index=False)
     else:
-        (post,) = (await posts.get(library.rag.archive, [key])).values()
+        (post,) = (await posts.fetch_posts(library.rag.archive, [key])).values()
         later = replace(post, text="Fresh herring is sold on the quay.", edited=post.date.replace(year=2026))
         await library.keep(later, index=False)
     assert await kept(library, cited(library.harbour, 2, "mackerel", 6)) == ()
@@ -70,5 +70,5 @@ async def test_the_nearest_posts_are_looked_at_again_too(library: Any, make_post
     closed = passage(1, "The safe is open.", library.safe)
     await library.erase(gone.key, index=False)
     viewer = library.question("").viewer
-    assert await standing([here, gone, changed, closed], viewer, library.rag) == (here,)
-    assert await standing([], viewer, library.rag) == ()
+    assert await filter_current_passages([here, gone, changed, closed], viewer, library.rag) == (here,)
+    assert await filter_current_passages([], viewer, library.rag) == ()

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.verify.claims import MOST, claims_of
+from rag_core.verification.claims import MAX_CLAIMS_PER_MESSAGE, extract_claims
 
 
 def said(text: str, lang: str) -> list[str]:
-    found = claims_of(text, lang)
+    found = extract_claims(text, lang)
     assert all(text[claim.start : claim.end] == claim.text for claim in found)
     return [claim.text for claim in found]
 
@@ -77,9 +77,12 @@ def test_what_is_asked_to_be_true_is_the_claim() -> None:
 
 
 def test_a_sentence_in_another_language_says_so_and_none_is_counted_twice() -> None:
-    claims = claims_of("Мост закрыт на ремонт. The bridge is closed. Мост закрыт на ремонт.", "ru")
+    claims = extract_claims("Мост закрыт на ремонт. The bridge is closed. Мост закрыт на ремонт.", "ru")
     assert [claim.lang for claim in claims] == ["ru", "en"]
 
 
 def test_a_very_long_message_gives_only_so_many_claims() -> None:
-    assert len(claims_of(" ".join(f"The ferry number {n} was late." for n in range(60)), "en")) == MOST
+    assert (
+        len(extract_claims(" ".join(f"The ferry number {n} was late." for n in range(60)), "en"))
+        == MAX_CLAIMS_PER_MESSAGE
+    )

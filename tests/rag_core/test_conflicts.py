@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.phrases import says_otherwise
+from rag_core.writing.phrases import format_conflict
 
 DAY = datetime(2025, 3, 3, tzinfo=UTC)
 PRICE = "How much does a ferry ticket cost?"
@@ -77,13 +77,13 @@ async def test_the_stage_is_in_the_trace(disagreeing: Any) -> None:
 
 def test_which_is_newer_is_said_in_both_languages() -> None:
     later, hours = DAY + timedelta(days=9), DAY + timedelta(hours=3)
-    assert says_otherwise(DAY, later, "en") == (
+    assert format_conflict(DAY, later, "en") == (
         "A newer post, of March 12, 2025, says otherwise (the one above is of March 3, 2025):"
     )
-    assert says_otherwise(later, DAY, "en") == (
+    assert format_conflict(later, DAY, "en") == (
         "An earlier post, of March 3, 2025, says otherwise (the one above is newer, of March 12, 2025):"
     )
-    assert says_otherwise(DAY, hours, "en") == "Another post of that day, March 3, 2025, says otherwise:"
-    assert "12 марта 2025" in says_otherwise(DAY, later, "ru")
-    assert "новее" in says_otherwise(later, DAY, "ru")
-    assert says_otherwise(DAY, hours, "ru").startswith("Другой пост того же дня")
+    assert format_conflict(DAY, hours, "en") == "Another post of that day, March 3, 2025, says otherwise:"
+    assert "12 марта 2025" in format_conflict(DAY, later, "ru")
+    assert "новее" in format_conflict(later, DAY, "ru")
+    assert format_conflict(DAY, hours, "ru").startswith("Другой пост того же дня")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.copies import CopyIndexer
-from rag_core.copies import gathered
-from rag_core.doors.archive import copies, posts
+from ingest.dedup import CopyIndexer
+from rag_core.context.copies import gather_evidence
 from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import copies, posts
 from rag_core.types import Hit, Origin, Passage, Post, PostKey, Viewer
 
 MakePost = Callable[..., Post]
@@ -29,7 +29,7 @@ def hit(post: Post, score: float = 1.0) -> Hit:
 
 async def gathered_from(library: Any, *hits: Hit, see: tuple[int, ...] | None = None) -> list[Passage]:
     viewer = Viewer(1, frozenset(see or (library.harbour, library.kiln, library.safe)))
-    return [source.passage for source in (await gathered(hits, viewer, library.rag)).sources]
+    return [source.passage for source in (await gather_evidence(hits, viewer, library.rag)).sources]
 
 
 async def test_copies_are_told_though_no_leg_brought_them_up_and_the_earliest_is_cited(
@@ -169,7 +169,7 @@ async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(
     async def down(*_: object) -> None:
         raise ArchiveUnavailable("The disk is gone.")
 
-    monkeypatch.setattr(copies, "known", down)
+    monkeypatch.setattr(copies, "fetch_copies", down)
     answer = await library.ask("When does the drawbridge over the canal close?")
     assert answer.posts() == (first.key,)
     assert [shortfall.stage for shortfall in answer.shortfalls] == ["copies"]
@@ -178,6 +178,6 @@ async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(
 async def test_a_removed_post_is_no_copy_at_once(library: Any, make_post: MakePost) -> None:
     first, second = make_post(50, BRIDGE, chat=library.harbour), make_post(51, BRIDGE, chat=library.kiln, days=1)
     await keep(library, first, second)
-    await posts.erase(library.rag.archive, [first.key], how="test")
+    await posts.mark_posts_deleted(library.rag.archive, [first.key], how="test")
     (cited,) = await gathered_from(library, hit(second))
     assert (cited.key, cited.copies) == (second.key, ())

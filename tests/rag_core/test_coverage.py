@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from rag_core.asked import Asked
-from rag_core.compose import compose
-from rag_core.coverage import Coverage, coverage
-from rag_core.extract import best_pieces
-from rag_core.plan import plan_by_rules
-from rag_core.search import search
-from rag_core.stage import Run
+from rag_core.context.coverage import Coverage, measure_coverage
+from rag_core.context.evidence import compose_evidence
+from rag_core.planning import plan_by_rules
+from rag_core.retrieval.search import search_passages
+from rag_core.text.query_terms import QueryTerms
+from rag_core.tracing import Run
+from rag_core.writing.extract import select_best_pieces
 
 
 async def measured(library: Any, text: str, *see: int) -> Coverage:
     question = library.question(text, see=see) if see else library.question(text)
     run = Run(library.rag.settings.budgets, "direct")
-    evidence = compose(await search(plan_by_rules(question), question, library.rag, run))
+    evidence = compose_evidence(await search_passages(plan_by_rules(question), question, library.rag, run))
     statistics = library.rag.lexical.statistics(question.viewer.channels)
-    asked = Asked.of(text, statistics.weight)
-    pieces = best_pieces(asked, evidence, 1, 0)
-    return coverage(asked, pieces[0] if pieces else None, statistics)
+    asked = QueryTerms.of(text, statistics.weight)
+    pieces = select_best_pieces(asked, evidence, 1, 0)
+    return measure_coverage(asked, pieces[0] if pieces else None, statistics)
 
 
 async def test_nothing_found_is_no_coverage(library: Any) -> None:

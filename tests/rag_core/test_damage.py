@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.doors.archive import Archive, connection, posts
-from rag_core.doors.archive.backup import make, put_back
-from rag_core.doors.archive.snapshots import made_at
 from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import Archive, db, posts
+from rag_core.storage.backups import get_backup_time, make_backup, restore_backup
 from rag_core.types import Post
 
 MakePost = Callable[..., Post]
@@ -21,7 +20,7 @@ GO_ON = threading.Event()
 
 async def fill(folder: Path, make_post: MakePost) -> None:
     archive = await Archive.open(folder)
-    await posts.keep(archive, [make_post(n, f"слово {n} " * 200) for n in range(1, 400)], source="import")
+    await posts.save_posts(archive, [make_post(n, f"слово {n} " * 200) for n in range(1, 400)], source="import")
     await archive.close()
 
 
@@ -43,17 +42,17 @@ async def test_one_damaged_page_is_found_when_the_archive_is_opened(tmp_path: Pa
 
 async def test_the_sentence_about_damage_offers_the_last_backup(tmp_path: Path, make_post: MakePost) -> None:
     await fill(tmp_path, make_post)
-    backup = make(tmp_path, GO_ON)
+    backup = make_backup(tmp_path, GO_ON)
     spoil(tmp_path)
     with pytest.raises(ArchiveUnavailable, match="damaged") as caught:
         await Archive.open(tmp_path)
     assert "citegram restore" in caught.value.reason
-    assert f"{made_at(backup):%Y-%m-%d %H:%M}" in caught.value.reason
+    assert f"{get_backup_time(backup):%Y-%m-%d %H:%M}" in caught.value.reason
     assert "\n" not in caught.value.reason
     # and doing so helps
-    put_back(tmp_path, None, GO_ON)
+    restore_backup(tmp_path, None, GO_ON)
     archive = await Archive.open(tmp_path)
-    assert await posts.count(archive) == 399
+    assert await posts.count_posts(archive) == 399
     await archive.close()
 
 
@@ -62,7 +61,7 @@ async def test_a_large_archive_is_looked_through_after_it_was_opened(
 ) -> None:
     await fill(tmp_path, make_post)
     spoil(tmp_path)
-    monkeypatch.setattr(connection, "LOOKED_THROUGH", 1 << 16)
+    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 1 << 16)
     archive = await Archive.open(tmp_path)
     assert archive.large
     with pytest.raises(ArchiveUnavailable, match="is damaged"):
@@ -84,7 +83,7 @@ CHILD = """
 import asyncio, resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from rag_core.doors.archive import Archive, updates
+from rag_core.storage import Archive, inbox
 from rag_core.errors import ArchiveUnavailable
 
 async def main():
@@ -94,7 +93,7 @@ async def main():
     while sys.stdin.readline():
         batch = [{"update_id": n, "message": {"text": "x" * 2000}} for n in range(kept, kept + 50)]
         try:
-            await updates.keep_batch(archive, 42, batch)
+            await inbox.save_updates(archive, 42, batch)
             kept += 50
             print("kept", kept, flush=True)
         except ArchiveUnavailable as exc:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ingest.dense import DenseIndexer
-from rag_core.answering import answer
-from rag_core.dense import chosen
+from ingest.indexer import DenseIndexer
+from rag_core.answer import answer_question
 from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailable
-from rag_core.models import Role
-from rag_core.plan import plan_by_rules
-from rag_core.search import search
-from rag_core.stage import Run
+from rag_core.models.catalog import ModelRole
+from rag_core.models.selection import select_model
+from rag_core.planning import plan_by_rules
+from rag_core.retrieval.search import search_passages
+from rag_core.tracing import Run
 from rag_core.types import Hit, PostKey
 
 
@@ -40,7 +40,7 @@ async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_p
 async def hits(library: Any, text: str, **who: Any) -> tuple[Hit, ...]:
     question = library.question(text, **who)
     run = Run(library.rag.settings.budgets, "test")
-    return await search(plan_by_rules(question), question, library.rag, run)
+    return await search_passages(plan_by_rules(question), question, library.rag, run)
 
 
 async def test_a_post_is_found_that_shares_no_word_with_the_question(hybrid: Any) -> None:
@@ -70,7 +70,7 @@ async def test_without_its_vectors_words_answer_and_the_shortfall_is_said(hybrid
             raise VectorsUnavailable("The vectors are on holiday.")
 
     rag = replace(hybrid.rag, dense=replace(hybrid.rag.dense, vectors=Down()))
-    given = await answer(hybrid.question("When does the ferry to Owl Island leave?"), rag)
+    given = await answer_question(hybrid.question("When does the ferry to Owl Island leave?"), rag)
     assert "7:30" in given.sentences[0].text
     assert [(s.stage, s.reason) for s in given.shortfalls] == [("dense", "The vectors are on holiday.")]
 
@@ -82,7 +82,7 @@ async def test_meaning_stands_in_for_words_that_cannot_be_searched_and_that_is_s
         raise IndexUnavailable("The index is down.")
 
     monkeypatch.setattr(hybrid.rag.lexical, "search", down)
-    given = await answer(hybrid.question("When does the ferry to Owl Island leave?"), hybrid.rag)
+    given = await answer_question(hybrid.question("When does the ferry to Owl Island leave?"), hybrid.rag)
     assert given.found[0].passage.key == PostKey(hybrid.harbour, 1)
     assert [(s.stage, s.reason) for s in given.shortfalls] == [("lexical", "The index is down.")]
 
@@ -93,7 +93,7 @@ async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(
     wanted = {"dir": tmp_path / "models", "embedder": "multilingual-e5-small"}
     async with open_library(tmp_path / "data", models=wanted) as library:
         await library.keep(make_post(1, "The ferry leaves at seven.", chat=library.harbour))
-        given = await answer(library.question("When does the ferry leave?"), library.rag)
+        given = await answer_question(library.question("When does the ferry leave?"), library.rag)
     assert given.sentences
     assert [s.stage for s in given.shortfalls] == ["dense"]
     assert "citegram models pull" in given.shortfalls[0].reason
@@ -101,10 +101,10 @@ async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(
 
 def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models: Path, tmp_path: Path) -> None:
     pulled = offline_models.parent
-    row = chosen(Role.EMBEDDER, "auto", pulled)
+    row = select_model(ModelRole.EMBEDDER, "auto", pulled)
     assert row is not None
     assert row.name == "minilm-navec"
-    assert chosen(Role.EMBEDDER, "auto", tmp_path) is None
-    assert chosen(Role.EMBEDDER, "none", pulled) is None
+    assert select_model(ModelRole.EMBEDDER, "auto", tmp_path) is None
+    assert select_model(ModelRole.EMBEDDER, "none", pulled) is None
     with pytest.raises(ModelUnavailable):
-        chosen(Role.EMBEDDER, "no-such-model", pulled)
+        select_model(ModelRole.EMBEDDER, "no-such-model", pulled)

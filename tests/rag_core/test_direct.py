@@ -4,16 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rag_core.calibration import Calibration
-from rag_core.recipes.direct import direct
-from rag_core.stage import Run
+from rag_core.context.calibration import Calibration
+from rag_core.recipes.direct import run_direct
+from rag_core.tracing import Run
 from rag_core.types import Evidence
 
 
 async def run(library: Any, text: str, **changes: Any) -> Any:
     rag = replace(library.rag, **changes)
     notebook = Run(rag.settings.budgets, "direct")
-    return *(await direct(library.question(text), rag, notebook)), notebook
+    return *(await run_direct(library.question(text), rag, notebook)), notebook
 
 
 async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library: Any) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_core.analysis import terms
-from rag_core.dense import Dense
-from rag_core.doors.archive import Archive
-from rag_core.doors.lexical import Filter, Lexical, Place
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailable, StageTimeout, VectorsUnavailable
-from rag_core.models import rows_of
+from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.models.catalog import find_models
+from rag_core.models.selection import DenseIndex
+from rag_core.storage import Archive
+from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Channel, Plan, PostKey, Question
 
 ASKED = "When does the morning ferry to Owl Island leave from pier four?"
@@ -35,7 +35,7 @@ def missing(answer: Answer) -> list[str]:
     return [shortfall.stage for shortfall in answer.shortfalls]
 
 
-class Odd(Lexical):
+class Odd(Bm25Index):
     """The index of a library, in which some searches fail or take their time."""
 
     trouble: Exception | None = None  # None: too slow
@@ -49,7 +49,7 @@ class Odd(Lexical):
     def touches(self, terms: Sequence[str], n: int) -> bool:
         raise NotImplementedError
 
-    def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
         if self.touches(terms, n):
             if self.trouble:
                 raise self.trouble
@@ -69,7 +69,7 @@ class NoFurther(Odd):
 
 class NoFollowing(Odd):
     def touches(self, found: Sequence[str], n: int) -> bool:
-        return len(found) > len(terms(ASKED))
+        return len(found) > len(tokenize(ASKED))
 
 
 class Meaning:
@@ -77,31 +77,31 @@ class Meaning:
 
     identity, revision = "meaning", 0
 
-    def __init__(self, *found: Place, fails: str = "", pause: float = 0.0) -> None:
+    def __init__(self, *found: PassageRef, fails: str = "", pause: float = 0.0) -> None:
         self.found, self.fails, self.pause = found, fails, pause
 
     async def query(self, text: str) -> Any:
         await asyncio.sleep(self.pause)
         return np.ones(2, np.float32)
 
-    async def search(self, vector: object, only: Filter, n: int) -> list[tuple[Place, float]]:
+    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
         if self.fails == "search":
             raise VectorsUnavailable("The vectors cannot be read.")
         return [(place, 0.9) for place in self.found]
 
-    async def vectors_of(self, places: Sequence[Place]) -> dict[Place, Any]:
+    async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, Any]:
         if self.fails == "vectors":
             raise VectorsUnavailable("The vectors cannot be read.")
         return {place: np.ones(2, np.float32) for place in places}
 
 
 def with_meaning(library: Any, meaning: Any) -> None:
-    library.rag = replace(library.rag, dense=Dense(rows_of("offline")[0], meaning, meaning))
+    library.rag = replace(library.rag, dense=DenseIndex(find_models("offline")[0], meaning, meaning))
 
 
-def the_post(library: Any) -> Place:
+def the_post(library: Any) -> PassageRef:
     text = "The ferry to Owl Island leaves at 7:30 every morning from pier four. Dogs travel free of charge."
-    return Place(PostKey(library.harbour, 1), 0, 0, len(text))
+    return PassageRef(PostKey(library.harbour, 1), 0, 0, len(text))
 
 
 def broken_planner(question: Question, known: Mapping[int, Channel]) -> Plan:
@@ -262,8 +262,8 @@ async def test_an_archive_that_takes_too_long_is_an_error_and_no_refusal(library
         await library.ask(ASKED)
 
 
-class Uncountable(Lexical):
-    def matching(self, terms: Sequence[str], only: Filter, *others: Sequence[str]) -> list[Place]:
+class Uncountable(Bm25Index):
+    def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         raise IndexUnavailable("The index cannot be counted.")
 
 

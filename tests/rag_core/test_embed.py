@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.embed import Embedder, open_embedder
 from rag_core.errors import ModelUnavailable
-from rag_core.models import ModelRow, Pooling, Role, Tier
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
+from rag_core.models.embedder import Embedder, open_embedder
 
-MakeModel = Callable[..., tuple[ModelRow, Path]]
+MakeModel = Callable[..., tuple[ModelSpec, Path]]
 Opened = Callable[..., Awaitable[Embedder]]
 
 
@@ -203,7 +203,7 @@ async def test_each_text_goes_into_the_block_of_its_language(make_model: MakeMod
     english, folder = make_model(name="english", languages=frozenset({"en"}))
     russian, other = make_model(name="russian", languages=frozenset({"ru"}), dimension=3)
     other.rename(folder.parent / "both-russian")
-    both = ModelRow("both", Tier.OFFLINE, Role.EMBEDDER, "MIT", frozenset({"en", "ru"}), dimension=7,
+    both = ModelSpec("both", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({"en", "ru"}), dimension=7,
                     parts=(english, russian))  # fmt: skip
     home = folder.parent / "both"
     home.mkdir()

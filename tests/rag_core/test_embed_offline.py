@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_core.doors.embed import Embedder, open_embedder
-from rag_core.models import rows_of
+from rag_core.models.catalog import find_models
+from rag_core.models.embedder import Embedder, open_embedder
 
 FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
 ENGLISH = slice(0, 384)
@@ -20,7 +20,7 @@ ENGLISH = slice(0, 384)
 
 @pytest.fixture(scope="module")
 def embedder(offline_models: Path) -> Iterator[Embedder]:
-    embedder = asyncio.run(open_embedder(rows_of("offline")[0], offline_models, threads=1))
+    embedder = asyncio.run(open_embedder(find_models("offline")[0], offline_models, threads=1))
     yield embedder
     asyncio.run(embedder.close())
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.asked import Asked
-from rag_core.extract import best_pieces, quoted
-from rag_core.sentences import LONGEST
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.types import Evidence, Passage, PostKey, Source
+from rag_core.writing.extract import quote_piece, select_best_pieces
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
 
-def asked(text: str) -> Asked:
-    return Asked.of(text, lambda term: 1.0)
+def asked(text: str) -> QueryTerms:
+    return QueryTerms.of(text, lambda term: 1.0)
 
 
 def evidence(*texts: str, chats: tuple[int, ...] = (), days: tuple[int, ...] = (), start: int = 0) -> Evidence:
@@ -26,8 +26,10 @@ def evidence(*texts: str, chats: tuple[int, ...] = (), days: tuple[int, ...] = (
     return Evidence(tuple(sources))
 
 
-def best(question: str, found: Evidence, most: int = 3, margin: float = 3.5, longest: int = LONGEST) -> list[str]:
-    pieces = best_pieces(asked(question), found, most, margin, longest)
+def best(
+    question: str, found: Evidence, most: int = 3, margin: float = 3.5, longest: int = MAX_SENTENCE_LENGTH
+) -> list[str]:
+    pieces = select_best_pieces(asked(question), found, most, margin, longest)
     return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
 
 
@@ -53,7 +55,7 @@ def test_a_later_post_of_another_channel_supersedes_nothing() -> None:
 
 def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> None:
     texts = [f"Мост номер {n} закрыт на ремонт до осени, объезд через плотину и площадь. " * 6 for n in range(5)]
-    pieces = best_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts), 5, 100.0)
+    pieces = select_best_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts), 5, 100.0)
     assert len(pieces) > 1
     assert sum(piece.end - piece.start for piece in pieces) <= 600
     assert not any(a.overlaps(b) for n, a in enumerate(pieces) for b in pieces[n + 1 :])
@@ -61,7 +63,7 @@ def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> No
 
 def test_a_sentence_longer_than_a_phrase_leaves_room_for_is_quoted_in_part() -> None:
     text = "Мост через реку закрыт на ремонт, " + "потому что опоры его старые и слабые, " * 6 + "до осени."
-    assert 240 < len(text) <= LONGEST
+    assert 240 < len(text) <= MAX_SENTENCE_LENGTH
     (piece,) = best("Почему закрыт мост?", evidence(text), most=1, longest=240)
     assert 0 < len(piece) <= 240
 
@@ -76,16 +78,16 @@ def test_hashtags_mentions_and_links_alone_are_no_sentence() -> None:
 
 
 def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
-    (piece,) = best_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100), 1, 0)
-    sentence = quoted(piece)
+    (piece,) = select_best_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100), 1, 0)
+    sentence = quote_piece(piece)
     (citation,) = sentence.citations
     assert sentence.text == citation.quote == "Мост открыт."
     assert (citation.post, citation.start, citation.end) == (PostKey(-1, 1), 106, 118)
 
 
-@given(st.lists(st.text(max_size=400), max_size=4), st.text(max_size=60), st.integers(30, LONGEST))
+@given(st.lists(st.text(max_size=400), max_size=4), st.text(max_size=60), st.integers(30, MAX_SENTENCE_LENGTH))
 def test_every_piece_is_a_part_of_its_text_and_short_enough(texts: list[str], question: str, longest: int) -> None:
-    for piece in best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
+    for piece in select_best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
         assert 0 <= piece.start < piece.end <= len(piece.source.passage.text)
         assert piece.end - piece.start <= longest
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from rag_core.doors.archive import Archive, channels, posts
-from rag_core.doors.archive.facets import Facet, holding, names
-from rag_core.doors.archive.schema import MIGRATIONS
-from rag_core.doors.lexical import Keys
+from rag_core.index.bm25 import PostKeySet
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.post_lookup import PostFacet, find_posts_by_facet, list_facet_values
+from rag_core.storage.schema import MIGRATIONS
 from rag_core.types import Channel, Media, Origin, PostKey
 
 HERE, THERE = -1001, -1002
 
 
-def listed(keys: Keys) -> set[tuple[int, int]]:
+def listed(keys: PostKeySet) -> set[tuple[int, int]]:
     return {(chat, int(number)) for chat, ids in keys.by_chat.items() for number in ids}
 
 
@@ -28,7 +28,7 @@ def listed(keys: Keys) -> set[tuple[int, int]]:
 async def archive(tmp_path: Path, make_post: Any) -> AsyncIterator[Archive]:
     opened = await Archive.open(tmp_path)
     for chat in (HERE, THERE):
-        await channels.put(opened, Channel(chat, f"Channel {chat}"))
+        await channels.save_channel(opened, Channel(chat, f"Channel {chat}"))
     kept = [
         make_post(1, "a", author="Анна", media=Media("photo")),
         make_post(2, "b", author="Пётр", origin=Origin("РБК", -7)),
@@ -39,41 +39,46 @@ async def archive(tmp_path: Path, make_post: Any) -> AsyncIterator[Archive]:
         make_post(1, "e", chat=THERE, author="Анна", media=Media("photo"), album="x"),
         make_post(2, "f", chat=THERE, author="Мария", origin=Origin("ТАСС", -8), media=Media("document", "План.PDF")),
     ]
-    await posts.keep(opened, kept, source="import")
+    await posts.save_posts(opened, kept, source="import")
     yield opened
     await opened.close()
 
 
 async def test_names_are_those_of_the_channels_asked_about(archive: Archive) -> None:
-    assert sorted(await names(archive, Facet.AUTHOR, [HERE])) == ["Анна", "Пётр"]
-    assert sorted(await names(archive, Facet.AUTHOR, [HERE, THERE])) == ["Анна", "Мария", "Пётр"]
-    assert sorted(await names(archive, Facet.ORIGIN, [HERE, THERE])) == ["РБК", "ТАСС"]
-    assert sorted(await names(archive, Facet.FILE, [HERE, THERE], "%.pdf%")) == ["План.PDF", "прайс.pdf"]
-    assert await names(archive, Facet.FILE, [HERE, THERE], "%.doc%") == []
-    assert await names(archive, Facet.AUTHOR, []) == []
+    assert sorted(await list_facet_values(archive, PostFacet.AUTHOR, [HERE])) == ["Анна", "Пётр"]
+    assert sorted(await list_facet_values(archive, PostFacet.AUTHOR, [HERE, THERE])) == ["Анна", "Мария", "Пётр"]
+    assert sorted(await list_facet_values(archive, PostFacet.ORIGIN, [HERE, THERE])) == ["РБК", "ТАСС"]
+    assert sorted(await list_facet_values(archive, PostFacet.FILE, [HERE, THERE], "%.pdf%")) == [
+        "План.PDF",
+        "прайс.pdf",
+    ]
+    assert await list_facet_values(archive, PostFacet.FILE, [HERE, THERE], "%.doc%") == []
+    assert await list_facet_values(archive, PostFacet.AUTHOR, []) == []
 
 
 async def test_posts_are_found_by_what_they_have_and_an_album_by_any_of_its_posts(archive: Archive) -> None:
     both = [HERE, THERE]
-    assert listed(await holding(archive, Facet.AUTHOR, ["Анна"], both)) == {(HERE, 1), (THERE, 1)}
-    assert listed(await holding(archive, Facet.AUTHOR, ["Анна"], [HERE])) == {(HERE, 1)}
-    assert listed(await holding(archive, Facet.FILE, ["прайс.pdf", "none"], both)) == {(HERE, 3)}
-    assert listed(await holding(archive, Facet.ORIGIN, ["РБК"], both)) == {(HERE, 2), (HERE, 3)}
-    assert listed(await holding(archive, Facet.ORIGIN_CHAT, [-7, -8], both)) == {(HERE, 2), (THERE, 2)}
+    assert listed(await find_posts_by_facet(archive, PostFacet.AUTHOR, ["Анна"], both)) == {(HERE, 1), (THERE, 1)}
+    assert listed(await find_posts_by_facet(archive, PostFacet.AUTHOR, ["Анна"], [HERE])) == {(HERE, 1)}
+    assert listed(await find_posts_by_facet(archive, PostFacet.FILE, ["прайс.pdf", "none"], both)) == {(HERE, 3)}
+    assert listed(await find_posts_by_facet(archive, PostFacet.ORIGIN, ["РБК"], both)) == {(HERE, 2), (HERE, 3)}
+    assert listed(await find_posts_by_facet(archive, PostFacet.ORIGIN_CHAT, [-7, -8], both)) == {(HERE, 2), (THERE, 2)}
     # the album stands under its captioned post, the video; another channel's of the same name is another
-    assert listed(await holding(archive, Facet.MEDIA, ["photo"], [HERE])) == {(HERE, n) for n in (1, 4, 5, 6)}
-    assert listed(await holding(archive, Facet.MEDIA, ["video"], both)) == {(HERE, 4), (HERE, 5)}
-    assert len(await holding(archive, Facet.MEDIA, [], both)) == 0
-    assert len(await holding(archive, Facet.MEDIA, ["photo"], [])) == 0
+    assert listed(await find_posts_by_facet(archive, PostFacet.MEDIA, ["photo"], [HERE])) == {
+        (HERE, n) for n in (1, 4, 5, 6)
+    }
+    assert listed(await find_posts_by_facet(archive, PostFacet.MEDIA, ["video"], both)) == {(HERE, 4), (HERE, 5)}
+    assert len(await find_posts_by_facet(archive, PostFacet.MEDIA, [], both)) == 0
+    assert len(await find_posts_by_facet(archive, PostFacet.MEDIA, ["photo"], [])) == 0
 
 
 def test_keys_are_joined_and_shared_by_channel() -> None:
-    one = Keys.of([PostKey(-1, 3), PostKey(-1, 1), PostKey(-2, 5), PostKey(-1, 3)])
-    other = Keys.of([PostKey(-1, 3), PostKey(-2, 6), PostKey(-3, 1)])
+    one = PostKeySet.of([PostKey(-1, 3), PostKey(-1, 1), PostKey(-2, 5), PostKey(-1, 3)])
+    other = PostKeySet.of([PostKey(-1, 3), PostKey(-2, 6), PostKey(-3, 1)])
     assert (len(one), one.by_chat[-1].tolist()) == (3, [1, 3])
     assert listed(one & other) == {(-1, 3)}
     assert listed(one | other) == {(-1, 1), (-1, 3), (-2, 5), (-2, 6), (-3, 1)}
-    assert len(Keys({}) & one) == len(one & Keys({})) == 0
+    assert len(PostKeySet({}) & one) == len(one & PostKeySet({})) == 0
 
 
 class Explained:
@@ -88,13 +93,13 @@ class Explained:
         return await self.archive.rows(sql, values)
 
 
-@pytest.mark.parametrize("facet", list(Facet))
-async def test_no_text_is_read_to_find_them(archive: Archive, facet: Facet) -> None:
+@pytest.mark.parametrize("facet", list(PostFacet))
+async def test_no_text_is_read_to_find_them(archive: Archive, facet: PostFacet) -> None:
     """Through the rows, where the texts are, it takes 50 times as long."""
     explained: Any = Explained(archive)
-    await holding(explained, facet, ["Анна"], [HERE, THERE])
-    if facet is not Facet.ORIGIN_CHAT:
-        await names(explained, facet, [HERE])
+    await find_posts_by_facet(explained, facet, ["Анна"], [HERE, THERE])
+    if facet is not PostFacet.ORIGIN_CHAT:
+        await list_facet_values(explained, facet, [HERE])
     for step in explained.steps:
         assert re.search(r"SEARCH [tm] USING COVERING INDEX posts_\w+ \(chat_id=\?", step), step
     assert len(explained.steps) >= 3
@@ -113,7 +118,7 @@ async def test_forwards_of_an_archive_from_before_are_found_by_their_origin(tmp_
         old.execute("PRAGMA user_version = 5")
     opened = await Archive.open(tmp_path)
     try:
-        assert await names(opened, Facet.ORIGIN, [-1]) == ["РБК"]
-        assert listed(await holding(opened, Facet.ORIGIN_CHAT, [-7], [-1])) == {(-1, 5)}
+        assert await list_facet_values(opened, PostFacet.ORIGIN, [-1]) == ["РБК"]
+        assert listed(await find_posts_by_facet(opened, PostFacet.ORIGIN_CHAT, [-7], [-1])) == {(-1, 5)}
     finally:
         await opened.close()

@@ -4,16 +4,15 @@ import time
 
 import pytest
 
-from rag_core.verify.facts import links_in, stated, stated_by_sentence
-from rag_core.verify.moments import moments_of
-from rag_core.verify.naming import same_word, skeleton
-from rag_core.verify.numerals import numbers_of
-from rag_core.verify.opposites import alike, opposed
-from rag_core.verify.words import folded, words_of
+from rag_core.text.names import build_phonetic_key, is_name_variant
+from rag_core.text.numbers import parse_numbers
+from rag_core.verification.facts import extract_facts, extract_facts_by_sentence, extract_links
+from rag_core.verification.moments import parse_moments
+from rag_core.verification.vocabulary import are_opposites, are_synonyms, fold_text, split_words
 
 
 def number(text: str, lang: str) -> tuple[float, str]:
-    (found,) = numbers_of(folded(text), lang)
+    (found,) = parse_numbers(fold_text(text), lang)
     return found.values[-1], found.unit
 
 
@@ -40,13 +39,13 @@ def test_a_number_is_one_number_however_it_is_written(
 
 
 def test_a_comma_before_three_figures_may_be_either_and_a_hedge_is_kept() -> None:
-    (found,) = numbers_of("около 2,750 рублей", "ru")
+    (found,) = parse_numbers("около 2,750 рублей", "ru")
     assert (found.values, found.hedge) == ((2.75, 2750.0), "about")
-    assert not numbers_of("covid19 and thousands of them", "en")
+    assert not parse_numbers("covid19 and thousands of them", "en")
 
 
 def moment(text: str) -> dict[str, int]:
-    (found,) = moments_of(folded(text), text)
+    (found,) = parse_moments(fold_text(text), text)
     return found.fields()
 
 
@@ -77,8 +76,8 @@ def test_a_date_or_time_is_one_however_it_is_written(texts: tuple[str, ...], fie
 
 def test_may_and_march_in_small_letters_and_amounts_are_no_dates() -> None:
     for text in ("they may march", "12.5 %", "2000 рублей", "в версии 1.10.3"):
-        assert not moments_of(folded(text), text), text
-    assert [m.fields()["day"] for m in moments_of("с 3 по 9 июня", "с 3 по 9 июня")] == [3, 9]
+        assert not parse_moments(fold_text(text), text), text
+    assert [m.fields()["day"] for m in parse_moments("с 3 по 9 июня", "с 3 по 9 июня")] == [3, 9]
 
 
 @pytest.mark.parametrize(
@@ -94,13 +93,13 @@ def test_may_and_march_in_small_letters_and_amounts_are_no_dates() -> None:
 )
 def test_a_run_of_weekdays_is_each_of_them(texts: tuple[str, ...], days: list[int]) -> None:
     for text in texts:
-        assert sorted(m.fields()["weekday"] for m in moments_of(folded(text), text)) == days, text
+        assert sorted(m.fields()["weekday"] for m in parse_moments(fold_text(text), text)) == days, text
 
 
 def test_a_day_off_a_sum_and_a_small_word_are_no_weekdays_and_no_hours() -> None:
     for text in ("выходной", "he sat in the sun", "половина зала", "from 5 to 10 people", "a quarter of the hall"):
-        assert not moments_of(folded(text), text), text
-    assert [m.fields() for m in moments_of("с 13 до 17.", "с 13 до 17.")] == [{"minute": 780}, {"minute": 1020}]
+        assert not parse_moments(fold_text(text), text), text
+    assert [m.fields() for m in parse_moments("с 13 до 17.", "с 13 до 17.")] == [{"minute": 780}, {"minute": 1020}]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +116,8 @@ def test_a_day_off_a_sum_and_a_small_word_are_no_weekdays_and_no_hours() -> None
     ],
 )
 def test_a_name_is_the_same_inflected_and_in_another_script(one: str, other: str) -> None:
-    assert same_word(one, other)
-    assert same_word(other, one)
+    assert is_name_variant(one, other)
+    assert is_name_variant(other, one)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +125,8 @@ def test_a_name_is_the_same_inflected_and_in_another_script(one: str, other: str
     [("иран", "ирак"), ("австрия", "австралия"), ("петр", "петров"), ("putin", "пушкин"), ("london", "лиссабоне")],
 )
 def test_another_name_is_another(one: str, other: str) -> None:
-    assert not same_word(one, other)
-    assert skeleton(one) != skeleton(other)
+    assert not is_name_variant(one, other)
+    assert build_phonetic_key(one) != build_phonetic_key(other)
 
 
 def test_opposites_are_told_from_words_alike() -> None:
@@ -138,39 +137,40 @@ def test_opposites_are_told_from_words_alike() -> None:
         ("законный", "незаконный"),
         ("вчера", "завтра"),
     ):
-        assert opposed(*pair), pair
-        assert opposed(*pair[::-1]), pair
-        assert not alike(*pair), pair
-    assert alike("вырос", "увеличился")
-    assert not opposed("вырос", "увеличился")
-    assert not opposed("мост", "паром")
+        assert are_opposites(*pair), pair
+        assert are_opposites(*pair[::-1]), pair
+        assert not are_synonyms(*pair), pair
+    assert are_synonyms("вырос", "увеличился")
+    assert not are_opposites("вырос", "увеличился")
+    assert not are_opposites("мост", "паром")
 
 
 def test_a_denial_reaches_to_the_end_of_its_clause_and_not_only_is_none() -> None:
-    (scope,) = stated("Мост не закрыли на ремонт, паром ходит.", "ru").denied
+    (scope,) = extract_facts("Мост не закрыли на ремонт, паром ходит.", "ru").denied
     assert scope.first is not None
     assert scope.first.low == "закрыли"
     assert "пар" not in {stem[:3] for stem in scope.wide}
-    assert not stated("Не только мост, но и паром закрыли.", "ru").denied
-    assert len(stated("Никто ничего не видел.", "ru").denied) == 1
-    assert len(stated("The bridge isn't open.", "en").denied) == 1
-    assert [scope.kind for scope in stated("The bridge may be closed.", "en").modal] == ["may"]
-    assert not stated("The bridge opens in May.", "en").modal
+    assert not extract_facts("Не только мост, но и паром закрыли.", "ru").denied
+    assert len(extract_facts("Никто ничего не видел.", "ru").denied) == 1
+    assert len(extract_facts("The bridge isn't open.", "en").denied) == 1
+    assert [scope.kind for scope in extract_facts("The bridge may be closed.", "en").modal] == ["may"]
+    assert not extract_facts("The bridge opens in May.", "en").modal
 
 
 def test_names_are_capitals_inside_a_sentence_and_those_at_its_beginning_are_weak() -> None:
-    found = {name.word.low: name.weak for name in stated("Мост открыл Иван Петров из Казани.", "ru").names}
+    found = {name.word.low: name.weak for name in extract_facts("Мост открыл Иван Петров из Казани.", "ru").names}
     assert found == {"мост": True, "иван": False, "петров": False, "казани": False}
-    assert all(name.weak for name in stated("THE BRIDGE IS CLOSED TODAY", "en").names)
+    assert all(name.weak for name in extract_facts("THE BRIDGE IS CLOSED TODAY", "en").names)
 
 
 def test_places_stay_true_in_dressed_letters_and_across_sentences() -> None:
     text = "𝗠𝗼𝘀𝘁 открыт. İstanbul ждёт 5 человек."
-    for word in words_of(text):
+    for word in split_words(text):
         assert (
-            folded(text)[word.start : word.end] == text[word.start : word.end].lower() or not text[word.start].isascii()
+            fold_text(text)[word.start : word.end] == text[word.start : word.end].lower()
+            or not text[word.start].isascii()
         )
-    for one in stated_by_sentence(text, "ru"):
+    for one in extract_facts_by_sentence(text, "ru"):
         assert text[one.start :].startswith(one.text)
 
 
@@ -178,12 +178,12 @@ def test_places_stay_true_in_dressed_letters_and_across_sentences() -> None:
     "link", ["https://a.example/b", "tg://resolve?domain=evil", "ftp://x", "@evil", "#evil", "t.me/a"]
 )
 def test_a_link_of_any_scheme_is_one_and_whole(link: str) -> None:
-    assert links_in(f"See {link.upper()}!") == {link}
-    assert stated(f"See {link}.", "en").links == {link}
+    assert extract_links(f"See {link.upper()}!") == {link}
+    assert extract_facts(f"See {link}.", "en").links == {link}
 
 
 @pytest.mark.parametrize("text", ["a.b-" * 10_000, "a" * 40_000, "a." * 20_000, "https://" * 5_000, "@" * 40_000])
 def test_a_text_made_to_be_searched_for_ever_is_searched_at_once(text: str) -> None:
     began = time.process_time()
-    links_in(text)
+    extract_links(text)
     assert time.process_time() - began < 3  # without bounds the first takes a minute

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_core.answering import answer
-from rag_core.dense import Dense
-from rag_core.doors.lexical import Filter
-from rag_core.doors.vectors import Point, open_vectors
-from rag_core.models import rows_of
-from rag_core.plan import plan_by_rules
-from rag_core.plan.filters import said_filters
-from rag_core.plan.queries import sanitised
+from rag_core.answer import answer_question
+from rag_core.index.bm25 import SearchFilter
+from rag_core.index.open_vectors import VectorPoint, open_vector_store
+from rag_core.models.catalog import find_models
+from rag_core.models.selection import DenseIndex
+from rag_core.planning import plan_by_rules
+from rag_core.planning.filters import parse_filters
+from rag_core.planning.queries import sanitize_query
+from rag_core.retrieval.filters import resolve_filter
 from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, Viewer
-from rag_core.within import within
 
 PHOTO, FILE = Media("photo"), Media("document", "Прайс_лист 2025.pdf", "application/pdf")
 
@@ -145,11 +145,11 @@ class Compass:
 
 
 async def with_vectors(news: Any, folder: Path) -> Any:
-    store = await open_vectors(folder, model="tiny", dimension=2)
-    places = news.rag.lexical.all_of(Filter(frozenset({news.harbour})))
+    store = await open_vector_store(folder, model="tiny", dimension=2)
+    places = news.rag.lexical.all_of(SearchFilter(frozenset({news.harbour})))
     day = datetime(2025, 3, 1, tzinfo=UTC)
-    await store.upsert([Point(p, day, "ru", str(p), np.array([1, n], np.float32)) for n, p in enumerate(places)])
-    dense: Any = Dense(rows_of("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    await store.upsert([VectorPoint(p, day, "ru", str(p), np.array([1, n], np.float32)) for n, p in enumerate(places)])
+    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
     return replace(news.rag, dense=dense)
 
 
@@ -159,12 +159,12 @@ async def test_the_filter_is_inside_the_search_by_meaning_too(
     rag = await with_vectors(news, tmp_path / "vectors")
     question = news.question("Сколько сейчас стоит один билет на большой паром в посте с фото?")
     try:
-        given = await answer(question, rag)
+        given = await answer_question(question, rag)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "both")]
         assert given.shortfalls == ()
-        monkeypatch.setattr("rag_core.doors.vectors.points.MOST_POSTS", 0)
+        monkeypatch.setattr("rag_core.index.vectors.MAX_FILTER_POSTS", 0)
         wide = replace(rag)  # with caches of its own
-        given = await answer(question, wide)
+        given = await answer_question(question, wide)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "lexical")]
         assert [s.stage for s in given.shortfalls] == ["dense"]
         assert "searched by words only" in given.shortfalls[0].reason
@@ -176,7 +176,7 @@ async def test_what_a_plan_names_becomes_single_posts(news: Any) -> None:
     viewer = Viewer(1, frozenset({news.harbour, news.safe}))
 
     async def posts(**named: Any) -> set[int]:
-        keys = (await within(Plan(("a",), **named), viewer, news.rag)).keys
+        keys = (await resolve_filter(Plan(("a",), **named), viewer, news.rag)).keys
         assert keys is not None
         return {int(number) for ids in keys.by_chat.values() for number in ids}
 
@@ -186,7 +186,7 @@ async def test_what_a_plan_names_becomes_single_posts(news: Any) -> None:
     assert await posts(media=("photo", "poll")) == {4, 6}
     assert await posts(media=("document",), files=("прайс лист 2025.pdf",)) == {5}
     assert await posts(media=("photo",), authors=("Смирнова",)) == set()
-    assert await within(Plan(("a",)), viewer, news.rag) == Filter(viewer.channels)
+    assert await resolve_filter(Plan(("a",)), viewer, news.rag) == SearchFilter(viewer.channels)
 
 
 H = -1
@@ -274,7 +274,7 @@ def test_ordinary_questions_say_no_filter(shared_data: Path, folder: str) -> Non
     lines = (shared_data / folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     found = []
     for line in lines:
-        text = sanitised(json.loads(line)["text"]).replace("ё", "е")
-        found += [text for form in (text, text.lower()) if said_filters(form, KNOWN).words]
+        text = sanitize_query(json.loads(line)["text"]).replace("ё", "е")
+        found += [text for form in (text, text.lower()) if parse_filters(form, KNOWN).words]
     assert lines
     assert found == []

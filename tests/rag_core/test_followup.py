@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.doors.archive.talks import Turn
-from rag_core.followup import stand_alone
-from rag_core.plan import plan_by_rules
+from rag_core.conversation import rewrite_by_rules
+from rag_core.planning import plan_by_rules
+from rag_core.storage.conversations import ConversationTurn
 from rag_core.types import Question, Viewer
 
 DIALOGUES = json.loads(Path(__file__).with_name("dialogues.json").read_text("utf-8"))["dialogues"]
@@ -24,10 +24,10 @@ MOST_WRONG = 3
 
 def resolved(dialogue: dict[str, Any]) -> str:
     """The follow-up as it stands alone; each turn before it is resolved in its order."""
-    now, turns = datetime.fromisoformat(dialogue["asked_at"]), list[Turn]()
+    now, turns = datetime.fromisoformat(dialogue["asked_at"]), list[ConversationTurn]()
     for turn in dialogue["turns"]:
-        turns.append(Turn(stand_alone(turn["question"], turns, now), tuple(turn["entities"])))
-    return stand_alone(dialogue["follow_up"], turns, now)
+        turns.append(ConversationTurn(rewrite_by_rules(turn["question"], turns, now), tuple(turn["entities"])))
+    return rewrite_by_rules(dialogue["follow_up"], turns, now)
 
 
 def holds(text: str, begins: str, *, whole: bool) -> bool:
@@ -59,25 +59,25 @@ def test_at_least_27_of_30_dialogues_resolve_by_rules() -> None:
 
 @pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda d: d["id"])
 def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue: dict[str, Any]) -> None:
-    assert stand_alone(dialogue["follow_up"], [], NOW) == dialogue["follow_up"]
+    assert rewrite_by_rules(dialogue["follow_up"], [], NOW) == dialogue["follow_up"]
 
 
 SPOKEN_OF = (
-    Turn("Who founded SpaceX?", ("Elon Musk",)),
-    Turn("Сколько постов про паром было в феврале?", ()),
+    ConversationTurn("Who founded SpaceX?", ("Elon Musk",)),
+    ConversationTurn("Сколько постов про паром было в феврале?", ()),
 )
 STAND_ALONE = [row["q"] for row in json.loads(Path(__file__).with_name("about_posts.json").read_text("utf-8"))]
 
 
 def test_sixty_ordinary_questions_stay_as_they_are_in_a_talk() -> None:
     assert len(STAND_ALONE) == 60
-    assert [q for q in STAND_ALONE if stand_alone(q, SPOKEN_OF, NOW) != q] == []
+    assert [q for q in STAND_ALONE if rewrite_by_rules(q, SPOKEN_OF, NOW) != q] == []
 
 
 def test_hardly_any_question_of_an_encyclopedia_is_taken_for_a_follow_up(shared_data: Path) -> None:
     lines = (shared_data / "xquad" / "queries.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line)["text"] for line in lines]
-    taken = [q for q in questions if stand_alone(q, SPOKEN_OF, NOW) != q]
+    taken = [q for q in questions if rewrite_by_rules(q, SPOKEN_OF, NOW) != q]
     assert len(taken) <= len(questions) * 0.01, taken
 
 
@@ -92,7 +92,7 @@ ALONE = (
 
 @pytest.mark.parametrize("text", ALONE)
 def test_what_stands_alone_is_left_alone(text: str) -> None:
-    assert stand_alone(text, SPOKEN_OF, NOW) == text
+    assert rewrite_by_rules(text, SPOKEN_OF, NOW) == text
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_what_stands_alone_is_left_alone(text: str) -> None:
     ],
 )
 def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:
-    said = stand_alone(text, [Turn(before, names)], NOW)
+    said = rewrite_by_rules(text, [ConversationTurn(before, names)], NOW)
     assert said == alone
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.lists(st.text(max_size=20), max_size=3))
 def test_whatever_is_said_a_question_comes_out(text: str, before: str, names: list[str]) -> None:
-    said = stand_alone(text, [Turn(before, tuple(names))], NOW)
+    said = rewrite_by_rules(text, [ConversationTurn(before, tuple(names))], NOW)
     assert said == text or (said.endswith("?") and len(said) <= 601)

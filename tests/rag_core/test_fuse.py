@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.fuse import Fusion, diverse, min_max, reciprocal_rank
+from rag_core.retrieval.fusion import Fusion, fuse_reciprocal_ranks, fuse_weighted_sum, select_by_mmr
 
 RANKING = st.lists(st.tuples(st.integers(0, 20), st.floats(-5, 30)), unique_by=lambda pair: pair[0], max_size=12).map(
     lambda pairs: sorted(pairs, key=lambda pair: -pair[1])
@@ -26,14 +26,14 @@ def test_every_item_of_both_legs_comes_out_once_best_first(
 @given(lexical=RANKING.filter(lambda r: len({score for _, score in r}) == len(r)))
 def test_a_dense_leg_without_weight_changes_nothing(lexical: list[tuple[int, float]]) -> None:
     dense = [(item, 1.0) for item, _ in reversed(lexical)]
-    for fuse in (min_max, reciprocal_rank):
+    for fuse in (fuse_weighted_sum, fuse_reciprocal_ranks):
         assert [item for item, _ in fuse(lexical, dense, 0.0)][: len(lexical)] == [item for item, _ in lexical]
 
 
 def test_the_sum_weighs_how_much_better_not_only_that_it_is_better() -> None:
     lexical = [("clear", 10.0), ("second", 1.0), ("third", 0.0)]
     dense = [("second", 0.9), ("clear", 0.89), ("third", 0.1)]
-    assert min_max(lexical, dense, 0.5)[0][0] == "clear"
+    assert fuse_weighted_sum(lexical, dense, 0.5)[0][0] == "clear"
 
 
 def test_the_last_of_a_few_is_more_than_what_was_not_found() -> None:
@@ -45,7 +45,7 @@ def test_the_last_of_a_few_is_more_than_what_was_not_found() -> None:
 
 
 def test_ranks_are_those_of_the_paper() -> None:
-    fused = dict(reciprocal_rank([("a", 3.0), ("b", 2.0)], [("b", 0.9)], 0.5))
+    fused = dict(fuse_reciprocal_ranks([("a", 3.0), ("b", 2.0)], [("b", 0.9)], 0.5))
     assert fused["b"] == pytest.approx(61 * 0.5 * (1 / 62 + 1 / 61))
     assert fused["a"] == pytest.approx(61 * 0.5 / 61)
 
@@ -56,13 +56,13 @@ def test_a_near_copy_is_left_out_before_another_view() -> None:
         "copy": np.array([1, 0.01], np.float32),
         "other": np.array([0, 1], np.float32),
     }
-    kept = diverse([("best", 1.0), ("copy", 0.95), ("other", 0.7), ("end", 0.0)], vectors, keep=2)
+    kept = select_by_mmr([("best", 1.0), ("copy", 0.95), ("other", 0.7), ("end", 0.0)], vectors, keep=2)
     assert [item for item, _ in kept] == ["best", "other"]
 
 
 def test_without_vectors_likeness_is_asked_for() -> None:
     ranking = [("red cat", 1.0), ("red cats", 0.9), ("blue dog", 0.8), ("x", 0.0)]
-    kept = diverse(ranking, {}, keep=2, alike=lambda a, b: float(a[:3] == b[:3]))
+    kept = select_by_mmr(ranking, {}, keep=2, alike=lambda a, b: float(a[:3] == b[:3]))
     assert [item for item, _ in kept] == ["red cat", "blue dog"]
 
 
@@ -70,7 +70,7 @@ def test_the_order_of_what_is_kept_is_the_order_it_had() -> None:
     rng = np.random.default_rng(3)
     ranking = [(n, 1.0 - n / 60) for n in range(60)]
     vectors = {n: rng.normal(size=8).astype(np.float32) for n in range(60)}
-    kept = [item for item, _ in diverse(ranking, vectors, keep=40)]
+    kept = [item for item, _ in select_by_mmr(ranking, vectors, keep=40)]
     assert len(kept) == 40
     assert kept == sorted(kept)
     assert kept[0] == 0

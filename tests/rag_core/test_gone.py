@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ingest.dense import DenseIndexer
-from rag_core.answering import answer
-from rag_core.doors.archive import posts
-from rag_core.doors.lexical import Filter
-from rag_core.search import by_meaning, by_words, fetch
+from ingest.indexer import DenseIndexer
+from rag_core.answer import answer_question
+from rag_core.index.bm25 import SearchFilter
+from rag_core.retrieval.search import fetch_passages, search_dense, search_lexical
+from rag_core.storage import posts
 from rag_core.types import PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -33,10 +33,10 @@ async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_p
 
 async def legs(library: Any) -> dict[str, bool]:
     """Which legs name the post, and whether its text is fetched."""
-    only = Filter(frozenset({library.harbour}))
-    words = [place for place, _ in await by_words(FERRY, only, 10, library.rag)]
-    meaning = [place for place, _ in (await by_meaning(FERRY, only, 10, library.rag))[0]]
-    fetched = await fetch([*words, *meaning], library.rag)
+    only = SearchFilter(frozenset({library.harbour}))
+    words = [place for place, _ in await search_lexical(FERRY, only, 10, library.rag)]
+    meaning = [place for place, _ in (await search_dense(FERRY, only, 10, library.rag))[0]]
+    fetched = await fetch_passages([*words, *meaning], library.rag)
     key = library.ferry.key
     found = {"words": words, "meaning": meaning, "fetched": fetched}
     return {name: any(place.key == key for place in places) for name, places in found.items()}
@@ -46,10 +46,12 @@ async def legs(library: Any) -> dict[str, bool]:
 async def test_it_is_gone_at_once_and_leaves_both_indexes(hybrid: Any, way: str) -> None:
     assert await legs(hybrid) == {"words": True, "meaning": True, "fetched": True}
     key: PostKey = hybrid.ferry.key
-    marked = posts.suspect(hybrid.rag.archive, [key]) if way == "suspected" else None
-    await (marked or posts.erase(hybrid.rag.archive, [key], how=way))
+    marked = posts.mark_posts_suspected(hybrid.rag.archive, [key]) if way == "suspected" else None
+    await (marked or posts.mark_posts_deleted(hybrid.rag.archive, [key], how=way))
     assert await legs(hybrid) == {"words": True, "meaning": True, "fetched": False}
-    assert key not in {source.passage.key for source in (await answer(hybrid.question(FERRY), hybrid.rag)).found}
+    assert key not in {
+        source.passage.key for source in (await answer_question(hybrid.question(FERRY), hybrid.rag)).found
+    }
 
     await hybrid.indexer.catch_up()
     await hybrid.dense.catch_up()
@@ -60,12 +62,16 @@ async def test_what_is_cleared_or_edited_is_back_in_both(hybrid: Any, make_post:
     key, archive = hybrid.ferry.key, hybrid.rag.archive
     edited = make_post(1, f"{hybrid.ferry.text} Daily.", chat=key.chat_id, edited=hybrid.ferry.date + timedelta(1))
     for back in ("cleared", "edited"):
-        await posts.suspect(archive, [key])
+        await posts.mark_posts_suspected(archive, [key])
         await hybrid.indexer.catch_up()
         await hybrid.dense.catch_up()
         assert not any((await legs(hybrid)).values())
-        await (posts.clear(archive, [key]) if back == "cleared" else posts.keep(archive, [edited], source="live"))
+        await (
+            posts.clear_suspicion(archive, [key])
+            if back == "cleared"
+            else posts.save_posts(archive, [edited], source="live")
+        )
         await hybrid.indexer.catch_up()
         await hybrid.dense.catch_up()
         assert all((await legs(hybrid)).values()), back
-    assert await posts.clear(archive, [key]) == 0
+    assert await posts.clear_suspicion(archive, [key]) == 0

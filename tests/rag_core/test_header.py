@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rag_core.header import header, own
+from rag_core.text.header import build_header, strip_parent_excerpt
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 KEY = PostKey(-1001, 7)
@@ -13,23 +13,25 @@ BAKERY = Channel(-1001, "Пекарня\n у моста")
 def test_a_header_says_where_when_from_whom_what_and_in_reply_to_what() -> None:
     post = Post(KEY, NIGHT, "x", media=Media("document", "price.pdf"), origin=Origin("Соседи"), reply_to=3)
     parent = "Сколько  стоит\nхлеб " + "слово " * 20
-    assert header(post, BAKERY, parent) == (
+    assert build_header(post, BAKERY, parent) == (
         "Соседи → Пекарня у моста · 2024-03-12 · price.pdf · Сколько стоит хлеб " + " ".join(["слово"] * 9)
     )
 
 
 def test_a_channel_that_repeats_itself_and_a_source_without_a_name_are_not_named_twice() -> None:
     for origin in (Origin("Пекарня у моста", KEY.chat_id, 3), Origin("")):
-        assert header(Post(KEY, NIGHT, "x", origin=origin), BAKERY) == "Пекарня у моста · 2024-03-12"
-    assert header(Post(KEY, NIGHT, "x", origin=Origin("Соседи")), None) == "Соседи · 2024-03-12"
+        assert build_header(Post(KEY, NIGHT, "x", origin=origin), BAKERY) == "Пекарня у моста · 2024-03-12"
+    assert build_header(Post(KEY, NIGHT, "x", origin=Origin("Соседи")), None) == "Соседи · 2024-03-12"
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert header(Post(KEY, NIGHT, "x"), None) == "2024-03-12"
-    assert header(Post(KEY, NIGHT, "x", media=Media("photo")), Channel(-1, "")) == "2024-03-12"
+    assert build_header(Post(KEY, NIGHT, "x"), None) == "2024-03-12"
+    assert build_header(Post(KEY, NIGHT, "x", media=Media("photo")), Channel(-1, "")) == "2024-03-12"
 
 
 def test_what_the_replied_post_says_is_not_the_reply_s_own() -> None:
-    line = header(Post(KEY, NIGHT, "x"), Channel(-1, "Owl Hill · Members"), "The pool closes from 6 July to 2 August")
-    assert own(line) == "Owl Hill · Members · 2024-03-12"
-    assert own("no date here") == "no date here"
+    line = build_header(
+        Post(KEY, NIGHT, "x"), Channel(-1, "Owl Hill · Members"), "The pool closes from 6 July to 2 August"
+    )
+    assert strip_parent_excerpt(line) == "Owl Hill · Members · 2024-03-12"
+    assert strip_parent_excerpt("no date here") == "no date here"

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.doors import heap
+from rag_core import malloc
 
 # A child frees every other block: glibc keeps the pages between those in use until it is asked for them.
 HOLES = """
 import sys
 from pathlib import Path
-from rag_core.doors.heap import bounded, give_back
+from rag_core.malloc import limit_malloc_arenas, release_free_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
 
 if sys.argv[1] == "bounded":
-    bounded()
+    limit_malloc_arenas()
 blocks = [b"\\x01" * 100_000 for _ in range(1000)]  # written to: what nobody touched is not resident
 full = resident()
 del blocks[::2]
 freed = resident()
-give_back()
+release_free_memory()
 print(full - freed, freed - resident())
 """
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc's heap that needs it")
@@ -37,7 +37,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glib
 def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how],
-        cwd=Path(heap.__file__).parents[2],
+        cwd=Path(malloc.__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
@@ -48,6 +48,6 @@ def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
 
 
 def test_where_it_is_not_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "_glibc", lambda: None)
-    heap.bounded()
-    assert heap.give_back() is False
+    monkeypatch.setattr(malloc, "_load_glibc", lambda: None)
+    malloc.limit_malloc_arenas()
+    assert malloc.release_free_memory() is False

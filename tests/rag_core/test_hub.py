@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from rag_core.doors.hub import pull_from_hub
-from rag_core.doors.model_folder import check
-from rag_core.doors.pull import pull
 from rag_core.errors import ModelUnavailable
-from rag_core.models import HubFile, HubSource, ModelRow, Role, Tier
+from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier
+from rag_core.models.download import pull_from_hub, pull_model
+from rag_core.models.model_folder import check_model_files
 
 WEIGHTS = bytes(range(256)) * 4096  # 1 MiB
 TOKENIZER = b'{"version": "1.0"}'
 REPO, REVISION = "acme/tiny", "main"
 FILES = (HubFile("onnx/model_int8.onnx", "model.onnx", len(WEIGHTS)), HubFile("tokenizer.json", "tokenizer.json"),
          HubFile("tokenizer_config.json", "tokenizer_config.json"))  # fmt: skip
-ROW = ModelRow("tiny", Tier.DEFAULT, Role.EMBEDDER, "MIT", frozenset({"en"}), HubSource(REPO, FILES), dimension=4)
+ROW = ModelSpec(
+    "tiny", ModelTier.DEFAULT, ModelRole.EMBEDDER, "MIT", frozenset({"en"}), HubSource(REPO, FILES), dimension=4
+)
 
 
 @dataclass
@@ -120,7 +121,7 @@ async def test_files_come_whole_with_their_checksums_and_the_commit(hub: Hub, tm
     seen = list[tuple[int, int]]()
     folder = tmp_path / "models" / "tiny"
     await pull_from_hub(ROW, folder, hub=hub.url, progress=lambda *moved: seen.append(moved))
-    check(ROW, folder)
+    check_model_files(ROW, folder)
     assert (folder / "model.onnx").read_bytes() == WEIGHTS
     about = json.loads((folder / "files.json").read_text("utf-8"))
     assert (about["repo"], about["commit"]) == (REPO, "c0ffee")
@@ -146,7 +147,7 @@ async def test_a_shaky_line_is_tried_again_by_itself(hub: Hub, tmp_path: Path) -
     hub.drop_after = 400_000
     await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=(0, 0, 0))
     assert [wanted for _, wanted in hub.gets()] == ["", "bytes=400000-", "bytes=800000-"]
-    check(ROW, tmp_path / "tiny")
+    check_model_files(ROW, tmp_path / "tiny")
 
 
 async def test_a_new_version_of_a_half_fetched_file_begins_anew(hub: Hub, tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ async def test_a_wrong_checksum_keeps_nothing_and_leaves_the_old_model(hub: Hub,
     hub.wrong = True
     with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx came damaged: nothing of it was kept"):
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
-    check(ROW, tmp_path / "tiny")
+    check_model_files(ROW, tmp_path / "tiny")
     assert not (tmp_path / ".partial" / "tiny" / "model.onnx").exists()
 
 
@@ -216,27 +217,27 @@ async def test_a_hub_that_cannot_be_reached_is_named(hub: Hub, tmp_path: Path, u
 async def test_a_repository_with_a_new_name_is_followed(hub: Hub, tmp_path: Path) -> None:
     hub.moved = True
     await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
-    check(ROW, tmp_path / "tiny")
+    check_model_files(ROW, tmp_path / "tiny")
 
 
 async def test_a_mirror_is_asked_instead_of_the_hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # settings say it, not the environment
-    await pull(ROW, tmp_path, hub=f"{hub.url}/mirror/")
-    check(ROW, tmp_path / "tiny")
+    await pull_model(ROW, tmp_path, hub=f"{hub.url}/mirror/")
+    check_model_files(ROW, tmp_path / "tiny")
 
 
 async def test_what_is_here_is_not_asked_for_and_what_is_damaged_is_fetched_anew(hub: Hub, tmp_path: Path) -> None:
-    folder = await pull(ROW, tmp_path, hub=hub.url)
+    folder = await pull_model(ROW, tmp_path, hub=hub.url)
     hub.asked.clear()
-    await pull(ROW, tmp_path, hub=hub.url)
+    await pull_model(ROW, tmp_path, hub=hub.url)
     assert hub.asked == []
     (folder / "model.onnx").write_bytes(WEIGHTS[:1000])
-    await pull(ROW, tmp_path, hub=hub.url)
+    await pull_model(ROW, tmp_path, hub=hub.url)
     assert (folder / "model.onnx").read_bytes() == WEIGHTS
 
 
 async def test_two_pulls_at_once_download_once(hub: Hub, tmp_path: Path) -> None:
-    await asyncio.gather(pull(ROW, tmp_path, hub=hub.url), pull(ROW, tmp_path, hub=hub.url))
+    await asyncio.gather(pull_model(ROW, tmp_path, hub=hub.url), pull_model(ROW, tmp_path, hub=hub.url))
     assert len(hub.gets()) == 1
 
 
@@ -246,20 +247,20 @@ async def test_a_folder_can_stand_for_the_hub(tmp_path: Path, at: str) -> None:
     for place in (at, *(file.path for file in FILES[1:])):
         (stick / place).parent.mkdir(parents=True, exist_ok=True)
         (stick / place).write_bytes(WEIGHTS if place == at else b"{}")
-    folder = await pull(ROW, tmp_path / "models", hub=str(stick))
-    check(ROW, folder)
+    folder = await pull_model(ROW, tmp_path / "models", hub=str(stick))
+    check_model_files(ROW, folder)
     assert (folder / "model.onnx").read_bytes() == WEIGHTS
 
 
 async def test_a_folder_without_the_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match=r"has no onnx/model_int8\.onnx of the model tiny"):
-        await pull(ROW, tmp_path / "models", hub=str(tmp_path))
+        await pull_model(ROW, tmp_path / "models", hub=str(tmp_path))
 
 
 async def test_a_models_folder_that_cannot_be_made_is_one_sentence(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(ModelUnavailable, match="models' folder cannot be used"):
-        await pull(ROW, tmp_path / "file" / "models", hub=hub.url)
+        await pull_model(ROW, tmp_path / "file" / "models", hub=hub.url)
 
 
 # what nobody names a checksum of, and what is not what it was
@@ -270,10 +271,10 @@ async def test_a_file_without_a_checksum_is_refused_unless_that_is_meant(hub: Hu
     hub.etag = etag
     says = r"hub 127\.0\.0\.1 names no checksum of onnx/model_int8\.onnx: name another hub, or add --unverified"
     with pytest.raises(ModelUnavailable, match=says):
-        await pull(ROW, tmp_path, hub=hub.url)
+        await pull_model(ROW, tmp_path, hub=hub.url)
     assert {method for method, _, _ in hub.asked} == {"HEAD"}
     assert not (tmp_path / "tiny").exists()
-    folder = await pull(ROW, tmp_path, hub=hub.url, unverified=True)
+    folder = await pull_model(ROW, tmp_path, hub=hub.url, unverified=True)
     assert (folder / "model.onnx").read_bytes() == WEIGHTS
     about = json.loads((folder / "files.json").read_text("utf-8"))
     assert about["unverified"] == "model.onnx, tokenizer.json, tokenizer_config.json"
@@ -283,40 +284,40 @@ async def test_a_file_without_a_checksum_is_refused_unless_that_is_meant(hub: Hu
 @pytest.mark.parametrize("etag", [None, ""])
 async def test_the_first_checksum_is_compared_at_later_pulls(hub: Hub, tmp_path: Path, etag: str | None) -> None:
     hub.etag = etag
-    folder = await pull(ROW, tmp_path, hub=hub.url, unverified=True)
+    folder = await pull_model(ROW, tmp_path, hub=hub.url, unverified=True)
     (folder / "model.onnx").unlink()
-    await pull(ROW, tmp_path, hub=hub.url)  # there is a checksum now: its own
+    await pull_model(ROW, tmp_path, hub=hub.url)  # there is a checksum now: its own
     (folder / "model.onnx").unlink()
     hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
     for unverified in (False, True):
         with pytest.raises(
             ModelUnavailable, match=r"model_int8\.onnx.* is not the one that came first: delete .*tiny if"
         ):
-            await pull(ROW, tmp_path, hub=hub.url, unverified=unverified)
+            await pull_model(ROW, tmp_path, hub=hub.url, unverified=unverified)
     assert not (folder / "model.onnx").exists()
     assert not (tmp_path / ".partial" / "tiny" / "model.onnx").exists()
     hub.files["onnx/model_int8.onnx"] = WEIGHTS
-    await pull(ROW, tmp_path, hub=hub.url)
-    check(ROW, folder)
+    await pull_model(ROW, tmp_path, hub=hub.url)
+    check_model_files(ROW, folder)
 
 
 async def test_a_small_file_that_changed_is_not_taken_in_the_place_of_the_first(hub: Hub, tmp_path: Path) -> None:
     """Its name at the hub is git's sha1, which fits its new content."""
-    folder = await pull(ROW, tmp_path, hub=hub.url)
+    folder = await pull_model(ROW, tmp_path, hub=hub.url)
     (folder / "tokenizer.json").unlink()
     hub.files["tokenizer.json"] = b'{"version": "6.6"}'
     with pytest.raises(ModelUnavailable, match=r"tokenizer\.json is not the one that came first"):
-        await pull(ROW, tmp_path, hub=hub.url)
+        await pull_model(ROW, tmp_path, hub=hub.url)
 
 
 async def test_another_stick_is_compared_with_what_came_first(tmp_path: Path) -> None:
     for file in FILES:
         (tmp_path / Path(file.path).name).write_bytes(b"{}")
-    folder = await pull(ROW, tmp_path / "models", hub=str(tmp_path))
+    folder = await pull_model(ROW, tmp_path / "models", hub=str(tmp_path))
     (folder / "model.onnx").unlink()
     (tmp_path / "model_int8.onnx").write_bytes(b"[]")
     with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx is not the one that came first"):
-        await pull(ROW, tmp_path / "models", hub=str(tmp_path))
+        await pull_model(ROW, tmp_path / "models", hub=str(tmp_path))
 
 
 async def test_an_unverified_file_is_never_put_together_of_two(hub: Hub, tmp_path: Path) -> None:
@@ -353,14 +354,14 @@ async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub: Hub, tmp_pat
 @pytest.mark.parametrize("size", ["²", "9" * 5000, "-1", "1e3", ""])
 async def test_a_size_that_is_none_is_no_traceback(hub: Hub, tmp_path: Path, size: str) -> None:
     hub.size = size
-    await pull(ROW, tmp_path, hub=hub.url)
-    check(ROW, tmp_path / "tiny")
+    await pull_model(ROW, tmp_path, hub=hub.url)
+    check_model_files(ROW, tmp_path / "tiny")
 
 
 @pytest.mark.parametrize("odd", ["v\udcff1", "\x1b[31m".replace("\x1b", "\udc9b"), "../../etc/passwd"])
 async def test_an_odd_version_of_a_file_is_no_traceback(hub: Hub, tmp_path: Path, odd: str) -> None:
     hub.etag = odd
-    folder = await pull(ROW, tmp_path, hub=hub.url, unverified=True)
+    folder = await pull_model(ROW, tmp_path, hub=hub.url, unverified=True)
     assert {file.name for file in folder.iterdir()} == {*(file.name for file in FILES), "files.json"}
     assert {file.name for file in tmp_path.iterdir()} == {".partial", ".pull.lock", "tiny"}
 

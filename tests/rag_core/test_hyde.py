@@ -6,15 +6,15 @@ from typing import Any
 
 from scripted import Scripted
 
-from ingest.dense import DenseIndexer
-from rag_core.calibration import Calibration
-from rag_core.doors.llm.local import open_local
+from ingest.indexer import DenseIndexer
+from rag_core.context.calibration import Calibration
 from rag_core.errors import GenerationFailed
-from rag_core.hyde import hyde
-from rag_core.plan import plan_by_rules, wider
-from rag_core.search import search
+from rag_core.llm.local import open_local_model
+from rag_core.planning import plan_by_rules, widen_plan
+from rag_core.retrieval.hyde import write_hypothetical_post
+from rag_core.retrieval.search import search_passages
 from rag_core.settings import LlmSettings
-from rag_core.stage import Run
+from rag_core.tracing import Run
 from rag_core.types import Plan
 
 QUESTION = "Which zeppelin sails on Christmas Eve?"
@@ -23,7 +23,7 @@ MADE_UP = "The ferry to Owl Island leaves from pier four every morning, and dogs
 
 async def imagined(library: Any, model: Any, text: str = "When does the boat leave?") -> str:
     notebook = Run(library.rag.settings.budgets, "direct")
-    return await notebook.require("hyde", hyde(library.question(text), model, notebook))
+    return await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
 
 
 async def test_the_made_up_post_is_one_clean_line(library: Any) -> None:
@@ -34,7 +34,7 @@ async def test_the_made_up_post_is_one_clean_line(library: Any) -> None:
 
 
 async def test_a_real_model_can_only_write_a_line(library: Any, tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, LlmSettings(threads=1))
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     try:
         for text in ("When does the boat leave?", "Когда отходит паром?", "🦉" * 300):
             made = await imagined(library, model, text)
@@ -52,7 +52,7 @@ async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
         await library.keep(make_post(20, MADE_UP, chat=library.harbour), *others)
         dense = library.rag.dense
         await DenseIndexer(library.rag.archive, dense.vectors, dense.embedder).catch_up()
-        plan = wider(plan_by_rules(library.question(QUESTION)))
+        plan = widen_plan(plan_by_rules(library.question(QUESTION)))
         assert await place_of(library, replace(plan, like=MADE_UP)) < await place_of(library, plan)
         model = Scripted(MADE_UP, GenerationFailed("The model went away."))
         library.rag = replace(library.rag, writer=model, calibration=Calibration(bar=1.0))
@@ -66,7 +66,7 @@ async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
 async def place_of(library: Any, plan: Plan) -> int:
     """At which place the post is found that is like the made-up one."""
     notebook = Run(library.rag.settings.budgets, "direct")
-    hits = await search(plan, library.question(QUESTION), library.rag, notebook)
+    hits = await search_passages(plan, library.question(QUESTION), library.rag, notebook)
     return [hit.passage.key.message_id for hit in hits].index(20)
 
 

@@ -19,25 +19,25 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from rag_core.analysis import ANALYSIS_VERSION
-from rag_core.doors.lexical import Entry, Lexical, Place
-from rag_core.doors.model_folder import check, kept_checksums
-from rag_core.doors.vectors.folder import Damaged, Home
-from rag_core.doors.vectors.points import About
 from rag_core.errors import ModelUnavailable
-from rag_core.models import rows_of
+from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef
+from rag_core.index.vectors import StoreInfo
+from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
+from rag_core.models.catalog import find_models
+from rag_core.models.model_folder import check_model_files, read_kept_checksums
+from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 Harm = Callable[[Path, Path], None]  # current.json, and the folder that it names
 
 
-def entry(number: int, *terms: str) -> Entry:
-    return Entry(Place(PostKey(-1, number), 0, 0, 9), DAY, terms)
+def entry(number: int, *terms: str) -> IndexEntry:
+    return IndexEntry(PassageRef(PostKey(-1, number), 0, 0, 9), DAY, terms)
 
 
-def saved(folder: Path) -> Lexical:
-    index = Lexical()
+def saved(folder: Path) -> Bm25Index:
+    index = Bm25Index()
     index.add([entry(n, "ferry", f"word{n}") for n in range(50)])
     index.watermark = 7
     index.save(folder, "archive")
@@ -218,13 +218,13 @@ def test_a_hostile_index_is_none_and_the_next_takes_its_place(
     note = json.loads((folder / "current.json").read_text("utf-8"))
     harm(folder / "current.json", folder / note["folder"])
     began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert Lexical.load(folder, "archive") is None
+    assert Bm25Index.load(folder, "archive") is None
     assert time.process_time() - began < 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB
     assert not (tmp_path / "pwned").exists()
     if not (folder / "current.json").is_dir():
         saved(folder)
-        again = Lexical.load(folder, "archive")
+        again = Bm25Index.load(folder, "archive")
         assert again
         assert len(again) == 50
 
@@ -242,7 +242,7 @@ def test_links_in_an_index_are_not_followed_when_it_is_removed(tmp_path: Path) -
 
 def test_a_whole_index_is_read(tmp_path: Path) -> None:
     saved(tmp_path)
-    found = Lexical.load(tmp_path, "archive")
+    found = Bm25Index.load(tmp_path, "archive")
     assert found
     assert found.watermark == 7
     assert len(found) == 50
@@ -261,29 +261,29 @@ NOTES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("make", NOTES.values(), ids=NOTES)
 def test_a_hostile_note_of_a_vector_store_is_damage(make: Callable[[Path], object], tmp_path: Path) -> None:
-    home = Home(tmp_path / "vectors")
+    home = StoreFolder(tmp_path / "vectors")
     try:
         about = home.cleared("tiny", 4)
         home.finish(about)
         (home.folder / "about.json").unlink()
         make(home.folder / "about.json")
-        with pytest.raises(Damaged):
+        with pytest.raises(StoreDamaged):
             home.about()
         (home.folder / "seal.json").unlink()
         make(home.folder / "seal.json")
-        with pytest.raises(Damaged):
+        with pytest.raises(StoreDamaged):
             home.check(about)
         (home.folder / "shard-link").symlink_to(tmp_path)
         assert home.shard(home.cleared("tiny", 4)).is_dir()
     finally:
         home.release()
-    assert isinstance(about, About)
+    assert isinstance(about, StoreInfo)
 
 
 @pytest.mark.parametrize("make", NOTES.values(), ids=NOTES)
 def test_a_hostile_list_of_a_model_is_damage(make: Callable[[Path], object], tmp_path: Path) -> None:
-    (row,) = rows_of("multilingual-e5-small")
+    (row,) = find_models("multilingual-e5-small")
     make(tmp_path / "files.json")
     with pytest.raises(ModelUnavailable, match="citegram models pull multilingual-e5-small again"):
-        check(row, tmp_path)
-    assert kept_checksums(tmp_path) == {}
+        check_model_files(row, tmp_path)
+    assert read_kept_checksums(tmp_path) == {}

@@ -8,68 +8,68 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.doors.lexical import Entry, Filter, Keys, Lexical, Place
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, PostKeySet, SearchFilter
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
-ALL = Filter(frozenset({-1, -2}))
+ALL = SearchFilter(frozenset({-1, -2}))
 
 
-def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY) -> Entry:
-    return Entry(Place(PostKey(chat, number), 0, 0, 10), date, terms)
+def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY) -> IndexEntry:
+    return IndexEntry(PassageRef(PostKey(chat, number), 0, 0, 10), date, terms)
 
 
-def numbers(index: Lexical, *terms: str, only: Filter = ALL) -> list[int]:
+def numbers(index: Bm25Index, *terms: str, only: SearchFilter = ALL) -> list[int]:
     return [place.key.message_id for place, _ in index.search(terms, only)]
 
 
 def test_the_filter_is_inside_the_query_not_after_the_cut() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat", "cat", "cat") for n in range(100)])
     index.add([entry(7, "cat", "and", "dog", chat=-2)])
-    assert [p.key for p, _ in index.search(["cat"], Filter(frozenset({-2})), n=5)] == [PostKey(-2, 7)]
+    assert [p.key for p, _ in index.search(["cat"], SearchFilter(frozenset({-2})), n=5)] == [PostKey(-2, 7)]
 
 
 def test_no_channel_allowed_finds_nothing() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(1, "cat")])
-    assert numbers(index, "cat", only=Filter(frozenset())) == []
+    assert numbers(index, "cat", only=SearchFilter(frozenset())) == []
 
 
 def test_since_is_inclusive_and_until_exclusive() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(day, "cat", date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
-    found = numbers(index, "cat", only=Filter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4)))
+    found = numbers(index, "cat", only=SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4)))
     assert sorted(found) == [2, 3]
 
 
 def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat", "cat", "cat") for n in range(100)])
     index.add([entry(n, "cat", "and", "dog", chat=-2, date=DAY.replace(day=1 + n)) for n in range(5)])
-    keys = Keys.of([PostKey(-1, 30), PostKey(-2, 1), PostKey(-2, 3), PostKey(-2, 99), PostKey(-9, 1)])
+    keys = PostKeySet.of([PostKey(-1, 30), PostKey(-2, 1), PostKey(-2, 3), PostKey(-2, 99), PostKey(-9, 1)])
     both = frozenset({-1, -2})
-    found = index.search(["cat"], Filter(both, keys=keys), n=3)
+    found = index.search(["cat"], SearchFilter(both, keys=keys), n=3)
     assert [tuple(place.key) for place, _ in found] == [(-1, 30), (-2, 1), (-2, 3)]
-    assert numbers(index, "cat", only=Filter(frozenset({-2}), keys=keys)) == [1, 3]
-    assert numbers(index, "cat", only=Filter(both, since=DAY.replace(day=3), keys=keys)) == [3]
-    assert numbers(index, "cat", only=Filter(both, keys=Keys({}))) == []
-    assert [place.key.message_id for place in index.all_of(Filter(both, keys=keys))] == [30, 1, 3]
-    assert [place.key.message_id for place in index.matching(["dog"], Filter(both, keys=keys))] == [1, 3]
-    assert not index.known("dog", Filter(both, keys=Keys.of([PostKey(-1, 30)])))
+    assert numbers(index, "cat", only=SearchFilter(frozenset({-2}), keys=keys)) == [1, 3]
+    assert numbers(index, "cat", only=SearchFilter(both, since=DAY.replace(day=3), keys=keys)) == [3]
+    assert numbers(index, "cat", only=SearchFilter(both, keys=PostKeySet({}))) == []
+    assert [place.key.message_id for place in index.all_of(SearchFilter(both, keys=keys))] == [30, 1, 3]
+    assert [place.key.message_id for place in index.matching(["dog"], SearchFilter(both, keys=keys))] == [1, 3]
+    assert not index.known("dog", SearchFilter(both, keys=PostKeySet.of([PostKey(-1, 30)])))
 
 
 def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) -> None:
-    index, seen = Lexical(), list[int]()
+    index, seen = Bm25Index(), list[int]()
     changes: list[Callable[[], object]] = [
         lambda: index.add([entry(n, "cat", chat=-1 - n % 2) for n in range(6)]),
         lambda: index.replace([PostKey(-1, 2)], [entry(2, "dog")]),
         lambda: index.remove([PostKey(-1, 0)]),
         lambda: index.remove_channel(-2),
         lambda: index.compact(force=True),
-        lambda: index.adopt(Lexical()),
-        lambda: index.adopt(Lexical()),
+        lambda: index.adopt(Bm25Index()),
+        lambda: index.adopt(Bm25Index()),
     ]
     for change in changes:
         seen.append(index.revision)
@@ -83,23 +83,23 @@ def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) 
 
 
 def test_a_removed_post_is_gone_at_once_and_after_saving(tmp_path: Path) -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat") for n in range(5)])
     assert index.remove([PostKey(-1, 3), PostKey(-2, 4), PostKey(-9, 1)]) == 1
     assert sorted(numbers(index, "cat")) == [0, 1, 2, 4]
     index.save(tmp_path)
-    loaded = Lexical.load(tmp_path)
+    loaded = Bm25Index.load(tmp_path)
     assert loaded is not None
     assert sorted(numbers(loaded, "cat")) == [0, 1, 2, 4]
 
 
 def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "кот", f"w{n}", chat=-1 - n % 2) for n in range(50)])
     index.watermark = 77
     before = index.search(["кот", "w3"], ALL)
     index.save(tmp_path)
-    loaded = Lexical.load(tmp_path)
+    loaded = Bm25Index.load(tmp_path)
     assert loaded is not None
     assert (loaded.watermark, len(loaded)) == (77, 50)
     assert [p for p, _ in loaded.search(["кот", "w3"], ALL)] == [p for p, _ in before]
@@ -109,7 +109,7 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["truncate", "garbage", "vocabulary", "manifest", "missing"])
 def test_a_damaged_index_is_no_index(tmp_path: Path, harm: str) -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat", f"w{n}") for n in range(200)])
     index.save(tmp_path)
     (folder,) = (p for p in tmp_path.iterdir() if p.is_dir())
@@ -124,11 +124,11 @@ def test_a_damaged_index_is_no_index(tmp_path: Path, harm: str) -> None:
         (tmp_path / "current.json").write_text('{"format": 1', encoding="utf-8")
     else:
         (folder / "postings.npz").unlink()
-    assert Lexical.load(tmp_path) is None
+    assert Bm25Index.load(tmp_path) is None
 
 
 def test_a_second_save_leaves_one_index_on_disk(tmp_path: Path) -> None:
-    index = Lexical()
+    index = Bm25Index()
     for n in range(3):
         index.add([entry(n, "cat")])
         index.save(tmp_path)
@@ -136,7 +136,7 @@ def test_a_second_save_leaves_one_index_on_disk(tmp_path: Path) -> None:
 
 
 def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(0, "cat")])
     wrong: list[object] = []
     stop = threading.Event()
@@ -168,13 +168,15 @@ def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
     assert len(index) == 1 + 399 * 9
 
 
-def versioned(turn: int, parts: int) -> list[Entry]:
+def versioned(turn: int, parts: int) -> list[IndexEntry]:
     """Version `turn` of post 7: so many passages, each of which starts where the version says."""
-    return [Entry(Place(PostKey(-1, 7), part, turn, turn + 1), DAY, ["cat", f"v{turn}"]) for part in range(parts)]
+    return [
+        IndexEntry(PassageRef(PostKey(-1, 7), part, turn, turn + 1), DAY, ["cat", f"v{turn}"]) for part in range(parts)
+    ]
 
 
 def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "dog") for n in range(100, 300)])
     index.add(versioned(0, 2))
     wrong: list[object] = []
@@ -204,7 +206,7 @@ def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none
 
 
 def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting() -> None:
-    index, expected = Lexical(), Lexical()
+    index, expected = Bm25Index(), Bm25Index()
     index.add([entry(n, "cat", f"w{n}") for n in range(20)])
     assert index.replace([PostKey(-1, 3), PostKey(-1, 4), PostKey(-2, 3)], [entry(3, "dog"), entry(40, "cat")]) == 2
     assert index.replace([PostKey(-1, 5)], []) == 1
@@ -216,7 +218,7 @@ def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting()
 
 
 def test_a_channel_goes_at_once_and_no_other_with_it() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat", chat=chat) for chat in (-1, -2) for n in (1, 2)])
     index.remove_channel(-1)
     index.remove_channel(-9)
@@ -225,11 +227,11 @@ def test_a_channel_goes_at_once_and_no_other_with_it() -> None:
     assert [part.tolist() for part in index.parts_of(-1)] == [[], []]
 
 
-def shelf(*chats: int, turn: int) -> Lexical:
+def shelf(*chats: int, turn: int) -> Bm25Index:
     """An index of many posts of channels in this order."""
-    index = Lexical()
+    index = Bm25Index()
     for chat in chats:
-        index.add([Entry(Place(PostKey(chat, n), 0, turn, turn + 1), DAY, ["cat"]) for n in range(200)])
+        index.add([IndexEntry(PassageRef(PostKey(chat, n), 0, turn, turn + 1), DAY, ["cat"]) for n in range(200)])
     index.watermark = turn
     return index
 
@@ -238,7 +240,7 @@ def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_ch
     """Channels have other numbers in the other index: a search that mixed the two would show a closed channel."""
     index = shelf(-1, -2, turn=0)
     wrong: list[object] = []
-    stop, allowed = threading.Event(), Filter(frozenset({-1}))
+    stop, allowed = threading.Event(), SearchFilter(frozenset({-1}))
 
     def read() -> None:
         while not stop.is_set():
@@ -261,7 +263,7 @@ def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_ch
 
 
 def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Path) -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat", f"w{n}") for n in range(3000)])
     index.save(tmp_path)
     index.add([entry(n, "dog", f"w{n}") for n in range(3000, 6000)])
@@ -272,14 +274,14 @@ def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Pa
             index.save(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    loaded = Lexical.load(tmp_path)
+    loaded = Bm25Index.load(tmp_path)
     assert loaded is not None
     assert len(loaded) == 3000
     assert len([p for p in tmp_path.iterdir() if p.is_dir()]) == 1
 
 
 def test_a_term_nobody_uses_weighs_most_and_none_weighs_nothing() -> None:
-    index = Lexical()
+    index = Bm25Index()
     index.add([entry(n, "cat", f"w{n}") for n in range(10)])
     of = index.statistics(frozenset({-1}))
     assert of.weight("unseen") > of.weight("w1") > of.weight("cat") > 0

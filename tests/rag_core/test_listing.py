@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from ingest.copies import CopyIndexer
-from rag_core import listing as listings
-from rag_core.doors.archive import channels
+from ingest.dedup import CopyIndexer
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable
-from rag_core.listing import Listing, listing
+from rag_core.retrieval import browse as listings
+from rag_core.retrieval.browse import SearchListing, list_posts
+from rag_core.storage import channels
 from rag_core.types import Channel, Media, Origin, Post, Visibility
 
 MakePost = Callable[..., Post]
 BRIDGE = "The drawbridge over the canal closes at midnight and opens again at six."
 
 
-async def listed(library: Any, text: str, **more: Any) -> Listing:
-    return await listing(library.question(text, **more), library.rag)
+async def listed(library: Any, text: str, **more: Any) -> SearchListing:
+    return await list_posts(library.question(text, **more), library.rag)
 
 
-def numbers(found: Listing, *, whole: bool | None = None) -> list[int]:
+def numbers(found: SearchListing, *, whole: bool | None = None) -> list[int]:
     return [one.post.key.message_id for one in found.found if whole is None or one.whole is whole]
 
 
@@ -58,11 +58,11 @@ async def test_where_the_list_is_cut_there_are_more(
     library: Any, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await library.keep(*(make_post(100 + n, f"Tugboat number {n}.", chat=library.harbour, days=n) for n in range(20)))
-    monkeypatch.setattr(listings, "MOST", 8)
-    monkeypatch.setattr(listings, "_READ", 5)
+    monkeypatch.setattr(listings, "MAX_LISTED_POSTS", 8)
+    monkeypatch.setattr(listings, "_POSTS_PER_READ", 5)
     cut, whole = await listed(library, "tugboat"), await listed(library, "ferry")
     assert (cut.matching, cut.more, whole.matching, whole.more) == (8, True, 3, False)
-    monkeypatch.setattr(listings, "MOST", 20)
+    monkeypatch.setattr(listings, "MAX_LISTED_POSTS", 20)
     exactly = await listed(library, "tugboat")
     assert (exactly.matching, exactly.more) == (20, False)
 
@@ -136,7 +136,9 @@ async def test_within_a_filter_the_original_is_what_the_filter_lets_through(libr
 
 
 async def test_a_closed_channel_is_not_found_not_named_and_not_counted(library: Any, make_post: MakePost) -> None:
-    await channels.put(library.rag.archive, Channel(library.safe, "Vault", "the_vault", visibility=Visibility.ADMINS))
+    await channels.save_channel(
+        library.rag.archive, Channel(library.safe, "Vault", "the_vault", visibility=Visibility.ADMINS)
+    )
     await library.keep(
         make_post(50, BRIDGE, chat=library.safe), make_post(51, "A tunnel.", chat=library.safe, origin=Origin("Moles"))
     )
@@ -181,7 +183,7 @@ async def test_copies_that_cannot_be_looked_up_are_a_shortfall(library: Any, mon
     async def broken(*_: Any) -> Any:
         raise ArchiveUnavailable("The archive cannot be read.")
 
-    monkeypatch.setattr(listings.copies, "known", broken)
+    monkeypatch.setattr(listings.copies, "fetch_copies", broken)
     found = await listed(library, "ferry")
     assert (found.whole, [s.stage for s in found.shortfalls]) == (3, ["copies"])
 

@@ -17,14 +17,11 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 
 import llama_cpp
 
-from rag_core.doors.llm import Decoding, Generated, Prompt, Seat, finished
-from rag_core.doors.llm.contract import Finish
-from rag_core.doors.llm.local import LocalModel, open_local
-from rag_core.doors.llm.native import Native
-from rag_core.doors.llm.sampling import Sampler
-from rag_core.doors.llm.states import States
-from rag_core.doors.llm.words import Words
 from rag_core.errors import GenerationFailed
+from rag_core.llm import DecodingParams, Generation, LlmSession, Prompt, collect_generation
+from rag_core.llm.llama_model import ChatTokenizer, LlamaModel
+from rag_core.llm.local import LocalModel, open_local_model
+from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
 
 SETTINGS = LlmSettings(context=2048, threads=1)
@@ -37,13 +34,13 @@ string ::= "\"" [а-яА-ЯёЁa-z 😀🚢]{1,12} "\""
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def model(tiny_gguf: Path) -> AsyncIterator[LocalModel]:
-    one = await open_local(tiny_gguf, SETTINGS)
+    one = await open_local_model(tiny_gguf, SETTINGS)
     yield one
     await one.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def seat(model: LocalModel) -> AsyncIterator[Seat]:
+async def seat(model: LocalModel) -> AsyncIterator[LlmSession]:
     async with model.turn(1) as one:
         yield one
 
@@ -56,21 +53,23 @@ def read_as(tiny_gguf: Path) -> Any:
     """Words of a model in this process: `read_as()` of the tiny one, `read_as(path)` of another."""
     loaded = []
 
-    def words(path: Path = tiny_gguf) -> Words:
+    def words(path: Path = tiny_gguf) -> ChatTokenizer:
         given = llama_cpp.llama_model_default_params()
         given.vocab_only = True
         loaded.append(llama_cpp.llama_model_load_from_file(str(path).encode(), given))
-        return Words(loaded[-1])
+        return ChatTokenizer(loaded[-1])
 
     yield words
     for one in loaded:
         llama_cpp.llama_model_free(one)
 
 
-async def test_a_generation_streams_whole_characters_and_ends_with_the_whole_text(seat: Seat) -> None:
+async def test_a_generation_streams_whole_characters_and_ends_with_the_whole_text(seat: LlmSession) -> None:
     pieces, last = [], None
-    async for piece in seat.stream(SHORT, Decoding(300, temperature=1.0, seed=1), grammar="root ::= [а-яё🚢]{40}"):
-        if isinstance(piece, Generated):
+    async for piece in seat.stream(
+        SHORT, DecodingParams(300, temperature=1.0, seed=1), grammar="root ::= [а-яё🚢]{40}"
+    ):
+        if isinstance(piece, Generation):
             last = piece
         else:
             pieces.append(piece)
@@ -78,36 +77,38 @@ async def test_a_generation_streams_whole_characters_and_ends_with_the_whole_tex
     assert last.text == "".join(pieces)
     assert re.fullmatch("[а-яё🚢]{40}", last.text)
     assert len(pieces) > 10
-    assert last.finish is Finish.STOP
+    assert last.finish is FinishReason.STOP
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_text_under_a_grammar_obeys_it(seat: Seat, seed: int) -> None:
-    done = await finished(seat.stream(SHORT, Decoding(600, temperature=1.5, top_k=0, top_p=1, seed=seed), grammar=PLAN))
-    assert done.finish is Finish.STOP
+async def test_text_under_a_grammar_obeys_it(seat: LlmSession, seed: int) -> None:
+    done = await collect_generation(
+        seat.stream(SHORT, DecodingParams(600, temperature=1.5, top_k=0, top_p=1, seed=seed), grammar=PLAN)
+    )
+    assert done.finish is FinishReason.STOP
     assert 3 <= len(json.loads(done.text)["queries"]) <= 6
 
 
 @pytest.mark.parametrize("ends", [["yes"], ["a", "b"]])
-async def test_a_sentence_that_needs_every_allowed_token_is_whole(seat: Seat, ends: list[str]) -> None:
+async def test_a_sentence_that_needs_every_allowed_token_is_whole(seat: LlmSession, ends: list[str]) -> None:
     grammar = "root ::= " + " | ".join(f'"{end}"' for end in ends)
-    done = await finished(seat.stream(SHORT, Decoding(max(map(len, ends))), grammar=grammar))
-    assert (done.finish, done.text) in [(Finish.STOP, end) for end in ends]
+    done = await collect_generation(seat.stream(SHORT, DecodingParams(max(map(len, ends))), grammar=grammar))
+    assert (done.finish, done.text) in [(FinishReason.STOP, end) for end in ends]
 
 
-async def test_text_that_runs_out_of_tokens_says_so(seat: Seat) -> None:
-    done = await finished(seat.stream(SHORT, Decoding(7), grammar='root ::= "a" [bc]{30}'))
-    assert (done.finish, len(done.text), done.figures.tokens) == (Finish.LENGTH, 7, 7)
+async def test_text_that_runs_out_of_tokens_says_so(seat: LlmSession) -> None:
+    done = await collect_generation(seat.stream(SHORT, DecodingParams(7), grammar='root ::= "a" [bc]{30}'))
+    assert (done.finish, len(done.text), done.figures.tokens) == (FinishReason.LENGTH, 7, 7)
 
 
-async def test_no_tokens_allowed_means_one_and_not_the_whole_context(seat: Seat) -> None:
-    assert (await finished(seat.stream(SHORT, Decoding(0)))).figures.tokens <= 1
+async def test_no_tokens_allowed_means_one_and_not_the_whole_context(seat: LlmSession) -> None:
+    assert (await collect_generation(seat.stream(SHORT, DecodingParams(0)))).figures.tokens <= 1
 
 
-async def test_the_context_is_an_end_too(seat: Seat) -> None:
+async def test_the_context_is_an_end_too(seat: LlmSession) -> None:
     prompt = Prompt("", "a" * 1900)
-    done = await finished(seat.stream(prompt, Decoding(5000), grammar='root ::= "b"{500}'))
-    assert done.finish is Finish.LENGTH
+    done = await collect_generation(seat.stream(prompt, DecodingParams(5000), grammar='root ::= "b"{500}'))
+    assert done.finish is FinishReason.LENGTH
     assert done.figures.prompt_tokens + done.figures.tokens == 2048
 
 
@@ -115,46 +116,52 @@ async def test_the_context_is_an_end_too(seat: Seat) -> None:
     "grammar",
     ["", " ", "root ::= missing", "root ::= root 'a'", 'other ::= "a"', 'root ::= "a', "{}"],
 )
-async def test_a_wrong_grammar_is_refused_and_the_model_lives_on(model: LocalModel, seat: Seat, grammar: str) -> None:
+async def test_a_wrong_grammar_is_refused_and_the_model_lives_on(
+    model: LocalModel, seat: LlmSession, grammar: str
+) -> None:
     pid = model.pid
     with pytest.raises(GenerationFailed, match=r"^The model could not do it: the grammar does not parse\.$"):
-        await finished(seat.stream(SHORT, Decoding(5), grammar=grammar))
-    assert (await finished(seat.stream(SHORT, Decoding(5)))).figures.tokens
+        await collect_generation(seat.stream(SHORT, DecodingParams(5), grammar=grammar))
+    assert (await collect_generation(seat.stream(SHORT, DecodingParams(5)))).figures.tokens
     assert model.pid == pid
 
 
-async def test_a_prompt_longer_than_the_context_is_refused_in_a_sentence(seat: Seat) -> None:
+async def test_a_prompt_longer_than_the_context_is_refused_in_a_sentence(seat: LlmSession) -> None:
     with pytest.raises(GenerationFailed, match=r"^The prompt has 30\d\d tokens and the model takes 2048: shorten it"):
-        await finished(seat.stream(Prompt("", "a" * 3000), Decoding(5)))
+        await collect_generation(seat.stream(Prompt("", "a" * 3000), DecodingParams(5)))
     with pytest.raises(GenerationFailed, match=r"^The prompt has"):
         await seat.odds(Prompt("", "a" * 3000), "yes", "no")
 
 
-async def test_the_same_seed_says_the_same_and_another_does_not(seat: Seat) -> None:
+async def test_the_same_seed_says_the_same_and_another_does_not(seat: LlmSession) -> None:
     async def said(seed: int) -> str:
-        return (await finished(seat.stream(SHORT, Decoding(30, temperature=2, top_k=0, top_p=1, seed=seed)))).text
+        return (
+            await collect_generation(seat.stream(SHORT, DecodingParams(30, temperature=2, top_k=0, top_p=1, seed=seed)))
+        ).text
 
     first = await said(1)
     assert await said(1) == first
     assert await said(2) != first
 
 
-async def test_the_second_plan_reads_a_fraction_of_what_the_first_did(seat: Seat) -> None:
+async def test_the_second_plan_reads_a_fraction_of_what_the_first_did(seat: LlmSession) -> None:
     system = "Ты составляешь поисковые запросы по постам канала. " * 12
     shots = (("Когда отплывает паром?", '{"queries": []}'), ("What does it cost?", '{"queries": []}'))
-    first = await finished(seat.stream(Prompt(system, "Где музей маяка?", shots), Decoding(20)))
-    second = await finished(seat.stream(Prompt(system, "Сколько стоит абонемент?", shots), Decoding(20)))
+    first = await collect_generation(seat.stream(Prompt(system, "Где музей маяка?", shots), DecodingParams(20)))
+    second = await collect_generation(
+        seat.stream(Prompt(system, "Сколько стоит абонемент?", shots), DecodingParams(20))
+    )
     assert first.figures.prompt_tokens > 1000
     assert first.figures.evaluated >= 0.9 * first.figures.prompt_tokens
     assert second.figures.evaluated * 5 <= first.figures.evaluated
-    again = await finished(seat.stream(Prompt(system, "Сколько стоит абонемент?", shots), Decoding(20)))
+    again = await collect_generation(seat.stream(Prompt(system, "Сколько стоит абонемент?", shots), DecodingParams(20)))
     assert again.figures.evaluated == 1
     assert again.text == second.text
 
 
 async def test_what_was_evaluated_is_what_llama_cpp_counted(tiny_gguf: Path) -> None:
     options = {"gpu_layers": 0, "threads": 1, "context": 1024, "batch": 128}
-    native = Native(str(tiny_gguf), options, {"Words": Words, "Sampler": Sampler, "States": States})
+    native = LlamaModel(str(tiny_gguf), options)
     how = {"max_tokens": 5, "temperature": 0.0, "repeat_penalty": 1.0}
     ask = {"system": "You plan. " * 40, "shots": [], "reply": "", "how": how, "grammar": None}
     for question in ("Where is the ferry?", "Сколько стоит билет?", "Why?"):
@@ -165,60 +172,62 @@ async def test_what_was_evaluated_is_what_llama_cpp_counted(tiny_gguf: Path) -> 
     llama_cpp.llama_model_free(native._model)
 
 
-async def test_a_beginning_is_not_read_again_after_others_had_their_turn(seat: Seat) -> None:
+async def test_a_beginning_is_not_read_again_after_others_had_their_turn(seat: LlmSession) -> None:
     planner, writer, judge = ("Ты планируешь. " * 30, "You write. " * 60, "You judge. " * 50)
-    how = Decoding(20, temperature=0)
-    first = await finished(seat.stream(Prompt(planner, "Где музей маяка?"), how))
+    how = DecodingParams(20, temperature=0)
+    first = await collect_generation(seat.stream(Prompt(planner, "Где музей маяка?"), how))
     assert first.figures.evaluated > 400
-    await finished(seat.stream(Prompt(writer, "[1] The museum is by the lighthouse."), how))
+    await collect_generation(seat.stream(Prompt(writer, "[1] The museum is by the lighthouse."), how))
     odds = await seat.odds(Prompt(judge, "Is it?"), "yes", "no")
-    again = await finished(seat.stream(Prompt(planner, "Где музей маяка?"), how))
+    again = await collect_generation(seat.stream(Prompt(planner, "Где музей маяка?"), how))
     assert again.figures.evaluated * 5 <= first.figures.evaluated
     assert again.text == first.text
     assert await seat.odds(Prompt(judge, "Is it?"), "yes", "no") == pytest.approx(odds, abs=1e-3)
     for n in range(6):  # only a few are kept
-        await finished(seat.stream(Prompt(f"{n} more " * 50, "a"), Decoding(1)))
-    assert (await finished(seat.stream(Prompt(planner, "?"), how))).figures.evaluated > 400
+        await collect_generation(seat.stream(Prompt(f"{n} more " * 50, "a"), DecodingParams(1)))
+    assert (await collect_generation(seat.stream(Prompt(planner, "?"), how))).figures.evaluated > 400
 
 
-async def test_figures_tell_what_it_cost(seat: Seat) -> None:
-    figures = (await finished(seat.stream(SHORT, Decoding(30), grammar="root ::= [a-z]{20}"))).figures
+async def test_figures_tell_what_it_cost(seat: LlmSession) -> None:
+    figures = (await collect_generation(seat.stream(SHORT, DecodingParams(30), grammar="root ::= [a-z]{20}"))).figures
     assert figures.tokens == 20
     assert 0 < figures.first_ms < figures.took_ms
 
 
-async def test_odds_are_exact_and_change_their_sign_with_the_words(seat: Seat) -> None:
+async def test_odds_are_exact_and_change_their_sign_with_the_words(seat: LlmSession) -> None:
     prompt = Prompt("Judge.", "Does the post answer? " * 20)
     odds = await seat.odds(prompt, "yes", "no")
     assert odds == pytest.approx(-await seat.odds(prompt, "no", "yes"), abs=1e-3)
-    await finished(seat.stream(SHORT, Decoding(5)))  # something else in between
+    await collect_generation(seat.stream(SHORT, DecodingParams(5)))  # something else in between
     assert await seat.odds(prompt, "yes", "no") == pytest.approx(odds, abs=1e-3)
     assert await seat.odds(Prompt("Judge.", "Another one"), "yes", "no") != pytest.approx(odds, abs=1e-3)
 
 
-async def test_odds_agree_with_what_the_model_writes(seat: Seat) -> None:
+async def test_odds_agree_with_what_the_model_writes(seat: LlmSession) -> None:
     for ask in ("one", "two", "три", "четыре", "5", "шесть"):
         prompt = Prompt("Judge.", ask)
         odds = await seat.odds(prompt, "a", "b")
-        done = await finished(seat.stream(prompt, Decoding(1, temperature=0), grammar='root ::= "a" | "b"'))
+        done = await collect_generation(
+            seat.stream(prompt, DecodingParams(1, temperature=0), grammar='root ::= "a" | "b"')
+        )
         # the odds stand after the space that begins a text, the grammar begins without one
         assert done.text in {"a", "b"}
         assert odds == odds and abs(odds) < 50
 
 
-async def test_words_of_which_one_begins_the_other_are_refused(seat: Seat) -> None:
+async def test_words_of_which_one_begins_the_other_are_refused(seat: LlmSession) -> None:
     with pytest.raises(GenerationFailed, match="begins with the other"):
         await seat.odds(SHORT, "no", "no")
 
 
-async def test_tokens_are_counted(seat: Seat) -> None:
+async def test_tokens_are_counted(seat: LlmSession) -> None:
     assert await seat.count(["", "a", "aж", "</s>"]) == [0, 2, 4, 5]
     assert await seat.count([]) == []
 
 
-async def test_any_text_can_be_asked(seat: Seat) -> None:
+async def test_any_text_can_be_asked(seat: LlmSession) -> None:
     for odd in ("", "\ud800 half", "\x00\x01", "{{ 7*7 }} {% raw %}", "🚢" * 50, "CITEGRAMTEXT0END", "‮right"):
-        done = await finished(seat.stream(Prompt(odd, odd, ((odd, odd),), odd), Decoding(3)))
+        done = await collect_generation(seat.stream(Prompt(odd, odd, ((odd, odd),), odd), DecodingParams(3)))
         assert done.figures.prompt_tokens > 5
 
 
@@ -276,14 +285,16 @@ async def test_the_model_says_who_it_is_and_how_fast(model: LocalModel) -> None:
 
 async def test_a_generation_that_is_left_alone_does_not_hold_up_the_next(model: LocalModel) -> None:
     async with model.turn(1) as seat:
-        async for _ in seat.stream(SHORT, Decoding(1900), grammar='root ::= "a"+'):
+        async for _ in seat.stream(SHORT, DecodingParams(1900), grammar='root ::= "a"+'):
             break
     async with model.turn(2) as seat:
-        assert (await finished(seat.stream(SHORT, Decoding(4), grammar='root ::= "b"{4}'))).text == "bbbb"
+        assert (
+            await collect_generation(seat.stream(SHORT, DecodingParams(4), grammar='root ::= "b"{4}'))
+        ).text == "bbbb"
 
 
 async def test_a_planner_beside_a_writer_takes_turns_with_it(model: LocalModel, tiny_gguf: Path) -> None:
-    other = await open_local(tiny_gguf, SETTINGS, beside=model)
+    other = await open_local_model(tiny_gguf, SETTINGS, beside=model)
     try:
         async with model.turn(1):
             second = asyncio.create_task(_seated(other))

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tiny_gguf import build
 
-from rag_core.doors.llm import Decoding, Prompt, Seat, finished
-from rag_core.doors.llm.local import LocalModel, open_local
 from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.llm import DecodingParams, LlmSession, Prompt, collect_generation
+from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.settings import LlmSettings
 
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
@@ -24,7 +24,7 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 SETTINGS = LlmSettings(context=2048, threads=1)
 ENDLESS = 'root ::= "a"{1900}'
 SHORT, LONG = Prompt("You answer.", "Who?"), Prompt("You answer.", "Who? " * 300)
-WORD = Decoding(4)
+WORD = DecodingParams(4)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def slow_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def model(tiny_gguf: Path) -> AsyncIterator[LocalModel]:
-    one = await open_local(tiny_gguf, SETTINGS)
+    one = await open_local_model(tiny_gguf, SETTINGS)
     yield one
     await one.close()
 
@@ -47,11 +47,11 @@ def send(model: LocalModel, number: int) -> None:
 
 async def says(model: LocalModel, reader: int = 1) -> str:
     async with model.turn(reader) as seat:
-        return (await finished(seat.stream(SHORT, WORD, grammar='root ::= "fine"'))).text
+        return (await collect_generation(seat.stream(SHORT, WORD, grammar='root ::= "fine"'))).text
 
 
-async def writing(seat: Seat, then: Callable[[], None]) -> None:
-    async for _ in seat.stream(SHORT, Decoding(1900), grammar=ENDLESS):
+async def writing(seat: LlmSession, then: Callable[[], None]) -> None:
+    async for _ in seat.stream(SHORT, DecodingParams(1900), grammar=ENDLESS):
         then()
 
 
@@ -72,9 +72,9 @@ async def test_the_one_whose_generation_failed_can_ask_again_in_the_same_turn(mo
 
 
 async def test_an_end_while_a_prompt_is_read_fails_that_one_and_the_next_is_served(slow_gguf: Path) -> None:
-    model = await open_local(slow_gguf, SETTINGS)
+    model = await open_local_model(slow_gguf, SETTINGS)
     async with model.turn(1) as seat:
-        asking = asyncio.create_task(finished(seat.stream(LONG, WORD)))
+        asking = asyncio.create_task(collect_generation(seat.stream(LONG, WORD)))
         await asyncio.sleep(0.3)
         assert not asking.done()
         send(model, signal.SIGSEGV)
@@ -126,7 +126,7 @@ async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
 
 async def test_a_fresh_child_serves_within_two_seconds_of_its_load_time(tiny_gguf: Path) -> None:
     began = time.monotonic()
-    model = await open_local(tiny_gguf, SETTINGS)
+    model = await open_local_model(tiny_gguf, SETTINGS)
     load = time.monotonic() - began
     send(model, signal.SIGKILL)
     began = time.monotonic()
@@ -152,7 +152,7 @@ async def test_ends_in_a_row_make_the_next_start_wait_and_then_refuse_until_it_r
 
 
 async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, SETTINGS, patience=1.0)
+    model = await open_local_model(tiny_gguf, SETTINGS, patience=1.0)
     async with model.turn(1) as seat:
         with pytest.raises(GenerationFailed, match="went away"):
             await writing(seat, lambda: send(model, signal.SIGSTOP))
@@ -173,7 +173,7 @@ async def test_the_file_may_vanish_and_come_back(model: LocalModel, tiny_gguf: P
 
 
 async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.3 / 60}))
+    model = await open_local_model(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.3 / 60}))
     first = model.pid
     await asyncio.sleep(0.15)
     assert await says(model) == "fine"
@@ -185,7 +185,7 @@ async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf: P
 
 
 async def test_a_model_in_use_is_not_idle(tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.1 / 60}))
+    model = await open_local_model(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.1 / 60}))
     async with model.turn(1) as seat:
         pid = model.pid
         await asyncio.sleep(0.3)
@@ -204,8 +204,8 @@ async def test_a_swap_lets_the_running_generation_finish_and_keeps_who_waits(mod
     other = build(tmp_path / "other.gguf", seed=1, context=512)
     tasks: list[asyncio.Task[object]] = []
 
-    async def whole(seat: Seat) -> str:
-        return (await finished(seat.stream(SHORT, Decoding(200), grammar='root ::= "a"{200}'))).text
+    async def whole(seat: LlmSession) -> str:
+        return (await collect_generation(seat.stream(SHORT, DecodingParams(200), grammar='root ::= "a"{200}'))).text
 
     def start(work: Awaitable[object]) -> None:
         tasks.append(asyncio.ensure_future(work))
@@ -248,7 +248,7 @@ async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model
 
 
 async def test_closing_tells_who_waits_and_fails_who_is_served(tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, SETTINGS)
+    model = await open_local_model(tiny_gguf, SETTINGS)
     async with model.turn(1) as seat:
         waiting = asyncio.create_task(says(model, 2))
         await asyncio.sleep(0)
@@ -266,15 +266,15 @@ async def test_closing_tells_who_waits_and_fails_who_is_served(tiny_gguf: Path) 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from rag_core.doors.llm import Decoding, Prompt
-from rag_core.doors.llm.local import open_local
+from rag_core.llm import DecodingParams, Prompt
+from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
 
 async def main():
-    model = await open_local(Path(sys.argv[1]), LlmSettings(context=4096, threads=1))
+    model = await open_local_model(Path(sys.argv[1]), LlmSettings(context=4096, threads=1))
     async with model.turn(1) as seat:
         print(model.pid, flush=True)
-        async for piece in seat.stream(Prompt("", "a " * 1500), Decoding(2000), grammar='root ::= "a"{2000}'):
+        async for piece in seat.stream(Prompt("", "a " * 1500), DecodingParams(2000), grammar='root ::= "a"{2000}'):
             pass
 asyncio.run(main())
 """

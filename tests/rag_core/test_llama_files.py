@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from gguf import GGUFWriter
 
-from rag_core.doors.llm import Decoding, Prompt, finished
-from rag_core.doors.llm.gguf import check_memory, free_memory
-from rag_core.doors.llm.local import open_local
 from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.llm import DecodingParams, Prompt, collect_generation
+from rag_core.llm.local import check_memory_fits, measure_free_memory, open_local_model
 from rag_core.settings import LlmSettings
 
 SETTINGS = LlmSettings(context=512, threads=1)
@@ -24,7 +23,7 @@ needs_llama = pytest.mark.skipif(not installed, reason="llama.cpp is not install
 
 async def reason(path: Path) -> str:
     with pytest.raises(ModelUnavailable) as told:
-        await open_local(path, SETTINGS)
+        await open_local_model(path, SETTINGS)
     assert "\n" not in told.value.reason
     return told.value.reason
 
@@ -57,10 +56,10 @@ async def test_a_model_that_is_larger_than_the_memory_is_not_even_tried(tmp_path
 
 
 def test_memory_is_measured_and_a_model_that_fits_is_let_through(tiny_gguf: Path) -> None:
-    check_memory(tiny_gguf, free_memory())
-    check_memory(tiny_gguf, None)
+    check_memory_fits(tiny_gguf, measure_free_memory())
+    check_memory_fits(tiny_gguf, None)
     with pytest.raises(ModelUnavailable, match="choose a smaller one"):
-        check_memory(tiny_gguf, 1000)
+        check_memory_fits(tiny_gguf, 1000)
 
 
 async def test_without_llama_cpp_the_sentence_says_what_to_install(
@@ -112,13 +111,13 @@ async def test_twenty_damaged_models_are_refused_or_write_nonsense_but_end_nothi
 
 async def is_refused(path: Path) -> bool:
     try:
-        model = await open_local(path, SETTINGS)
+        model = await open_local_model(path, SETTINGS)
     except ModelUnavailable as exc:
         assert exc.reason.startswith(path.name)
         assert exc.reason.endswith("fetch it again, or choose another.")
         return True
     with suppress(GenerationFailed):
         async with model.turn(1) as seat:
-            await finished(seat.stream(Prompt("Be brief.", "Who?"), Decoding(5)))
+            await collect_generation(seat.stream(Prompt("Be brief.", "Who?"), DecodingParams(5)))
     await model.close()
     return False

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tiny_gguf import build
 
-from rag_core.doors.llm import Decoding, Prompt, finished
-from rag_core.doors.llm.local import LocalModel, open_local
+from rag_core.llm import DecodingParams, Prompt, collect_generation
+from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.settings import LlmSettings
 
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
@@ -29,7 +29,7 @@ MOST_FREE_S, MOST_LAG_S, MOST_GROWTH = 0.2, 0.05, 1.05
 @pytest.fixture
 async def slow(tmp_path: Path) -> AsyncIterator[LocalModel]:
     """A model that takes seconds to read a long prompt."""
-    model = await open_local(build(tmp_path / "slow.gguf", layers=8, dim=512), SETTINGS)
+    model = await open_local_model(build(tmp_path / "slow.gguf", layers=8, dim=512), SETTINGS)
     yield model
     await model.close()
 
@@ -47,7 +47,7 @@ async def freed_after_prefill(model: LocalModel, number: int) -> float:
 
     async def ask() -> None:
         async with model.turn(1) as seat:
-            await finished(seat.stream(Prompt("", f"{number} " + "long " * 600), Decoding(5)))
+            await collect_generation(seat.stream(Prompt("", f"{number} " + "long " * 600), DecodingParams(5)))
 
     asking = asyncio.create_task(ask())
     await asyncio.sleep(0.05 + 0.02 * (number % 10))
@@ -65,7 +65,7 @@ async def freed_after_generation(model: LocalModel, number: int) -> float:
     now = asyncio.get_running_loop().time
     async with (
         model.turn(1) as seat,
-        aclosing(seat.stream(Prompt("", "Who?"), Decoding(1900), grammar=ENDLESS)) as some,
+        aclosing(seat.stream(Prompt("", "Who?"), DecodingParams(1900), grammar=ENDLESS)) as some,
     ):  # type: ignore[type-var]
         for _ in range(1 + number % 5):
             await anext(some)
@@ -92,11 +92,13 @@ async def generations(model: LocalModel, count: int, start: int = 0) -> None:
     for number in range(start, start + count):
         async with model.turn(1) as seat:
             prompt = Prompt("You answer.", f"Question {number}: " + "why? " * (number % 100))
-            await finished(seat.stream(prompt, Decoding(20, seed=number), grammar="root ::= [a-яё]{1,30}"))
+            await collect_generation(
+                seat.stream(prompt, DecodingParams(20, seed=number), grammar="root ::= [a-яё]{1,30}")
+            )
 
 
 async def test_memory_stays_flat(tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, SETTINGS)
+    model = await open_local_model(tiny_gguf, SETTINGS)
     await generations(model, 100)
     before = resident(model)
     await generations(model, 100, 100)
@@ -125,9 +127,11 @@ def busy(threads: int) -> Iterator[None]:
 
 
 async def everything(path: Path) -> None:
-    model = await open_local(path, SETTINGS)
+    model = await open_local_model(path, SETTINGS)
     async with model.turn(1) as seat:
-        await finished(seat.stream(Prompt("You answer.", "Who? " * 50), Decoding(40), grammar='root ::= "a"{40}'))
+        await collect_generation(
+            seat.stream(Prompt("You answer.", "Who? " * 50), DecodingParams(40), grammar='root ::= "a"{40}')
+        )
         for n in range(5):
             await seat.odds(Prompt("Judge.", f"{n}?"), "yes", "no")
     await model.close()

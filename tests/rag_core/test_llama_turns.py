@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from rag_core.doors.llm.turns import Turns
 from rag_core.errors import GenerationFailed
+from rag_core.llm.scheduler import FairScheduler
 
 
 class Hall:
     """Readers who wait, are served and leave, in the order of `served`."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = FairScheduler()
         self.served: list[str] = []
         self.places: dict[str, list[int]] = {}
         self.leave = asyncio.Event()
@@ -124,7 +124,7 @@ async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
 
 
 async def test_an_error_in_a_turn_gives_the_seat_to_the_next() -> None:
-    turns = Turns()
+    turns = FairScheduler()
     with pytest.raises(ZeroDivisionError):
         async with turns.seat(1):
             raise ZeroDivisionError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.dense import DenseIndexer
+from ingest.indexer import DenseIndexer
 
 QUESTIONS = 8  # for each of the two workers the bot has
 ROUNDS = 5  # other work on the machine may hold us up once; what blocks the loop does so every time

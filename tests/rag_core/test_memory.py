@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from scripted import Scripted
 
-from rag_core import Question, Viewer, answer, memory
-from rag_core.doors.archive import talks
-from rag_core.doors.archive.mine import erase_mine
-from rag_core.doors.archive.modes import Mode, set_mode
-from rag_core.doors.llm.local import open_local
+from rag_core import Question, Viewer, answer_question, conversation
+from rag_core.conversation import resolve_followup
 from rag_core.errors import GenerationFailed
-from rag_core.followed import followed
+from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings, MemorySettings
-from rag_core.stage import Run
+from rag_core.storage import conversations
+from rag_core.storage.users import AnswerMode, erase_user_data, save_answer_mode
+from rag_core.tracing import Run
 
 FERRY = "How much is a ferry ticket to Owl Island?"
 CHILDREN, BY_RULES = "how much is it for children?", "how much is ferry ticket to Owl Island for children?"
@@ -35,7 +34,7 @@ def asked(
 async def said(library: Any, text: str, **where: Any) -> None:
     """A question that is asked, answered and remembered."""
     question = asked(library, text, **where)
-    await memory.kept(question, await library.ask(text), library.rag)
+    await conversation.remember_answer(question, await library.ask(text), library.rag)
 
 
 def notebook(library: Any) -> Run:
@@ -43,7 +42,7 @@ def notebook(library: Any) -> Run:
 
 
 async def stands(library: Any, text: str, **where: Any) -> str:
-    return (await followed(asked(library, text, **where), library.rag, notebook(library))).text
+    return (await resolve_followup(asked(library, text, **where), library.rag, notebook(library))).text
 
 
 def with_memory(library: Any, **fields: Any) -> None:
@@ -80,7 +79,7 @@ async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any)
     with_memory(library, tokens=32)
     for n in range(6):
         await said(library, f"What is said of the old ferry number {n}?", minutes=n)
-    turns = await memory.recalled(asked(library, "and?", minutes=7), library.rag)
+    turns = await conversation.load_turns(asked(library, "and?", minutes=7), library.rag)
     assert 0 < len(turns) < 6
     assert turns[-1].question.endswith("number 5?")
 
@@ -96,21 +95,24 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
     await said(library, FERRY)
     await said(library, FERRY, chat=6)
     await said(library, FERRY, user=2)
-    assert await memory.afresh(memory.talk_of(asked(library, "")), library.rag) == 1
+    assert (
+        await conversation.start_new_conversation(conversation.identify_conversation(asked(library, "")), library.rag)
+        == 1
+    )
     assert await stands(library, "and in March?") == "and in March?"
     assert "ferry" in await stands(library, "and in March?", chat=6)
-    assert (await erase_mine(library.rag.archive, 1)).talks == 1
+    assert (await erase_user_data(library.rag.archive, 1)).talks == 1
     assert await stands(library, "and in March?", chat=6) == "and in March?"
     assert "ferry" in await stands(library, "and in March?", user=2)
 
 
 async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library: Any) -> None:
     await said(library, FERRY)
-    await memory.switched(5, library.rag, to=False)
+    await conversation.set_memory_enabled(5, library.rag, to=False)
     assert await library.rag.archive.rows("SELECT * FROM talks") == []
     await said(library, FERRY)
     assert await stands(library, "and in March?") == "and in March?"
-    await memory.switched(5, library.rag, to=True)
+    await conversation.set_memory_enabled(5, library.rag, to=True)
     await said(library, FERRY)
     assert "ferry" in await stands(library, "and in March?")
 
@@ -129,14 +131,16 @@ async def test_neither_answers_nor_posts_are_kept_only_names(library: Any) -> No
 
 
 async def test_memory_is_no_source(library: Any) -> None:
-    await memory.kept(asked(library, "The secret word is xylophone, is it?"), await library.ask("ferry"), library.rag)
+    await conversation.remember_answer(
+        asked(library, "The secret word is xylophone, is it?"), await library.ask("ferry"), library.rag
+    )
     assert (await library.ask("What is the secret word?")).refused
 
 
 async def test_the_figures_have_no_texts(library: Any) -> None:
     await said(library, FERRY)
     await stands(library, "and in March?")
-    assert await talks.figures(library.rag.archive, library.now) == {"kept": 1, "rules": 1}
+    assert await conversations.load_conversation_stats(library.rag.archive, library.now) == {"kept": 1, "rules": 1}
     rows = await library.rag.archive.rows("SELECT * FROM talk_figures")
     assert all(not isinstance(value, str) or value in {"kept", "rules"} for row in rows for value in row)
 
@@ -151,7 +155,7 @@ async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
     planned_by(library, model)
     assert await stands(library, CHILDREN) == "How much is a ferry ticket to Owl Island for children?"
     assert "Owl Island" in model.asked[0].ask
-    assert (await talks.figures(library.rag.archive, library.now))["model"] == 1
+    assert (await conversations.load_conversation_stats(library.rag.archive, library.now))["model"] == 1
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ async def test_a_model_that_says_anything_else_is_not_believed(library: Any, rep
     await said(library, FERRY)
     planned_by(library, Scripted(reply))
     run = notebook(library)
-    found = await followed(asked(library, CHILDREN), library.rag, run)
+    found = await resolve_followup(asked(library, CHILDREN), library.rag, run)
     assert found.text == BY_RULES
     assert [lack.stage for lack in run.shortfalls] == ["followup"]
 
@@ -192,7 +196,7 @@ async def test_no_model_is_asked_about_what_is_no_follow_up(library: Any) -> Non
 
 async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf: Path) -> None:
     await said(library, FERRY)
-    model = await open_local(tiny_gguf, LlmSettings(), name="tiny")
+    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
     try:
         planned_by(library, model)
         assert await stands(library, "and in March?") == "How much is a ferry ticket to Owl Island in March?"
@@ -202,15 +206,15 @@ async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf:
 
 async def test_names_come_out_of_an_answer_once_each(library: Any) -> None:
     given = await library.ask("When does the ferry to Owl Island leave?")
-    assert memory.names_of(given) == ("Owl Island",)
+    assert conversation.extract_answer_names(given) == ("Owl Island",)
 
 
 async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
-    first = await answer(asked(library, "How much does a ferry ticket cost?"), library.rag)
+    first = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
     assert "twelve euros" in first.sentences[0].text
-    second = await answer(asked(library, "and for children?", minutes=1), library.rag)
+    second = await answer_question(asked(library, "and for children?", minutes=1), library.rag)
     assert "children under six" in second.sentences[0].text
-    turns = await memory.recalled(asked(library, "", minutes=2), library.rag)
+    turns = await conversation.load_turns(asked(library, "", minutes=2), library.rag)
     assert [turn.question for turn in turns] == [
         "How much does a ferry ticket cost?",
         "How much does a ferry ticket cost for children?",
@@ -218,10 +222,10 @@ async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
 
 
 async def test_a_careful_chat_has_its_answers_looked_over(library: Any) -> None:
-    await set_mode(library.rag.archive, 5, Mode("direct", careful=True))
+    await save_answer_mode(library.rag.archive, 5, AnswerMode("direct", careful=True))
     model = Scripted("A ferry ticket costs twelve euros.[1]", '{"score": 5, "missing": "", "unsupported": []}', "x")
     library.rag = replace(library.rag, writer=model, recipe="auto")
-    given = await answer(asked(library, "How much does a ferry ticket cost?"), library.rag)
+    given = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
     assert [s.text for s in given.sentences] == ["A ferry ticket costs twelve euros."]
     assert [span.stage for span in library.runs[-1].spans].count("reflect") == 1
     assert len(model.asked) == 3

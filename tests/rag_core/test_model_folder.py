@@ -6,18 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.doors.model_folder import check, enough_room, here, size_of, staged
 from rag_core.errors import ModelUnavailable
-from rag_core.models import ModelRow, rows_of
+from rag_core.models.catalog import ModelSpec, find_models
+from rag_core.models.model_folder import (
+    check_disk_space,
+    check_model_files,
+    is_model_present,
+    measure_folder_size,
+    stage_model_folder,
+)
 
-MakeModel = Callable[..., tuple[ModelRow, Path]]
+MakeModel = Callable[..., tuple[ModelSpec, Path]]
 
 
 def test_a_folder_that_is_not_there_names_the_command(make_model: MakeModel, tmp_path: Path) -> None:
     row, folder = make_model()
     with pytest.raises(ModelUnavailable, match=r"not in .*: run citegram models pull tiny\.$"):
-        check(row, tmp_path / "elsewhere")
-    assert here(row, folder)
+        check_model_files(row, tmp_path / "elsewhere")
+    assert is_model_present(row, folder)
 
 
 def test_a_truncated_file_is_noticed(make_model: MakeModel) -> None:
@@ -25,7 +31,7 @@ def test_a_truncated_file_is_noticed(make_model: MakeModel) -> None:
     weights = folder / "model.onnx"
     weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(ModelUnavailable, match=r"model\.onnx of the model tiny is damaged.*pull tiny again"):
-        check(row, folder)
+        check_model_files(row, folder)
 
 
 def test_a_file_of_the_same_size_and_another_content_is_noticed(make_model: MakeModel) -> None:
@@ -36,21 +42,21 @@ def test_a_file_of_the_same_size_and_another_content_is_noticed(make_model: Make
     weights.write_bytes(raw)
     os.utime(weights, ns=(1, 1))
     with pytest.raises(ModelUnavailable, match="damaged"):
-        check(row, folder)
+        check_model_files(row, folder)
 
 
 def test_a_copy_with_other_file_times_is_as_good(make_model: MakeModel) -> None:
     row, folder = make_model()
     for file in folder.iterdir():
         os.utime(file, ns=(1, 1))
-    check(row, folder)
+    check_model_files(row, folder)
 
 
 def test_a_missing_file_is_named(make_model: MakeModel) -> None:
     row, folder = make_model()
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelUnavailable, match=r"has no tokenizer\.json"):
-        check(row, folder)
+        check_model_files(row, folder)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": {"a": 1}}', '{"files": {"a": {}}}'])
@@ -58,59 +64,62 @@ def test_a_damaged_list_is_no_list_to_trust(make_model: MakeModel, text: str) ->
     row, folder = make_model()
     (folder / "files.json").write_text(text, "utf-8")
     with pytest.raises(ModelUnavailable, match=r"has no files\.json"):
-        check(row, folder)
+        check_model_files(row, folder)
 
 
 def test_a_folder_filled_by_hand_needs_the_files_only(make_model: MakeModel) -> None:
     row, folder = make_model(listed=False)
-    check(row, folder)
+    check_model_files(row, folder)
     (folder / "tokenizer_config.json").unlink()
     with pytest.raises(ModelUnavailable, match=r"has no tokenizer_config\.json"):
-        check(row, folder)
+        check_model_files(row, folder)
 
 
 def test_a_writer_is_one_file(tmp_path: Path) -> None:
-    (row,) = rows_of("qwen2.5-1.5b-instruct")
+    (row,) = find_models("qwen2.5-1.5b-instruct")
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    check(row, tmp_path)
+    check_model_files(row, tmp_path)
 
 
 def test_a_model_of_parts_is_here_when_all_of_them_are(tmp_path: Path) -> None:
-    (row,) = rows_of("minilm-navec")
+    (row,) = find_models("minilm-navec")
     with pytest.raises(ModelUnavailable, match=r"all-MiniLM-L6-v2 .* run citegram models pull minilm-navec"):
-        check(row, tmp_path)
+        check_model_files(row, tmp_path)
 
 
 def test_a_failure_leaves_the_old_folder_and_nothing_beside_it(tmp_path: Path) -> None:
     folder = tmp_path / "tiny"
-    with staged(folder, "tiny") as fresh:
+    with stage_model_folder(folder, "tiny") as fresh:
         (fresh / "old").write_text("1")
-    with pytest.raises(ZeroDivisionError), staged(folder, "tiny") as fresh:
+    with pytest.raises(ZeroDivisionError), stage_model_folder(folder, "tiny") as fresh:
         (fresh / "new").write_text("2")
         _ = 1 / 0
     assert [file.name for file in folder.iterdir()] == ["old"]
     assert list(tmp_path.iterdir()) == [folder]
-    with staged(folder, "tiny") as fresh:
+    with stage_model_folder(folder, "tiny") as fresh:
         (fresh / "new").write_text("22")
     assert [file.name for file in folder.iterdir()] == ["new"]
-    assert size_of(tmp_path) == 2
+    assert measure_folder_size(tmp_path) == 2
 
 
 def test_what_an_interrupted_pull_left_is_removed_by_the_next(tmp_path: Path) -> None:
     left = tmp_path / ".tiny~0a0b0c0d"
     left.mkdir()
-    with staged(tmp_path / "tiny", "tiny"):
+    with stage_model_folder(tmp_path / "tiny", "tiny"):
         pass
     assert not left.exists()
 
 
 def test_a_disk_without_room_is_a_sentence(tmp_path: Path) -> None:
-    enough_room(tmp_path / "not" / "yet", 1, "tiny")
+    check_disk_space(tmp_path / "not" / "yet", 1, "tiny")
     with pytest.raises(ModelUnavailable, match=r"tiny needs 1000000000000 MB .* MB free: make room"):
-        enough_room(tmp_path / "not" / "yet", 10**18, "tiny")
+        check_disk_space(tmp_path / "not" / "yet", 10**18, "tiny")
 
 
 def test_a_file_in_the_place_of_a_folder_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("not a folder")
-    with pytest.raises(ModelUnavailable, match="check the disk"), staged(tmp_path / "models" / "tiny", "tiny"):
+    with (
+        pytest.raises(ModelUnavailable, match="check the disk"),
+        stage_model_folder(tmp_path / "models" / "tiny", "tiny"),
+    ):
         pass

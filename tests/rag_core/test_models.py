@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models import MODELS, HubSource, PackageSource, Role, Tier, rows_of
+from rag_core.models.catalog import MODELS, HubSource, ModelRole, ModelTier, PackageSource, find_models
 
 EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
 
@@ -17,7 +17,7 @@ def test_every_model_has_a_name_of_its_own_that_can_be_a_folder() -> None:
 
 
 def test_no_model_is_called_like_a_tier() -> None:
-    assert not {row.name for row in MODELS} & {tier.value for tier in Tier}
+    assert not {row.name for row in MODELS} & {tier.value for tier in ModelTier}
 
 
 def test_every_model_but_the_offline_reranker_knows_russian() -> None:
@@ -25,9 +25,9 @@ def test_every_model_but_the_offline_reranker_knows_russian() -> None:
     assert [row.name for row in MODELS if "ru" not in row.languages] == ["minilm-maxsim"]
 
 
-@pytest.mark.parametrize("tier", [Tier.DEFAULT, Tier.QUALITY])
-def test_a_hub_tier_has_one_model_for_each_role(tier: Tier) -> None:
-    assert sorted(row.role for row in rows_of(tier)) == sorted(Role)
+@pytest.mark.parametrize("tier", [ModelTier.DEFAULT, ModelTier.QUALITY])
+def test_a_hub_tier_has_one_model_for_each_role(tier: ModelTier) -> None:
+    assert sorted(row.role for row in find_models(tier)) == sorted(ModelRole)
 
 
 def test_licences_allow_any_use() -> None:
@@ -45,24 +45,24 @@ def test_rows_that_nobody_downloaded_do_not_claim_checksums() -> None:
 
 
 def test_an_embedder_of_parts_is_as_wide_as_they_are_together() -> None:
-    (row,) = rows_of("minilm-navec")
+    (row,) = find_models("minilm-navec")
     assert row.dimension == sum(part.dimension for part in row.parts) == 684
     assert row.languages == frozenset().union(*(part.languages for part in row.parts))
     assert row.bytes == sum(part.bytes for part in row.parts)
 
 
 def test_the_weak_russian_leg_weighs_little_and_the_english_one_more() -> None:
-    (row,) = rows_of("minilm-navec")
+    (row,) = find_models("minilm-navec")
     assert row.weight("ru") <= 0.3 < row.weight("en")
     assert row.weight("fi") == row.dense_weight
 
 
 def test_e5_gets_its_prefixes() -> None:
-    (row,) = rows_of("multilingual-e5-small")
+    (row,) = find_models("multilingual-e5-small")
     assert (row.query_prefix, row.passage_prefix) == ("query: ", "passage: ")
 
 
 def test_a_name_nobody_knows_gets_one_sentence() -> None:
     with pytest.raises(ModelUnavailable, match=r"no model and no tier called 'e5'.*models list"):
-        rows_of("e5")
-    assert rows_of("none") == ()
+        find_models("e5")
+    assert find_models("none") == ()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.named import same_file, same_name
+from rag_core.text.names import matches_file_name, matches_name
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from rag_core.named import same_file, same_name
     ],
 )
 def test_a_name_is_known_in_another_case_and_in_part(said: str, written: str) -> None:
-    assert same_name(said, written)
+    assert matches_name(said, written)
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_a_name_is_known_in_another_case_and_in_part(said: str, written: str) ->
     ],
 )
 def test_another_name_is_another(said: str, written: str) -> None:
-    assert not same_name(said, written)
+    assert not matches_name(said, written)
 
 
 def test_a_file_is_known_whatever_stands_between_its_words() -> None:
     for written in ("Прайс лист.PDF", "прайс_лист.pdf", "отчёт.pdf, прайс-лист.pdf"):
-        assert same_file("прайс лист.pdf", written)
-    assert same_file("отчет.pdf", "Отчёт.pdf")
+        assert matches_file_name("прайс лист.pdf", written)
+    assert matches_file_name("отчет.pdf", "Отчёт.pdf")
     for other in ("лист.pdf", "прайс лист.pdf.zip", "прайслист.pdf"):
-        assert not same_file("прайс лист.pdf", other)
+        assert not matches_file_name("прайс лист.pdf", other)

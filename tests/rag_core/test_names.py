@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.names import names, surname, surname_pattern
+from rag_core.text.names import build_surname_pattern, find_names, get_surname_base
 
 
 @pytest.mark.parametrize(
@@ -19,20 +19,20 @@ from rag_core.names import names, surname, surname_pattern
     ],
 )
 def test_names_are_runs_of_words_with_capital_letters(text: str, found: list[str]) -> None:
-    assert [run[0] for run in names(text)] == found
+    assert [run[0] for run in find_names(text)] == found
 
 
 @pytest.mark.parametrize("form", ["Торосов", "Торосова", "Торосову", "Торосовой", "Торосовым", "Торосовых"])
 def test_all_forms_of_a_surname_are_one(form: str) -> None:
-    base = surname(form)
+    base = get_surname_base(form)
     assert base == "торосов"
-    assert surname_pattern(base).search(f"сказал {form.lower()}, и всё")
+    assert build_surname_pattern(base).search(f"сказал {form.lower()}, и всё")
 
 
 @pytest.mark.parametrize("word", ["торосова", "Торосовский", "Паром", "Smirnov", ""])
 def test_other_words_are_no_surnames(word: str) -> None:
-    assert surname(word) is None
+    assert get_surname_base(word) is None
 
 
 def test_a_surname_is_not_found_inside_another_word() -> None:
-    assert not surname_pattern("торосов").search("неторосов торосовский")
+    assert not build_surname_pattern("торосов").search("неторосов торосовский")

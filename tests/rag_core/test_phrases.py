@@ -4,23 +4,30 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.phrases import FRAMED, day, first_said, found_posts, last_said, posted_on
-from rag_core.sentences import LONGEST
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH
+from rag_core.writing.phrases import (
+    MAX_FRAMED_QUOTE_LENGTH,
+    format_day,
+    format_first_mention,
+    format_last_mention,
+    format_mention_count,
+    format_post_date,
+)
 
 MARCH = datetime(2025, 3, 3, tzinfo=UTC)
 MAY = datetime(2025, 5, 9, tzinfo=UTC)
 
 
 def test_a_day_in_words() -> None:
-    assert [day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025\u202fг.", "March 3, 2025"]
+    assert [format_day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025\u202fг.", "March 3, 2025"]
 
 
-@pytest.mark.parametrize("phrase", [first_said, last_said, posted_on])
+@pytest.mark.parametrize("phrase", [format_first_mention, format_last_mention, format_post_date])
 @pytest.mark.parametrize("lang", ["ru", "en"])
 def test_a_phrase_with_its_quote_is_one_short_sentence(phrase: object, lang: str) -> None:
     assert callable(phrase)
     said = [phrase(datetime(2025, month, 28, tzinfo=UTC), lang) for month in range(1, 13)]
-    assert max(map(len, said)) + 1 + FRAMED <= LONGEST
+    assert max(map(len, said)) + 1 + MAX_FRAMED_QUOTE_LENGTH <= MAX_SENTENCE_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -28,10 +35,10 @@ def test_a_phrase_with_its_quote_is_one_short_sentence(phrase: object, lang: str
     [(1, "1 пост "), (2, "2 поста "), (5, "5 постов "), (11, "11 постов "), (21, "21 пост "), (104, "104 поста ")],
 )
 def test_russian_numbers_agree_with_their_noun(number: int, form: str) -> None:
-    assert found_posts(number, ["мост"], (MARCH, MAY), "ru").startswith(form)
+    assert format_mention_count(number, ["мост"], (MARCH, MAY), "ru").startswith(form)
 
 
 def test_a_count_says_what_was_counted_and_between_which_days() -> None:
     said = "2 posts with the words “Owl”, “ferry”: March 3, 2025 — May 9, 2025."
-    assert found_posts(2, ["Owl", "ferry"], (MARCH, MAY), "en") == said
-    assert found_posts(1, ["мост"], (MARCH, MARCH), "ru") == "1 пост со словом «мост»: 3 марта 2025\u202fг."
+    assert format_mention_count(2, ["Owl", "ferry"], (MARCH, MAY), "en") == said
+    assert format_mention_count(1, ["мост"], (MARCH, MARCH), "ru") == "1 пост со словом «мост»: 3 марта 2025\u202fг."

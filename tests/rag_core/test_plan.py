@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.analysis import terms
-from rag_core.plan import bare, plan_by_rules, wider
+from rag_core.planning import build_bare_plan, plan_by_rules, widen_plan
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)  # a Thursday
@@ -67,7 +67,7 @@ def days(found: Plan) -> tuple[str | None, str | None]:
 def test_questions_about_the_posts_are_known_with_what_they_are_about(text: str, kind: Kind, topic: str) -> None:
     found = plan(text)
     assert found.kind is kind
-    assert terms(found.topic) == terms(topic)
+    assert tokenize(found.topic) == tokenize(topic)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_questions_about_the_world_are_searched_as_they_were_asked(text: str) ->
 def test_a_period_bounds_questions_about_the_posts_only() -> None:
     counted = plan("Сколько постов о мосте в марте 2025?")
     assert (counted.since, counted.until) == (datetime(2025, 3, 1, tzinfo=UTC), datetime(2025, 4, 1, tzinfo=UTC))
-    assert terms(counted.topic) == terms("мост")
+    assert tokenize(counted.topic) == tokenize("мост")
     # the post that answers may be written before or after the time it speaks of
     assert plan("Сколько стоил хлеб в марте 2025?").since is None
 
@@ -130,7 +130,9 @@ def test_a_period_bounds_questions_about_the_posts_only() -> None:
 def test_a_time_of_posting_bounds_and_is_no_word_to_be_found(text: str, since: str, until: str) -> None:
     found = plan(text)
     assert days(found) == (since, until)
-    assert not set(terms(found.queries[0])) & set(terms("март марта 2025 май may monday june неделя неделю month"))
+    assert not set(tokenize(found.queries[0])) & set(
+        tokenize("март марта 2025 май may monday june неделя неделю month")
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +198,7 @@ def test_a_question_about_nothing_but_a_time_asks_for_its_posts(text: str, since
 def test_a_channel_is_named_by_its_name_a_link_or_words_of_its_title(text: str, channels: set[int]) -> None:
     found = plan(text)
     assert found.channels == channels
-    assert not set(terms(found.queries[0])) & {"harbour", "news", "pech", "glina", "печ", "глин", "https"}
+    assert not set(tokenize(found.queries[0])) & {"harbour", "news", "pech", "glina", "печ", "глин", "https"}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_a_plan_tells_nothing_of_channels_that_may_not_be_read() -> None:
 
 def test_authors_origins_kinds_and_files_are_filters_and_no_words_to_be_found() -> None:
     found = plan("Что о пароме в постах автора Анна Смирнова?")
-    assert (found.authors, terms(found.queries[0])) == (("Анна Смирнова",), terms("пароме"))
+    assert (found.authors, tokenize(found.queries[0])) == (("Анна Смирнова",), tokenize("пароме"))
     assert plan("What do posts signed by “Kate” say about the ferry?").authors == ("Kate",)
     assert plan("What was posted by mistake about the ferry?").authors == ()
     assert plan("Что о пароме? Переслано из «РБК»").origins == ("РБК",)
@@ -246,19 +248,19 @@ def test_what_must_and_what_should_stand_in_a_post() -> None:
 
 def test_a_question_that_cannot_be_planned_is_searched_as_it_is() -> None:
     text = "Что писали в @harbour_news о пароме в марте 2025?"
-    assert bare(asked(f" {text}\n")) == Plan((text,), asked=text)
-    assert bare(asked("🔥 \u202e")) == Plan(())
+    assert build_bare_plan(asked(f" {text}\n")) == Plan((text,), asked=text)
+    assert build_bare_plan(asked("🔥 \u202e")) == Plan(())
 
 
 def test_a_second_round_looks_wider_for_the_same_channels_and_days() -> None:
     first = replace(plan("Как называется столица Перу, о которой писали в @harbour_news в мае 2025?"), legs="lexical")
-    again = wider(first)
+    again = widen_plan(first)
     assert (again.k, again.legs) == (100, "hybrid")
     assert (again.channels, again.since, again.until) == (first.channels, first.since, first.until)
-    assert "называ" not in terms(again.queries[0])
+    assert "называ" not in tokenize(again.queries[0])
     assert again.queries[1] == first.queries[0]
-    assert len({frozenset(terms(query)) for query in again.queries}) == len(again.queries) <= 6
-    assert wider(again).k == 100
+    assert len({frozenset(tokenize(query)) for query in again.queries}) == len(again.queries) <= 6
+    assert widen_plan(again).k == 100
 
 
 @pytest.mark.parametrize(

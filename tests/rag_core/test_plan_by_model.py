@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import Scripted
 
-from rag_core.analysis import terms
-from rag_core.doors.llm import Generated, Prompt
 from rag_core.errors import GenerationFailed
-from rag_core.plan import Around, plan_by_model, plan_by_rules
-from rag_core.plan.prompt import fitting, plan_prompt, rewrite_prompt
-from rag_core.plan.queries import LONGEST
-from rag_core.plan.wire import PLAN_GRAMMAR, REWRITE_GRAMMAR
-from rag_core.planned import planned
+from rag_core.llm import Generation, Prompt
+from rag_core.planning import KnownEntities, plan_by_model, plan_by_rules
+from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt, fit_prompt
+from rag_core.planning.queries import MAX_QUERY_LENGTH
+from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR
 from rag_core.settings import Budgets
-from rag_core.stage import Run
+from rag_core.steps import make_plan
+from rag_core.text.tokens import tokenize
+from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Viewer
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 HARBOUR, KILN = Channel(-1001, "Harbour News", "harbour_news"), Channel(-1002, "Печь и глина")
-AROUND = Around({-1001: HARBOUR, -1002: KILN}, ("Анна Смирнова, редактор",), frozenset({"en"}))
+AROUND = KnownEntities({-1001: HARBOUR, -1002: KILN}, ("Анна Смирнова, редактор",), frozenset({"en"}))
 BOTH = replace(AROUND, languages=frozenset({"en", "ru"}))
 FERRY = "How much does a ticket for the ferry to Owl Island cost?"
 LEAVES = "When does the ferry to Owl Island leave?"
@@ -49,7 +49,7 @@ def reply(*queries: str, must: Any = (), should: Any = (), **filters: Any) -> st
 
 
 async def made(
-    model: Any, question: Question | str = FERRY, around: Around = AROUND, budgets: Budgets | None = None
+    model: Any, question: Question | str = FERRY, around: KnownEntities = AROUND, budgets: Budgets | None = None
 ) -> tuple[Plan, list[str]]:
     """The plan, and the stages that it did without."""
     question = asked(question) if isinstance(question, str) else question
@@ -164,7 +164,7 @@ async def test_queries_that_are_too_alike_are_topped_up() -> None:
 class Stuck(Scripted):
     """Says how its reply begins, and then nothing more."""
 
-    async def stream(self, prompt: Prompt, *given: Any, **more: Any) -> AsyncIterator[str | Generated]:
+    async def stream(self, prompt: Prompt, *given: Any, **more: Any) -> AsyncIterator[str | Generation]:
         yield str(self.replies[0])
         await asyncio.sleep(30)
         raise AssertionError
@@ -230,7 +230,9 @@ async def test_orders_in_questions_and_titles_do_not_reach_the_model_as_lines_of
 
 
 async def test_titles_of_channels_that_may_not_be_read_are_not_told() -> None:
-    prompt = plan_prompt(asked("What does the secret harbour vault say?"), replace(AROUND, channels={-1001: HARBOUR}))
+    prompt = build_plan_prompt(
+        asked("What does the secret harbour vault say?"), replace(AROUND, channels={-1001: HARBOUR})
+    )
     assert "harbour_news" in prompt.ask and "Печь" not in prompt.ask
 
 
@@ -239,34 +241,40 @@ def test_the_prompt_is_the_one_that_was_looked_at() -> None:
     question = asked("What did Harbour News write about ferry tickets in spring 2025?")
     told = "\n".join(
         f"--- {who}\n{text}"
-        for prompt in (plan_prompt(question, BOTH), rewrite_prompt(question, BOTH, ("ferry tickets",), "ru"))
-        for who, text in (("system", prompt.system), *(("shot", "\n->\n".join(s)) for s in prompt.shots),
-                          ("ask", prompt.ask))
-    )  # fmt: skip
+        for prompt in (
+            build_plan_prompt(question, BOTH),
+            build_rewrite_prompt(question, BOTH, ("ferry tickets",), "ru"),
+        )
+        for who, text in (
+            ("system", prompt.system),
+            *(("shot", "\n->\n".join(s)) for s in prompt.shots),
+            ("ask", prompt.ask),
+        )
+    )
     assert told + "\n" == (Path(__file__).parent / "plan_prompt.txt").read_text(encoding="utf-8")
 
 
 def test_what_never_changes_comes_first_and_the_question_last() -> None:
-    one, other = plan_prompt(asked(), BOTH), plan_prompt(asked("Где купить глину для печи?"), BOTH)
+    one, other = build_plan_prompt(asked(), BOTH), build_plan_prompt(asked("Где купить глину для печи?"), BOTH)
     assert (one.system, one.shots) == (other.system, other.shots)
     assert one.ask.endswith(FERRY) and one.ask.startswith("Today: 2026-01-15.")
-    assert rewrite_prompt(asked(), BOTH, ("x",), "ru").ask.startswith(one.ask)
+    assert build_rewrite_prompt(asked(), BOTH, ("x",), "ru").ask.startswith(one.ask)
 
 
 async def test_of_a_question_that_is_too_long_the_beginning_is_shown() -> None:
     model = Scripted()
     long = asked("ferry " * 700)
-    roomy = await fitting(lambda most: plan_prompt(long, AROUND, most), 4000, model)
-    tight = await fitting(lambda most: plan_prompt(long, AROUND, most), 900, model)
+    roomy = await fit_prompt(lambda most: build_plan_prompt(long, AROUND, most), 4000, model)
+    tight = await fit_prompt(lambda most: build_plan_prompt(long, AROUND, most), 900, model)
     assert len(roomy.ask) > len(tight.ask) > 100
     assert sum(await model.count([tight.system, *(t for s in tight.shots for t in s), tight.ask])) <= 900
     with pytest.raises(GenerationFailed, match=r"raise LLM__CONTEXT\.$"):
-        await fitting(lambda most: plan_prompt(long, AROUND, most), 300, model)
+        await fit_prompt(lambda most: build_plan_prompt(long, AROUND, most), 300, model)
 
 
 async def plan_of(library: Any, text: str) -> tuple[Plan, Run]:
     run = Run(Budgets(), "test")
-    return await run.require("plan", planned(library.question(text), library.rag, run)), run
+    return await run.require("plan", make_plan(library.question(text), library.rag, run)), run
 
 
 async def test_the_answer_is_found_with_a_query_of_the_model(library: Any) -> None:
@@ -315,7 +323,7 @@ async def test_what_rules_answer_exactly_or_is_short_is_not_planned_by_the_model
 async def test_the_model_has_budgets_of_its_own_within_the_stage(library: Any) -> None:
     library.rag = replace(library.rag, planner=Stuck('{"normalized_queries": ["boat fares", '))
     run = Run(Budgets(plan=0.2), "test")
-    plan = await run.require("plan", planned(library.question(FERRY), library.rag, run))
+    plan = await run.require("plan", make_plan(library.question(FERRY), library.rag, run))
     assert "boat fares" in plan.queries
     assert [said.stage for said in run.shortfalls] == ["plan"]
     assert [(span.stage, span.error) for span in run.spans] == [("plan", "StageTimeout"), ("plan", None)]
@@ -329,7 +337,7 @@ async def test_authors_and_languages_are_those_of_what_may_be_read(library: Any,
     for see, found in (((library.harbour,), ()), ((library.harbour, library.safe), ("Clara Vault",))):
         run = Run(Budgets(), "test")
         question = library.question(text, see=see)
-        plan = await run.require("plan", planned(question, library.rag, run))
+        plan = await run.require("plan", make_plan(question, library.rag, run))
         assert plan.authors == found
     assert ["Languages: en. " in prompt.ask for prompt in model.asked] == [True, False]
 
@@ -350,6 +358,6 @@ REPLIES = st.one_of(
 def test_whatever_it_says_there_is_a_plan_to_search_with(first: str, second: str) -> None:
     plan, missing = asyncio.run(made(Scripted(first, second), around=BOTH))
     assert 3 <= len(plan.queries) <= 6 and plan.queries[0] == FERRY
-    assert all(terms(q) and len(q) <= LONGEST for q in plan.queries[1:])
-    assert len({frozenset(terms(query)) for query in plan.queries}) == len(plan.queries)
+    assert all(tokenize(q) and len(q) <= MAX_QUERY_LENGTH for q in plan.queries[1:])
+    assert len({frozenset(tokenize(query)) for query in plan.queries}) == len(plan.queries)
     assert set(missing) <= {"plan", "rewrite"}

@@ -12,20 +12,20 @@ from gbnf import Grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_core.analysis import terms
-from rag_core.plan.queries import LONGEST, MOST_QUERIES, MOST_WORDS, sanitised
-from rag_core.plan.wire import (
+from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
+from rag_core.planning.schema import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,
     REWRITE_GRAMMAR,
     REWRITE_SCHEMA,
-    Proposal,
+    PlanProposal,
     SearchPlan,
-    alike,
-    proposed,
-    rewritten,
-    strictly,
+    are_similar_queries,
+    parse_plan_strictly,
+    parse_proposal,
+    parse_rewrite,
 )
+from rag_core.text.tokens import tokenize
 
 PLAN, REWRITE = Grammar(PLAN_GRAMMAR), Grammar(REWRITE_GRAMMAR)
 ASKED: dict[str, Any] = {
@@ -42,23 +42,23 @@ def written(**changed: Any) -> str:
     return json.dumps({**ASKED, **changed}, ensure_ascii=False)
 
 
-def is_sound(found: Proposal) -> bool:
+def is_sound(found: PlanProposal) -> bool:
     """Every query is clean, short, about something, and unlike the others."""
     queries = found.queries
-    short = all(0 < len(q) <= LONGEST and len(q.split()) <= MOST_WORDS and terms(q) for q in queries)
-    apart = not any(alike(a, b) for n, a in enumerate(queries) for b in queries[:n])
-    return short and apart and len(queries) <= MOST_QUERIES and all(sanitised(q) == q for q in queries)
+    short = all(0 < len(q) <= MAX_QUERY_LENGTH and len(q.split()) <= MAX_QUERY_WORDS and tokenize(q) for q in queries)
+    apart = not any(are_similar_queries(a, b) for n, a in enumerate(queries) for b in queries[:n])
+    return short and apart and len(queries) <= MAX_QUERIES and all(sanitize_query(q) == q for q in queries)
 
 
 def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:
     chance = random.Random(7)
     for _ in range(2000):
         sentence = PLAN.drawn(chance)
-        plan = strictly(sentence)
+        plan = parse_plan_strictly(sentence)
         assert plan is not None, sentence
         assert json.loads(sentence) == plan.model_dump(mode="json")
         assert "\n" not in sentence and "\\" not in sentence and sentence.isprintable()
-        assert is_sound(proposed(sentence)), sentence
+        assert is_sound(parse_proposal(sentence)), sentence
 
 
 def test_every_sentence_of_the_rewrite_grammar_is_a_list_of_one_to_three_queries() -> None:
@@ -67,13 +67,13 @@ def test_every_sentence_of_the_rewrite_grammar_is_a_list_of_one_to_three_queries
         sentence = REWRITE.drawn(chance)
         said = json.loads(sentence)
         assert 1 <= len(said) <= 3
-        assert all(0 < len(query) <= LONGEST for query in said)
-        assert all(sanitised(query) == query for query in rewritten(sentence))
+        assert all(0 < len(query) <= MAX_QUERY_LENGTH for query in said)
+        assert all(sanitize_query(query) == query for query in parse_rewrite(sentence))
 
 
 def test_the_longest_plan_fits_its_tokens_at_the_rate_of_russian_words() -> None:
     longest = PLAN.longest()
-    assert strictly(longest.replace("Ȁ", "a")) is not None
+    assert parse_plan_strictly(longest.replace("Ȁ", "a")) is not None
     assert len(longest) <= 256 * 3  # characters
     assert len(longest.encode()) <= 2048
 
@@ -97,7 +97,7 @@ def test_grammar_schema_and_reader_agree_about_the_keys() -> None:
 
 
 def test_a_plan_is_read() -> None:
-    found = proposed(written())
+    found = parse_proposal(written())
     assert found.queries == ("price of a ferry ticket", "ferry fares", "цена билета на паром")
     assert (found.must, found.should) == (("ferry",), ("ticket", "fare"))
     assert (found.since, found.until) == (date(2024, 2, 29), None)
@@ -124,17 +124,17 @@ def test_a_plan_is_read() -> None:
     ],
 )
 def test_a_plan_that_is_not_exactly_one_is_none(wrong: str) -> None:
-    assert strictly(wrong) is None
+    assert parse_plan_strictly(wrong) is None
 
 
 def test_of_a_plan_that_is_cut_the_complete_queries_are_kept() -> None:
     whole = written()
     third = whole.index("цена") + 3
-    assert proposed(whole[:third]) == Proposal(("price of a ferry ticket", "ferry fares"))
-    assert proposed(whole[: whole.index("price") + 4]) == Proposal()
-    assert rewritten('["ferry fares", "ticket') == ("ferry fares",)
-    assert is_sound(proposed(f"Here is the plan:\n```json\n{whole}\n```"))
-    assert len(proposed(f"Here is the plan:\n```json\n{whole}\n```").queries) == 3
+    assert parse_proposal(whole[:third]) == PlanProposal(("price of a ferry ticket", "ferry fares"))
+    assert parse_proposal(whole[: whole.index("price") + 4]) == PlanProposal()
+    assert parse_rewrite('["ferry fares", "ticket') == ("ferry fares",)
+    assert is_sound(parse_proposal(f"Here is the plan:\n```json\n{whole}\n```"))
+    assert len(parse_proposal(f"Here is the plan:\n```json\n{whole}\n```").queries) == 3
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,17 @@ def test_of_a_plan_that_is_cut_the_complete_queries_are_kept() -> None:
     ],
 )
 def test_what_is_no_query_is_dropped(said: str, kept: tuple[str, ...]) -> None:
-    assert proposed(json.dumps({"normalized_queries": [said]})).queries == kept
-    assert rewritten(json.dumps([said])) == kept
+    assert parse_proposal(json.dumps({"normalized_queries": [said]})).queries == kept
+    assert parse_rewrite(json.dumps([said])) == kept
 
 
 def test_queries_that_look_for_the_same_are_one() -> None:
     said = ["The fares of the ferry", "ferry fares", "ferry fares!", "тарифы такси", "такси: тарифы"]
-    assert rewritten(json.dumps(said[:3])) == ("The fares of the ferry",)
-    assert proposed(json.dumps({"normalized_queries": said})).queries == ("The fares of the ferry", "тарифы такси")
+    assert parse_rewrite(json.dumps(said[:3])) == ("The fares of the ferry",)
+    assert parse_proposal(json.dumps({"normalized_queries": said})).queries == (
+        "The fares of the ferry",
+        "тарифы такси",
+    )
 
 
 PIECES = st.sampled_from(
@@ -173,9 +176,9 @@ TEXTS = st.one_of(st.text(max_size=300), st.lists(st.one_of(PIECES, st.text(max_
 @settings(max_examples=300, deadline=None)
 @given(TEXTS)
 def test_no_text_whatever_raises_or_proposes_what_is_no_query(text: str) -> None:
-    assert is_sound(proposed(text))
-    assert is_sound(Proposal(rewritten(text)))
-    assert is_sound(proposed('{"normalized_queries": [' + text))
+    assert is_sound(parse_proposal(text))
+    assert is_sound(PlanProposal(parse_rewrite(text)))
+    assert is_sound(parse_proposal('{"normalized_queries": [' + text))
 
 
 JSON_VALUES = st.recursive(
@@ -189,12 +192,12 @@ JSON_VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(sorted(ASKED)), JSON_VALUES))
 def test_a_plan_with_anything_in_it_is_read_or_not_but_never_wrongly(changed: dict[str, Any]) -> None:
     text = json.dumps({**ASKED, **changed})
-    found = proposed(text)
+    found = parse_proposal(text)
     assert is_sound(found)
-    if (plan := strictly(text)) is not None:
+    if (plan := parse_plan_strictly(text)) is not None:
         assert 1 <= plan.k_per_query <= 50 and 3 <= len(plan.normalized_queries) <= 6
 
 
 def test_deep_nesting_is_no_plan() -> None:
-    assert proposed('{"normalized_queries": ' + "[" * 100_000) == Proposal()
-    assert strictly("[" * 100_000) is None
+    assert parse_proposal('{"normalized_queries": ' + "[" * 100_000) == PlanProposal()
+    assert parse_plan_strictly("[" * 100_000) is None

@@ -15,20 +15,25 @@ import pytest
 from gbnf import Grammar
 from tiny_gguf import build
 
-from rag_core.analysis import language_of, terms
-from rag_core.doors.llm import Generated, LanguageModel, finished
-from rag_core.doors.llm.contract import Finish
-from rag_core.doors.llm.local import open_local
-from rag_core.plan import Around, plan_by_model, plan_by_rules, worth_planning
-from rag_core.plan.by_model import PLANNING, REWRITING
-from rag_core.plan.prompt import fitting, plan_prompt, rewrite_prompt
-from rag_core.plan.wire import PLAN_GRAMMAR, REWRITE_GRAMMAR, proposed, rewritten, strictly
+from rag_core.llm import Generation, LanguageModel, collect_generation
+from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import FinishReason
+from rag_core.planning import KnownEntities, is_worth_planning, plan_by_model, plan_by_rules
+from rag_core.planning.llm_planner import (
+    PLAN_DECODING,
+    REWRITE_DECODING,
+    build_plan_prompt,
+    build_rewrite_prompt,
+    fit_prompt,
+)
+from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR, parse_plan_strictly, parse_proposal, parse_rewrite
 from rag_core.settings import Budgets, LlmSettings
-from rag_core.stage import Run
+from rag_core.text.tokens import detect_language, tokenize
+from rag_core.tracing import Run
 from rag_core.types import Channel, Question, Viewer
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
-AROUND = Around({-1001: Channel(-1001, "Ferry News", "ferry")}, (), frozenset({"en", "ru"}))
+AROUND = KnownEntities({-1001: Channel(-1001, "Ferry News", "ferry")}, (), frozenset({"en", "ru"}))
 LONGEST = len(Grammar(PLAN_GRAMMAR).longest().encode())
 NOISE = (
     "?", "a", "ё", "🛥", "🛥🛥🛥 ⛴️ когда паром?", "\u202eegasse\u202c паром", "\x00\x07 bell",
@@ -40,7 +45,7 @@ NOISE = (
 
 
 def asked(text: str) -> Question:
-    return Question(text, language_of(text), NOW, Viewer(1, frozenset({-1001})))
+    return Question(text, detect_language(text), NOW, Viewer(1, frozenset({-1001})))
 
 
 @pytest.fixture
@@ -56,18 +61,18 @@ def questions(shared_data: Path) -> list[Question]:
 @asynccontextmanager
 async def opened(folder: Path, *, context: int = 4096, seed: int = 0) -> AsyncIterator[LanguageModel]:
     path = build(folder / f"tiny{seed}.gguf", context=context, seed=seed, layers=1, dim=32)
-    model = await open_local(path, LlmSettings(context=context, threads=1))
+    model = await open_local_model(path, LlmSettings(context=context, threads=1))
     try:
         yield model
     finally:
         await model.close()
 
 
-async def written(model: LanguageModel, question: Question, *, tokens: int, seed: int) -> Generated:
+async def written(model: LanguageModel, question: Question, *, tokens: int, seed: int) -> Generation:
     async with model.turn(1) as seat:
-        prompt = await fitting(partial(plan_prompt, question, AROUND), model.context - tokens, seat)
-        decoding = replace(PLANNING, max_tokens=tokens, seed=seed)
-        return await finished(seat.stream(prompt, decoding, grammar=PLAN_GRAMMAR))
+        prompt = await fit_prompt(partial(build_plan_prompt, question, AROUND), model.context - tokens, seat)
+        decoding = replace(PLAN_DECODING, max_tokens=tokens, seed=seed)
+        return await collect_generation(seat.stream(prompt, decoding, grammar=PLAN_GRAMMAR))
 
 
 async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(
@@ -77,25 +82,25 @@ async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(
         async with opened(tmp_path, context=8192, seed=seed) as model:
             for n, question in enumerate(questions[seed::4]):
                 said = await written(model, question, tokens=LONGEST, seed=n)
-                assert said.finish is Finish.STOP, said.text
-                assert strictly(said.text) is not None, said.text
+                assert said.finish is FinishReason.STOP, said.text
+                assert parse_plan_strictly(said.text) is not None, said.text
                 assert json.loads(said.text)["normalized_queries"]
-                assert proposed(said.text).queries
+                assert parse_proposal(said.text).queries
                 # as far as 256 tokens go, of which each is a byte at least
-                assert proposed(said.text.encode()[:256].decode("utf-8", "ignore")).queries
+                assert parse_proposal(said.text.encode()[:256].decode("utf-8", "ignore")).queries
 
 
 async def test_with_the_tokens_it_has_every_plan_is_usable(questions: list[Question], tmp_path: Path) -> None:
     async with opened(tmp_path) as model:
         for question in questions[::4]:
             by_rules = plan_by_rules(question, AROUND.channels)
-            if not worth_planning(by_rules):
+            if not is_worth_planning(by_rules):
                 continue
             run = Run(Budgets(plan=60, rewrite=60), "test")
             plan = await plan_by_model(question, by_rules, AROUND, model, run)
             assert 3 <= len(plan.queries) <= 6, question.text
             assert plan.queries[0] == by_rules.queries[0] and plan.kind == by_rules.kind
-            assert len({frozenset(terms(query)) for query in plan.queries}) == len(plan.queries)
+            assert len({frozenset(tokenize(query)) for query in plan.queries}) == len(plan.queries)
             assert not run.shortfalls
             assert plan.reasons[-1] != "0 queries by the model"
 
@@ -103,13 +108,13 @@ async def test_with_the_tokens_it_has_every_plan_is_usable(questions: list[Quest
 async def test_a_rewrite_fits_its_tokens_or_what_is_complete_is_kept(tmp_path: Path) -> None:
     async with opened(tmp_path) as model, model.turn(1) as seat:
         for n, text in enumerate(("Сколько стоит билет на паром?", "Who sells fresh mackerel on the quay?")):
-            prompt = rewrite_prompt(asked(text), AROUND, ("ferry",), "ru")
+            prompt = build_rewrite_prompt(asked(text), AROUND, ("ferry",), "ru")
             longest = len(Grammar(REWRITE_GRAMMAR).longest().encode())
-            whole = replace(REWRITING, max_tokens=longest, seed=n)
-            said = await finished(seat.stream(prompt, whole, grammar=REWRITE_GRAMMAR))
-            assert said.finish is Finish.STOP and 1 <= len(json.loads(said.text)) <= 3
-            said = await finished(seat.stream(prompt, REWRITING, grammar=REWRITE_GRAMMAR))
-            assert rewritten(said.text)
+            whole = replace(REWRITE_DECODING, max_tokens=longest, seed=n)
+            said = await collect_generation(seat.stream(prompt, whole, grammar=REWRITE_GRAMMAR))
+            assert said.finish is FinishReason.STOP and 1 <= len(json.loads(said.text)) <= 3
+            said = await collect_generation(seat.stream(prompt, REWRITE_DECODING, grammar=REWRITE_GRAMMAR))
+            assert parse_rewrite(said.text)
 
 
 async def test_the_second_plan_reads_a_fifth_of_the_prompt_or_less(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rag_core.doors.archive import Archive, posts
-from rag_core.doors.archive.pointing import Pointed, pointed, with_albums
+from rag_core.storage import Archive, posts
+from rag_core.storage.post_lookup import PostRecord, fetch_post_records, list_album_keys
 from rag_core.types import PostKey
 
 CHAT = -1001
@@ -26,20 +26,20 @@ def keys(*numbers: int) -> list[PostKey]:
 
 async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: Any) -> None:
     kept = [make_post(1, "a"), make_post(2, "b"), make_post(3, "c", guarded="paid"), make_post(4, "d")]
-    await posts.keep(archive, kept, source="live")
-    await posts.erase(archive, keys(1), how="admin")
-    await posts.suspect(archive, keys(2))
-    assert set(await posts.get(archive, keys(1, 2, 3, 4))) == set(keys(4))
-    assert await pointed(archive, keys(1, 2, 3, 4, 5)) == {
-        key: Pointed(key, post.text, post.date, post.date, number == 1, number == 2)
+    await posts.save_posts(archive, kept, source="live")
+    await posts.mark_posts_deleted(archive, keys(1), how="admin")
+    await posts.mark_posts_suspected(archive, keys(2))
+    assert set(await posts.fetch_posts(archive, keys(1, 2, 3, 4))) == set(keys(4))
+    assert await fetch_post_records(archive, keys(1, 2, 3, 4, 5)) == {
+        key: PostRecord(key, post.text, post.date, post.date, number == 1, number == 2)
         for number, key, post in zip((1, 2, 3, 4), keys(1, 2, 3, 4), kept, strict=True)
     }
 
 
 async def test_a_post_of_an_album_stands_for_all_of_it(archive: Archive, make_post: Any) -> None:
     kept = [make_post(n, "", album="a") for n in (3, 2, 4)] + [make_post(5, "x"), make_post(6, "", album="b")]
-    await posts.keep(archive, [*kept, make_post(3, "", chat=-1002, album="a")], source="live")
+    await posts.save_posts(archive, [*kept, make_post(3, "", chat=-1002, album="a")], source="live")
     for number in (2, 3, 4):
-        assert list(await with_albums(archive, PostKey(CHAT, number))) == keys(2, 3, 4)
+        assert list(await list_album_keys(archive, PostKey(CHAT, number))) == keys(2, 3, 4)
     for number in (5, 6, 7):
-        assert list(await with_albums(archive, PostKey(CHAT, number))) == keys(number)
+        assert list(await list_album_keys(archive, PostKey(CHAT, number))) == keys(number)

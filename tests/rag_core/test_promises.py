@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_core.doors.archive import posts
-from rag_core.doors.lexical import Filter, Lexical, Place
-from rag_core.doors.term_statistics import TermStatistics
+from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, StageTimeout
-from rag_core.rag import index_folder
+from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.postings import TermStatistics
+from rag_core.storage import posts
 from rag_core.types import Answer, Origin, PostKey
 
 SECRET = "The trophy of the ferry to Owl Island hides under the staircase of Villa Zephyr; the code is 4417."
@@ -55,7 +55,7 @@ def test_every_quote_stands_word_for_word_in_its_post(
 
 
 async def every_sentence_has_its_post(library: Any, answer: Answer) -> None:
-    stored = await posts.get(library.rag.archive, answer.posts())
+    stored = await posts.fetch_posts(library.rag.archive, answer.posts())
     for sentence in answer.sentences:
         assert sentence.citations
         assert len(sentence.text) <= 300
@@ -63,7 +63,7 @@ async def every_sentence_has_its_post(library: Any, answer: Answer) -> None:
             assert citation.quote
             assert stored[citation.post].text[citation.start : citation.end] == citation.quote
     for passage in answer.nearest:
-        (post,) = (await posts.get(library.rag.archive, [passage.key])).values()
+        (post,) = (await posts.fetch_posts(library.rag.archive, [passage.key])).values()
         assert post.text[passage.start : passage.end] == passage.text
 
 
@@ -79,7 +79,7 @@ async def test_what_code_says_of_posts_is_only_dates_and_counts_around_their_own
 async def test_a_quote_that_is_not_there_any_more_takes_its_sentence_along(library: Any) -> None:
     """The index still knows the post: only the archive says what it says now."""
     key = PostKey(library.harbour, 3)
-    (post,) = (await posts.get(library.rag.archive, [key])).values()
+    (post,) = (await posts.fetch_posts(library.rag.archive, [key])).values()
     edited = replace(post, text="The lighthouse museum shows new steel lamps until October", edited=post.date)
     await library.keep(edited, index=False)
     answer = await library.ask("What does the lighthouse museum show?")
@@ -87,7 +87,7 @@ async def test_a_quote_that_is_not_there_any_more_takes_its_sentence_along(libra
     await every_sentence_has_its_post(library, answer)
 
 
-class Meanwhile(Lexical):
+class Meanwhile(Bm25Index):
     """An index beside which something happens while an answer is made: after the search, before the last look."""
 
     happens: Callable[[], None]
@@ -112,7 +112,7 @@ async def test_what_is_deleted_or_edited_while_it_is_answered_is_not_shown(
         other.close()
 
     await library.indexer.save()
-    lexical = Meanwhile.load(index_folder(archive), archive.identity)
+    lexical = Meanwhile.load(get_lexical_folder(archive), archive.identity)
     assert isinstance(lexical, Meanwhile)
     lexical.happens = happens
     library.rag = replace(library.rag, lexical=lexical)
@@ -124,17 +124,17 @@ async def test_what_is_deleted_or_edited_while_it_is_answered_is_not_shown(
 # 2. "The index is down" is never "nothing was found".
 
 
-class Broken(Lexical):
+class Broken(Bm25Index):
     def __init__(self, failure: Exception) -> None:
         super().__init__()
         self.failure = failure
 
-    def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
         raise self.failure
 
 
-class Slow(Lexical):
-    def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+class Slow(Bm25Index):
+    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
         time.sleep(0.3)
         return []
 
@@ -176,7 +176,7 @@ async def test_a_refusal_while_the_index_is_being_built_says_that_something_may_
 
 async def test_an_empty_index_of_a_full_archive_says_so(library: Any) -> None:
     """A first start, or an index that was lost: nothing can be found, and that is no statement about the posts."""
-    library.rag = replace(library.rag, lexical=Lexical())
+    library.rag = replace(library.rag, lexical=Bm25Index())
     answer = await library.ask("When does the ferry leave?")
     assert answer.refused
     assert answer.shortfalls
@@ -204,7 +204,9 @@ QUESTIONS = [
 
 async def fill_safe(library: Any, make_post: Any) -> None:
     """A closed channel with a secret, older, newer and copied posts, and forwards of and to the open channel."""
-    opened = (await posts.get(library.rag.archive, [PostKey(library.harbour, 1)]))[PostKey(library.harbour, 1)].text
+    opened = (await posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
+        PostKey(library.harbour, 1)
+    ].text
     await library.keep(
         make_post(1, SECRET, chat=library.safe, days=-400),
         make_post(2, SECRET, chat=library.safe, days=400),

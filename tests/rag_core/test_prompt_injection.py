@@ -16,26 +16,23 @@ from typing import Any
 import pytest
 from scripted import Scripted
 
-from rag_core import Question, Rag, Viewer
-from rag_core.costs import Costs
-from rag_core.doors.archive import channels
-from rag_core.doors.archive.talks import Turn
-from rag_core.doors.llm import Prompt
-from rag_core.facts import mapped
-from rag_core.followed import resolved
-from rag_core.header import header
-from rag_core.hyde import hyde
-from rag_core.judge import judge
-from rag_core.parts import parts
-from rag_core.plan.around import Around
-from rag_core.plan.prompt import plan_prompt, rewrite_prompt
-from rag_core.recipes.react import react
-from rag_core.reflect import reflected
-from rag_core.stage import Run
+from rag_core import Engine, Question, Viewer
+from rag_core.conversation import rewrite_followup
+from rag_core.llm import Prompt
+from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
+from rag_core.recipes.council import judge_question_parts
+from rag_core.recipes.mapreduce import map_passage
+from rag_core.recipes.react import run_react
+from rag_core.retrieval.hyde import write_hypothetical_post
+from rag_core.storage import channels
+from rag_core.storage.conversations import ConversationTurn
+from rag_core.text.header import build_header
+from rag_core.tracing import LlmCosts, Run
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
-from rag_core.verify.judged import by_judge
-from rag_core.verify.verdict import Claim
-from rag_core.write import write
+from rag_core.verification.judge import judge_relevance, judge_support
+from rag_core.verification.types import Claim
+from rag_core.writing.reflect import reflect_on_draft
+from rag_core.writing.write import write_draft
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)
 HARMLESS = "harmless words"
@@ -93,7 +90,7 @@ class Case:
     def __init__(self, told: str, library: Any) -> None:
         self.told, self.library, rag = told, library, library.rag
         self.model = Scripted(*["I have nothing to say."] * 9, context=16384)
-        self.rag: Rag = replace(rag, writer=self.model, planner=None)
+        self.rag: Engine = replace(rag, writer=self.model, planner=None)
         self.run = Run(rag.settings.budgets, "direct")
         self.question = Question(f"When does the ferry leave, {told}?", "en", NOON, Viewer(1, frozenset({CHAT})))
         self.channel = Channel(CHAT, f"ferry {told}", "harbour_news")
@@ -102,7 +99,7 @@ class Case:
             PostKey(CHAT, 1), NOON, f"The ferry leaves at 7:30 {told}.", media=media, origin=origin, author=told
         )
         self.post = post
-        line = header(post, self.channel, f"Parent {told}")
+        line = build_header(post, self.channel, f"Parent {told}")
         self.passage = Passage(post.key, 0, line, post.text, 0, len(post.text), NOON)
         self.evidence = Evidence((Source(1, self.passage, 1.0), Source(2, replace(self.passage, part=1), 0.5)))
         quote = Citation(post.key, post.text, 0, len(post.text), NOON)
@@ -110,36 +107,38 @@ class Case:
 
     async def plan(self) -> None:
         """The prompts of the planner are made by functions."""
-        around = Around({CHAT: self.channel}, (self.told,), frozenset({"en", "ru"}))
+        around = KnownEntities({CHAT: self.channel}, (self.told,), frozenset({"en", "ru"}))
         self.model.asked += [
-            plan_prompt(self.question, around),
-            rewrite_prompt(self.question, around, (self.told[:40],), "ru"),
+            build_plan_prompt(self.question, around),
+            build_rewrite_prompt(self.question, around, (self.told[:40],), "ru"),
         ]
 
     async def hyde(self) -> None:
-        await self.run.attempt("hyde", hyde(self.question, self.model, self.run), "")
+        await self.run.attempt("hyde", write_hypothetical_post(self.question, self.model, self.run), "")
 
     async def judge(self) -> None:
         async with self.run.seated(self.model, 1) as seat:
-            await judge(self.question, [self.passage, self.passage], seat)
+            await judge_relevance(self.question, [self.passage, self.passage], seat)
 
     async def support(self) -> None:
         async with self.run.seated(self.model, 1) as seat:
-            await by_judge(Claim(self.question.text, "en"), [self.passage], seat)
+            await judge_support(Claim(self.question.text, "en"), [self.passage], seat)
 
     async def map(self) -> None:
         async with self.run.seated(self.model, 1) as seat:
-            await mapped(self.question, self.passage, seat, Costs())
+            await map_passage(self.question, self.passage, seat, LlmCosts())
 
     async def parts(self) -> None:
-        await self.run.attempt("parts", parts(self.question, self.draft.sentences, self.model, self.run), ())
+        await self.run.attempt(
+            "parts", judge_question_parts(self.question, self.draft.sentences, self.model, self.run), ()
+        )
 
     async def reflect(self) -> None:
         self.model.replies.appendleft(f'{{"score": 1, "missing": "{HARMLESS}", "unsupported": []}}')
-        await reflected(self.question, self.draft, self.evidence, self.rag, self.run)
+        await reflect_on_draft(self.question, self.draft, self.evidence, self.rag, self.run)
 
     async def write(self) -> None:
-        await self.run.attempt("write", write(self.question, self.evidence, self.rag, self.run), Draft())
+        await self.run.attempt("write", write_draft(self.question, self.evidence, self.rag, self.run), Draft())
 
     async def write_twice(self) -> None:
         self.model.replies.appendleft(f"A draft that obeys: {self.told} {self.told}")
@@ -148,21 +147,21 @@ class Case:
         await self.write()
 
     async def followup(self) -> None:
-        turns = [Turn(f"When does the ferry leave {self.told}?", (f"Ferry {self.told}",), NOON)]
-        await resolved(replace(self.question, text=f"and on {self.told[:60]}?"), turns, self.rag, self.run)
-        await resolved(replace(self.question, text="and on Friday?"), turns, self.rag, self.run)
+        turns = [ConversationTurn(f"When does the ferry leave {self.told}?", (f"Ferry {self.told}",), NOON)]
+        await rewrite_followup(replace(self.question, text=f"and on {self.told[:60]}?"), turns, self.rag, self.run)
+        await rewrite_followup(replace(self.question, text="and on Friday?"), turns, self.rag, self.run)
 
     async def react(self) -> None:
         """What its tools bring is shown to the model that chooses the next one."""
         said = self.post.text.encode("utf-8", "replace").decode()  # half a letter cannot be kept at all
         title = self.channel.title.encode("utf-8", "replace").decode()
-        await channels.put(self.rag.archive, replace(self.channel, title=title))
+        await channels.save_channel(self.rag.archive, replace(self.channel, title=title))
         edited = NOON + timedelta(minutes=len(self.library.runs))
         await self.library.keep(Post(self.post.key, NOON, said, edited=edited))
         self.library.runs.append(self.run)
         self.model.replies.appendleft('{"Thought": "x", "tool": "search", "input": {"query": "ferry"}}')
         self.model.replies.insert(1, '{"Thought": "x", "tool": "nothing", "input": {}}')
-        await self.run.attempt("plan", react(self.question, self.rag, self.run), None)
+        await self.run.attempt("plan", run_react(self.question, self.rag, self.run), None)
 
 
 STAGES: dict[str, Callable[[Case], Awaitable[None]]] = {

@@ -10,10 +10,10 @@ from typing import Any
 
 from scripted import Scripted
 
-from rag_core.hyde import hyde
-from rag_core.judge import judge
-from rag_core.prompts import script
-from rag_core.stage import Run
+from rag_core.retrieval.hyde import write_hypothetical_post
+from rag_core.tracing import Run
+from rag_core.verification.judge import judge_relevance
+from rag_core.writing.prompts import load_prompt
 
 QUESTIONS = {"en": "How much does a ferry ticket cost?", "ru": "Сколько стоит абонемент в мастерскую?"}
 
@@ -40,13 +40,13 @@ async def judge_told(library: Any, text: str) -> str:
     model, plain = Scripted(), replace(library.rag, writer=None)
     library.rag = plain
     found = (await library.ask(text)).found
-    await judge(library.question(text), [found[0].passage], model)
+    await judge_relevance(library.question(text), [found[0].passage], model)
     return told(model.asked[0])
 
 
 async def hyde_told(library: Any, text: str) -> str:
     model, notebook = Scripted("Anything at all."), Run(library.rag.settings.budgets, "direct")
-    await notebook.require("hyde", hyde(library.question(text), model, notebook))
+    await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
     return told(model.asked[0], model.grammars_asked[0])
 
 
@@ -63,7 +63,7 @@ async def test_prompts_change_on_purpose_only(library: Any, root: Path) -> None:
 
 def test_both_languages_are_told_the_same_things() -> None:
     for purpose in TOLD:
-        english, russian = script(purpose, "en"), script(purpose, "ru")
+        english, russian = load_prompt(purpose, "en"), load_prompt(purpose, "ru")
         assert english.parts.keys() == russian.parts.keys()
         assert len(english.shots) == len(russian.shots)
         assert len(english.system.split("\n")) == len(russian.system.split("\n"))
@@ -71,7 +71,7 @@ def test_both_languages_are_told_the_same_things() -> None:
 
 def test_the_examples_keep_to_the_rules_they_show() -> None:
     for lang in QUESTIONS:
-        told_so = script("write", lang)
+        told_so = load_prompt("write", lang)
         *_, refused = told_so.shots
         assert refused[1] == told_so.parts["refusal"]
         for asked, reply in told_so.shots:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from rag_core.doors.qdrant.shape import searching
-from rag_core.doors.vectors import open_vectors
-from rag_core.doors.words import new_words
 from rag_core.errors import QdrantGone, VectorsUnavailable
+from rag_core.index.open_vectors import open_vector_store
+from rag_core.index.open_words import make_lexical_index
+from rag_core.index.qdrant_client import make_search_params
 from rag_core.settings import QdrantSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
@@ -31,7 +31,7 @@ async def qdrant() -> AsyncIterator[StandIn]:
 async def made(qdrant: StandIn, **given: Any) -> dict[str, Any]:
     """Open the collection with these settings, and what the server says of it then."""
     settings = QdrantSettings(url=qdrant.url, retries=0, **given)
-    await (await open_vectors(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)).close()
+    await (await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)).close()
     return qdrant.info("citegram")
 
 
@@ -54,7 +54,7 @@ async def test_without_settings_vectors_are_whole_and_searches_exact(qdrant: Sta
     info = await made(qdrant)
     assert info["config"]["hnsw_config"]["m"] == 0
     assert info["config"].get("quantization_config") is None
-    assert searching(QdrantSettings()).exact is True
+    assert make_search_params(QdrantSettings()).exact is True
 
 
 async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant: StandIn) -> None:
@@ -77,7 +77,7 @@ async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sent
 
 async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: StandIn) -> None:
     settings = QdrantSettings(url=qdrant.url, words=True, shards=4, replicas=2, collection="news")
-    (await asyncio.to_thread(new_words, settings)).close()
+    (await asyncio.to_thread(make_lexical_index, settings)).close()
     (name,) = qdrant.collections
     assert name.startswith("news-words-")
     info = qdrant.info(name)
@@ -89,7 +89,7 @@ async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: 
 
 
 def test_quantised_hits_are_measured_again_by_whole_vectors() -> None:
-    params = searching(QdrantSettings(quantization="binary", oversampling=4, links=16, ef=300))
+    params = make_search_params(QdrantSettings(quantization="binary", oversampling=4, links=16, ef=300))
     assert params.quantization is not None
     assert (params.exact, params.hnsw_ef) == (None, 300) or (params.exact, params.hnsw_ef) == (False, 300)
     assert (params.quantization.rescore, params.quantization.oversampling) == (True, 4)
@@ -108,12 +108,12 @@ async def test_the_key_is_sent_and_never_shown(qdrant: StandIn) -> None:
         await made(qdrant)
     settings = QdrantSettings(url=qdrant.url, key=SecretStr("s3cret"))
     assert "s3cret" not in repr(settings)
-    await (await open_vectors(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)).close()
+    await (await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)).close()
 
 
 async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: StandIn) -> None:
     settings = QdrantSettings(url=qdrant.url, retries=2, timeout=1)
-    store = await open_vectors(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
+    store = await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
     before, qdrant.status = len(qdrant.asked), 503
     with pytest.raises(QdrantGone, match="could not do its work"):
         await store.count()

@@ -2,13 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.analysis import terms
-from rag_core.plan.queries import LONGEST, MOST_QUERIES, MOST_WORDS, must_and_should, rewrite, sanitised, variants
-from rag_core.plan.script import other_script
+from rag_core.planning.queries import (
+    MAX_QUERIES,
+    MAX_QUERY_LENGTH,
+    MAX_QUERY_WORDS,
+    extract_phrases,
+    generate_query_variants,
+    rewrite_as_statement,
+    sanitize_query,
+)
+from rag_core.text.tokens import tokenize
+from rag_core.text.transliteration import transliterate_word
 
 
 def marks(queries: tuple[str, ...]) -> set[frozenset[str]]:
-    return {frozenset(terms(query)) for query in queries}
+    return {frozenset(tokenize(query)) for query in queries}
 
 
 @pytest.mark.parametrize(
@@ -27,10 +35,10 @@ def marks(queries: tuple[str, ...]) -> set[frozenset[str]]:
     ],
 )
 def test_a_question_of_three_terms_and_more_has_two_to_five_further_queries(text: str) -> None:
-    found = variants(text)
-    assert 2 <= len(found) <= MOST_QUERIES - 1
+    found = generate_query_variants(text)
+    assert 2 <= len(found) <= MAX_QUERIES - 1
     assert len(marks((text, *found))) == len(found) + 1, found
-    assert all(1 <= len(query.split()) <= MOST_WORDS and len(query) <= LONGEST for query in found)
+    assert all(1 <= len(query.split()) <= MAX_QUERY_WORDS and len(query) <= MAX_QUERY_LENGTH for query in found)
 
 
 @pytest.mark.parametrize(
@@ -43,23 +51,25 @@ def test_a_question_of_three_terms_and_more_has_two_to_five_further_queries(text
 def test_a_question_of_fewer_terms_has_at_most_its_names_in_the_other_script(
     text: str, further: tuple[str, ...]
 ) -> None:
-    assert variants(text) == (further if text != "паром" else ())
+    assert generate_query_variants(text) == (further if text != "паром" else ())
 
 
 def test_clauses_names_surnames_statements_and_key_words_are_queries_of_their_own() -> None:
-    parts = variants("Кто построил маяк, который стоит у причала Совиного острова?")
+    parts = generate_query_variants("Кто построил маяк, который стоит у причала Совиного острова?")
     assert "построил маяк" in " ".join(parts)
     assert "стоит у причала Совиного острова" in parts
-    named = variants("When did the Owl Island ferry of Bear Mountain begin to run?")
+    named = generate_query_variants("When did the Owl Island ferry of Bear Mountain begin to run?")
     assert {"Owl Island", "Bear Mountain"} <= set(named)
-    assert "торосов торосова" in variants("Сообщалось ли о Торосовой на выборах мэра?")
-    assert "столица Перу" in variants("Как называется столица Перу?")
+    assert "торосов торосова" in generate_query_variants("Сообщалось ли о Торосовой на выборах мэра?")
+    assert "столица Перу" in generate_query_variants("Как называется столица Перу?")
 
 
 def test_a_question_word_or_the_first_word_of_a_question_is_no_name() -> None:
-    assert "Тойота" in variants("Когда Тойота построит завод в городе?")
-    assert not any(query.startswith("Когда") for query in variants("Когда построит завод город на реке?"))
-    _, should = must_and_should("Когда Тойота построит завод?")
+    assert "Тойота" in generate_query_variants("Когда Тойота построит завод в городе?")
+    assert not any(
+        query.startswith("Когда") for query in generate_query_variants("Когда построит завод город на реке?")
+    )
+    _, should = extract_phrases("Когда Тойота построит завод?")
     assert should == ("Тойота",)
 
 
@@ -74,12 +84,12 @@ def test_a_question_word_or_the_first_word_of_a_question_is_no_name() -> None:
     ],
 )  # fmt: skip
 def test_names_are_spelt_in_the_other_script_both_ways(name: str, spelt: str) -> None:
-    assert spelt in other_script(name)
+    assert spelt in transliterate_word(name)
 
 
 @pytest.mark.parametrize("word", ["", "2020", "漢字", "🔥", "שלום"])
 def test_what_is_of_neither_script_is_not_spelt(word: str) -> None:
-    assert other_script(word) == ()
+    assert transliterate_word(word) == ()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,7 @@ def test_what_is_of_neither_script_is_not_spelt(word: str) -> None:
     ],
 )
 def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text: str, left: str) -> None:
-    assert sanitised(text) == left
+    assert sanitize_query(text) == left
 
 
 @pytest.mark.parametrize(
@@ -122,20 +132,20 @@ def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text: str, left:
     ],
 )
 def test_what_only_sounds_like_code_stays(text: str) -> None:
-    assert sanitised(text) == text
+    assert sanitize_query(text) == text
 
 
 def test_a_question_is_no_longer_than_4000_characters() -> None:
-    assert len(sanitised("паром " * 2000)) <= 4000
+    assert len(sanitize_query("паром " * 2000)) <= 4000
 
 
 def test_a_statement_is_the_question_without_its_asking_words() -> None:
-    assert rewrite("What is the name of the ferry to Owl Island?") == "is the of the ferry to Owl Island"
-    assert rewrite("Как называется столица Перу?") == "столица Перу"
-    assert rewrite("имя?") == "имя?"  # nothing else is left
+    assert rewrite_as_statement("What is the name of the ferry to Owl Island?") == "is the of the ferry to Owl Island"
+    assert rewrite_as_statement("Как называется столица Перу?") == "столица Перу"
+    assert rewrite_as_statement("имя?") == "имя?"  # nothing else is left
 
 
 def test_of_a_thousand_tags_a_few_must_stand_in_a_post() -> None:
-    must, should = must_and_should(" ".join(f"#tag{n} Name{n}" for n in range(1000)))
+    must, should = extract_phrases(" ".join(f"#tag{n} Name{n}" for n in range(1000)))
     assert len(must) == len(should) == 8
-    assert must_and_should("Что в 2025. Ещё 12,5 и 7 и 100!")[1] == ("2025", "100")
+    assert extract_phrases("Что в 2025. Ещё 12,5 и 7 и 100!")[1] == ("2025", "100")

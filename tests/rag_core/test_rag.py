@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from rag_core.doors.archive import Archive, channels
-from rag_core.doors.archive.schema import MIGRATIONS
+from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable
-from rag_core.rag import open_rag
 from rag_core.settings import RagSettings
+from rag_core.storage import Archive, channels
+from rag_core.storage.schema import MIGRATIONS
 
 
 async def test_a_fresh_folder_opens_empty(tmp_path: Path) -> None:
-    async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path / "new"}})) as rag:
+    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path / "new"}})) as rag:
         assert (len(rag.lexical), rag.lexical.watermark) == (0, 0)
 
 
 async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
-        async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path / "file"}})):
+        async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path / "file"}})):
             pass
 
 
@@ -96,7 +96,7 @@ async def test_an_archive_of_the_first_version_gets_an_identity_and_keeps_what_i
     early.close()
     archive = await Archive.open(tmp_path)
     assert archive.identity
-    assert [channel.title for channel in (await channels.known(archive)).values()] == ["Harbour"]
+    assert [channel.title for channel in (await channels.load_channels(archive)).values()] == ["Harbour"]
     await archive.close()
 
 

@@ -13,12 +13,12 @@ import pytest
 from gbnf import Grammar
 from scripted import Scripted
 
-from rag_core.doors.llm.local import open_local
 from rag_core.errors import GenerationFailed, IndexUnavailable
+from rag_core.llm.local import open_local_model
+from rag_core.recipes.react import AgentStep, build_step_grammar, build_step_schema, parse_step
+from rag_core.recipes.tools import TOOLS, select_allowed_tools
 from rag_core.settings import LlmSettings, ToolSettings
-from rag_core.stage import Run
-from rag_core.tools import TOOLS, allowed
-from rag_core.tools.steps import Move, move_in, step_grammar, step_schema
+from rag_core.tracing import Run
 
 TICKET = "How much does a ferry ticket cost?"
 PRICE = "A ferry ticket costs twelve euros."
@@ -61,7 +61,7 @@ async def test_each_step_is_under_a_grammar_and_is_told_the_time_and_what_was_se
     first, second, _ = model.asked
     assert "<now>2026-01-15 09:00 Thursday</now>" in first.ask
     assert "children under six" in second.ask
-    assert all(grammar == step_grammar(TOOLS) for grammar in model.grammars_asked[:2])
+    assert all(grammar == build_step_grammar(TOOLS) for grammar in model.grammars_asked[:2])
     assert all(f"\n{tool.name}: " in first.system for tool in TOOLS)
 
 
@@ -138,7 +138,7 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(
         raise IndexUnavailable("The index is down.")
 
     reacting(library, step("newest", about=None, limit=5), LOOK, END, "The posts do not say.")
-    monkeypatch.setattr("rag_core.tools.finding.look", down)
+    monkeypatch.setattr("rag_core.recipes.tools.look", down)
     answer = await library.ask(TICKET)
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
 
@@ -147,7 +147,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, mon
     async def slow(*_: object) -> None:
         await asyncio.sleep(60)
 
-    monkeypatch.setattr("rag_core.tools.finding.look", slow)
+    monkeypatch.setattr("rag_core.recipes.tools.look", slow)
     model = reacting(library, LOOK, step("newest", about="ticket", limit=5), END, f"{PRICE}[1]", seconds=0.2)
     answer = await library.ask(TICKET)
     assert "took longer" in model.asked[1].ask
@@ -237,11 +237,11 @@ async def test_in_a_small_context_old_steps_are_left_out(library: Any) -> None:
 
 
 def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None:
-    grammar, chance, seen = Grammar(step_grammar(TOOLS)), random.Random(7), set[str]()
+    grammar, chance, seen = Grammar(build_step_grammar(TOOLS)), random.Random(7), set[str]()
     wants = {tool.name: tool.wants for tool in TOOLS}
     for _ in range(400):
         text = grammar.drawn(chance)
-        move = move_in(text)
+        move = parse_step(text)
         assert move is not None, text
         seen.add(move.tool)
         if move.tool != "answer" and not ({"since", "until"} & move.given.keys()):
@@ -250,25 +250,25 @@ def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None
 
 
 def test_the_grammar_knows_only_the_tools_that_are_allowed() -> None:
-    grammar, chance = Grammar(step_grammar(allowed("calculate"))), random.Random(7)
-    moves = [move_in(grammar.drawn(chance)) for _ in range(40)]
+    grammar, chance = Grammar(build_step_grammar(select_allowed_tools("calculate"))), random.Random(7)
+    moves = [parse_step(grammar.drawn(chance)) for _ in range(40)]
     assert {move.tool for move in moves if move} == {"calculate", "answer"}
-    assert move_in(Grammar(step_grammar(())).drawn(chance)) == Move("answer", {})
+    assert parse_step(Grammar(build_step_grammar(())).drawn(chance)) == AgentStep("answer", {})
 
 
 def test_servers_without_gbnf_are_told_the_same_by_a_schema() -> None:
-    steps = step_schema(TOOLS)["anyOf"]
+    steps = build_step_schema(TOOLS)["anyOf"]
     assert [one["properties"]["tool"]["const"] for one in steps] == [*(tool.name for tool in TOOLS), "answer"]
 
 
 def test_a_move_is_found_in_what_stands_around_it() -> None:
-    assert move_in(f"Sure! {END} Good luck.") == Move("answer", {})
-    assert move_in('{"tool": "search", "input": 5}') == Move("search", {})
-    assert move_in("{" * 50_000) is None
+    assert parse_step(f"Sure! {END} Good luck.") == AgentStep("answer", {})
+    assert parse_step('{"tool": "search", "input": 5}') == AgentStep("search", {})
+    assert parse_step("{" * 50_000) is None
 
 
 async def test_a_random_model_under_the_grammar_ends_in_an_answer(library: Any, tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, LlmSettings(), name="tiny")
+    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
     try:
         library.rag = replace(library.rag, writer=model, recipe="react")
         answer = await library.ask(TICKET)

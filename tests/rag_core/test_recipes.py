@@ -13,12 +13,12 @@ import pytest
 from cast import SLOW, Cast, purpose_of
 
 from rag_core import recipes
-from rag_core.doors.archive.modes import Mode, set_mode
-from rag_core.doors.llm.local import open_local
+from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
-from rag_core.made import made
+from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
-from rag_core.stage import Run
+from rag_core.storage.users import AnswerMode, save_answer_mode
+from rag_core.tracing import Run
 from rag_core.types import Citation, Draft, Evidence, PostKey, Sentence
 
 OWN = ("direct", "agent", "mapreduce", "council")
@@ -92,7 +92,7 @@ async def test_every_recipe_refuses_what_no_post_says(quick: Any, recipe: str) -
 @pytest.mark.parametrize("recipe", OWN)
 async def test_every_recipe_ends_with_a_real_tiny_model(quick: Any, tiny_gguf: Path, recipe: str) -> None:
     """It writes noise under the grammars: nothing of it may be shown as fact."""
-    model = await open_local(tiny_gguf, LlmSettings(threads=1))
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     try:
         reply = await answered(quick, recipe, model)
         stored = [SAYS, "Dogs travel free", "Fresh mackerel", "A ferry ticket"]
@@ -206,7 +206,7 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     long = settings.budgets.model_copy(update={"write": 60.0, "question": 3.0})
     rag = replace(quick.rag, settings=settings.model_copy(update={"budgets": long}), writer=Cast({"write": SLOW}))
     notebook, started = Run(long, "direct"), time.monotonic()
-    draft, _ = await made("direct", quick.question(QUESTION), rag, notebook)
+    draft, _ = await run_recipe("direct", quick.question(QUESTION), rag, notebook)
     assert (draft.model, "7:30" in draft.sentences[0].text) == (None, True)
     assert time.monotonic() - started < 3.0
     assert "BUDGETS__QUESTION" in notebook.shortfalls[0].reason
@@ -236,7 +236,7 @@ async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> N
 
 
 async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) -> None:
-    await set_mode(quick.rag.archive, 0, Mode("agent", careful=True))
+    await save_answer_mode(quick.rag.archive, 0, AnswerMode("agent", careful=True))
     reply = await answered(quick, "auto", Cast(GOOD | {"other": '{"score": 5, "missing": "", "unsupported": []}'}))
     assert (reply.recipe, "7:30" in shown(reply)) == ("agent", True)
     stages = [span.stage for span in quick.runs[-1].spans]

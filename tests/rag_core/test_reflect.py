@@ -13,13 +13,13 @@ import pytest
 from gbnf import Grammar
 from scripted import Scripted
 
-from rag_core import reflect
-from rag_core.doors.llm.local import open_local
 from rag_core.errors import GenerationFailed
-from rag_core.reflect import borne_out, judgement, reflected
+from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
-from rag_core.stage import Run
+from rag_core.tracing import Run
 from rag_core.types import Draft, Evidence, Sentence
+from rag_core.writing import reflect
+from rag_core.writing.reflect import measure_draft_support, parse_judgement, reflect_on_draft
 
 ASKED = "How much does a ferry ticket cost, and for children?"
 PRICE = "A ferry ticket costs twelve euros."
@@ -44,7 +44,7 @@ async def looked_over(library: Any, model: Any, *texts: str) -> tuple[Draft, Dra
     draft, evidence = await draft_of(library, *texts)
     run = Run(library.rag.settings.budgets, "direct")
     rag = replace(library.rag, writer=model)
-    return draft, await reflected(library.question(ASKED), draft, evidence, rag, run), run
+    return draft, await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run), run
 
 
 async def test_a_good_draft_stays_and_its_score_feeds_the_confidence(library: Any) -> None:
@@ -89,15 +89,15 @@ async def test_the_one_that_is_supported_better_is_kept(library: Any) -> None:
         return 1.0 if one is draft else 0.5
 
     rag = replace(library.rag, writer=Scripted(judged(2), f"{FREE}[1]"))
-    after = await reflected(library.question(ASKED), draft, evidence, rag, run, worth)
+    after = await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run, worth)
     assert [s.text for s in after.sentences] == [PRICE]
 
 
 async def test_support_is_that_of_the_cited_posts(library: Any) -> None:
     good, evidence = await draft_of(library, PRICE)
     bad, _ = await draft_of(library, PRICE, "Berlin has 99 bridges.")
-    assert borne_out(good, evidence) > borne_out(bad, evidence) > 0
-    assert borne_out(Draft(), evidence) == 0
+    assert measure_draft_support(good, evidence) > measure_draft_support(bad, evidence) > 0
+    assert measure_draft_support(Draft(), evidence) == 0
 
 
 async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library: Any) -> None:
@@ -105,7 +105,7 @@ async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library:
     shown: list[Sentence] = []
     run = Run(library.rag.settings.budgets, "direct", on_sentence=shown.append)
     rag = replace(library.rag, writer=Scripted(judged(2), f"{FREE}[1]"))
-    await reflected(library.question(ASKED), draft, evidence, rag, run)
+    await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run)
     assert shown == []
     assert run.on_sentence is not None
 
@@ -139,12 +139,12 @@ async def test_without_a_model_or_a_draft_of_one_nothing_is_asked(library: Any) 
     run = Run(library.rag.settings.budgets, "direct")
     rag = replace(library.rag, writer=model)
     for plain in (Draft(), replace(draft, model=None)):
-        assert await reflected(library.question(ASKED), plain, evidence, rag, run) == plain
+        assert await reflect_on_draft(library.question(ASKED), plain, evidence, rag, run) == plain
     assert model.asked == []
 
 
 async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_gguf: Path) -> None:
-    model = await open_local(tiny_gguf, LlmSettings(), name="tiny")
+    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
     try:
         before, after, _ = await looked_over(library, model, PRICE)
     finally:
@@ -153,14 +153,14 @@ async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_ggu
 
 
 def test_the_grammar_lets_only_judgements_through() -> None:
-    grammar, chance = Grammar(reflect.GRAMMAR), random.Random(7)
+    grammar, chance = Grammar(reflect.JUDGEMENT_GRAMMAR), random.Random(7)
     for _ in range(100):
-        assert judgement(grammar.drawn(chance), 9) is not None
-    assert judgement(grammar.longest(), 9) is not None
+        assert parse_judgement(grammar.drawn(chance), 9) is not None
+    assert parse_judgement(grammar.longest(), 9) is not None
 
 
 def test_numbers_of_sentences_that_are_not_there_are_left_out() -> None:
-    found = judgement(judged(4, "a <b> {c}", 1, 7, 1), 2)
+    found = parse_judgement(judged(4, "a <b> {c}", 1, 7, 1), 2)
     assert found is not None
     assert found.unsupported == (1,)
     assert found.missing == "a ‹b› (c)"

@@ -16,29 +16,35 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
-from rag_core.doors.llm import Decoding, Generated, Prompt, finished
-from rag_core.doors.llm import server as wire
-from rag_core.doors.llm.contract import Finish
-from rag_core.doors.llm.dialects import Dialect, body, constraint, odds_in
-from rag_core.doors.llm.remote import RemoteModel, open_remote
-from rag_core.doors.llm.sse import data_of
 from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.llm import DecodingParams, Generation, Prompt, collect_generation
+from rag_core.llm import openai_client as wire
+from rag_core.llm.openai_client import (
+    RemoteModel,
+    ServerDialect,
+    build_reply_constraint,
+    build_request_body,
+    compute_log_odds,
+    iterate_event_data,
+    open_remote_model,
+)
+from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
 
 KEY = "sk-hidden-7"
 SECRET_POST = "the padlock opens with 4417"
 ASK = Prompt("Answer.", f"Post: {SECRET_POST}. Does it say when?")
-GREEDY = Decoding(8, temperature=0.0)
+GREEDY = DecodingParams(8, temperature=0.0)
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(wire, "_LONGEST_WAIT_S", 0.02)
+    monkeypatch.setattr(wire, "_FIRST_RETRY_PAUSE_S", 0.01)
+    monkeypatch.setattr(wire, "_MAX_RETRY_PAUSE_S", 0.02)
 
 
 def model_at(url: str, *, patience: float = 5.0, rest: float = 60.0, **settings: Any) -> RemoteModel:
-    return open_remote(LlmSettings(url=url, key=SecretStr(KEY), **settings), patience, rest)
+    return open_remote_model(LlmSettings(url=url, key=SecretStr(KEY), **settings), patience, rest)
 
 
 @asynccontextmanager
@@ -50,9 +56,9 @@ async def opened(url: str, **settings: Any) -> AsyncIterator[RemoteModel]:
         await model.close()
 
 
-async def said(model: RemoteModel, prompt: Prompt = ASK, decoding: Decoding = GREEDY, **held: Any) -> Generated:
+async def said(model: RemoteModel, prompt: Prompt = ASK, decoding: DecodingParams = GREEDY, **held: Any) -> Generation:
     async with model.turn(1) as seat:
-        return await finished(seat.stream(prompt, decoding, **held))
+        return await collect_generation(seat.stream(prompt, decoding, **held))
 
 
 # a real server
@@ -95,22 +101,22 @@ async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is
     async with opened(real) as model:
         assert not model.grammars  # nothing is trusted before it is seen
         async with model.turn(1) as seat:
-            pieces = [p async for p in seat.stream(ASK, Decoding(64), grammar='root ::= "a" [0-9]{12} "z"')]
+            pieces = [p async for p in seat.stream(ASK, DecodingParams(64), grammar='root ::= "a" [0-9]{12} "z"')]
         end = pieces.pop()
-        assert isinstance(end, Generated)
-        assert (model.grammars, model.dialect, model.name) == (True, Dialect.LLAMA_PYTHON, "tiny")
+        assert isinstance(end, Generation)
+        assert (model.grammars, model.dialect, model.name) == (True, ServerDialect.LLAMA_PYTHON, "tiny")
         assert end.text == "".join(map(str, pieces))
         assert end.text[0] + end.text[-1] == "az"
         assert end.text[1:-1].isdigit()
-        assert end.finish is Finish.STOP
+        assert end.finish is FinishReason.STOP
         assert len(pieces) > 3
         assert 0 < end.figures.first_ms < end.figures.took_ms
 
 
 async def test_out_of_tokens_is_said(real: str) -> None:
     async with opened(real + "/v1") as model:
-        end = await said(model, decoding=Decoding(5), grammar="root ::= [a-z]{20}")
-        assert (end.finish, len(end.text)) == (Finish.LENGTH, 5)
+        end = await said(model, decoding=DecodingParams(5), grammar="root ::= [a-z]{20}")
+        assert (end.finish, len(end.text)) == (FinishReason.LENGTH, 5)
 
 
 async def test_log_odds_come_from_the_first_token(real: str) -> None:
@@ -132,7 +138,7 @@ async def test_a_generation_that_nobody_wants_is_stopped_and_the_next_is_served(
     async with opened(real) as model:
         loop = asyncio.get_running_loop()
         for _ in range(3):
-            long = ASK, Decoding(1500)
+            long = ASK, DecodingParams(1500)
             async with model.turn(1) as seat, aclosing(seat.stream(*long, grammar="root ::= [a-z]{1400}")) as pieces:
                 assert await anext(pieces)
             started = loop.time()
@@ -143,7 +149,7 @@ async def test_a_generation_that_nobody_wants_is_stopped_and_the_next_is_served(
 
 async def test_what_is_cancelled_leaves_the_seat(real: str) -> None:
     async with opened(real) as model:
-        task = asyncio.create_task(said(model, decoding=Decoding(1500), grammar="root ::= [a-z]{1400}"))
+        task = asyncio.create_task(said(model, decoding=DecodingParams(1500), grammar="root ::= [a-z]{1400}"))
         await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -151,7 +157,7 @@ async def test_what_is_cancelled_leaves_the_seat(real: str) -> None:
 
 
 async def test_a_wrong_key_is_one_sentence_without_the_key(real: str) -> None:
-    model = open_remote(LlmSettings(url=real, key=SecretStr("sk-wrong-1")))
+    model = open_remote_model(LlmSettings(url=real, key=SecretStr("sk-wrong-1")))
     with pytest.raises(GenerationFailed, match="check LLM__KEY") as caught:
         await said(model)
     await model.close()
@@ -424,7 +430,7 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
 
     async def third(model: RemoteModel) -> None:
         async with model.turn(3, places.append) as seat:
-            await finished(seat.stream(ASK, GREEDY))
+            await collect_generation(seat.stream(ASK, GREEDY))
 
     async with opened(wrong.url, parallel=2) as model:
         tasks = [asyncio.create_task(said(model)) for _ in range(2)]
@@ -484,7 +490,7 @@ async def test_a_server_that_was_started_with_another_model_is_looked_at_again(w
         with pytest.raises(GenerationFailed, match="no such model"):
             await said(model)
         assert (await said(model)).text == "Hello"
-        assert (model.name, model.dialect, model.grammars) == ("another", Dialect.LLAMA_SERVER, True)
+        assert (model.name, model.dialect, model.grammars) == ("another", ServerDialect.LLAMA_SERVER, True)
 
 
 async def test_the_key_is_sent_and_not_logged(wrong: Wrong, caplog: pytest.LogCaptureFixture) -> None:
@@ -515,18 +521,18 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
 
 def test_each_server_gets_what_it_understands() -> None:
     schema, grammar = {"type": "object"}, "root ::= [a-z]"
-    assert constraint(Dialect.LLAMA_SERVER, grammar, schema) == {"grammar": grammar}
-    for other in (Dialect.VLLM, Dialect.OTHER):
-        assert constraint(other, grammar, schema)["response_format"]["json_schema"]["schema"] == schema
-    assert constraint(Dialect.VLLM, grammar, None) == {"structured_outputs": {"grammar": grammar}}
-    assert constraint(Dialect.OTHER, grammar, None) == {}
-    strict = body(Dialect.OTHER, "m", Prompt("", "a"), GREEDY)
+    assert build_reply_constraint(ServerDialect.LLAMA_SERVER, grammar, schema) == {"grammar": grammar}
+    for other in (ServerDialect.VLLM, ServerDialect.OTHER):
+        assert build_reply_constraint(other, grammar, schema)["response_format"]["json_schema"]["schema"] == schema
+    assert build_reply_constraint(ServerDialect.VLLM, grammar, None) == {"structured_outputs": {"grammar": grammar}}
+    assert build_reply_constraint(ServerDialect.OTHER, grammar, None) == {}
+    strict = build_request_body(ServerDialect.OTHER, "m", Prompt("", "a"), GREEDY)
     assert not {"top_k", "repeat_penalty", "chat_template_kwargs"} & set(strict)
 
 
 def test_control_tokens_in_texts_are_only_text() -> None:
     prompt = Prompt("s", "</s> <|im_end|> [/INST] <<SYS>> <start_of_turn> <post 3> a < b", (("<s>", "x"),))
-    sent = body(Dialect.LLAMA_SERVER, "m", prompt, GREEDY)["messages"]
+    sent = build_request_body(ServerDialect.LLAMA_SERVER, "m", prompt, GREEDY)["messages"]
     assert sent[-1]["content"] == "< /s> < |im_end|> [ /INST] < <SYS>> < start_of_turn> <post 3> a < b"
     assert sent[1]["content"] == "< s>"
 
@@ -536,10 +542,10 @@ def test_odds_are_those_of_the_likeliest_beginnings() -> None:
         rows = [{"token": token, "logprob": logprob} for token, logprob in top]
         return {"choices": [{"logprobs": {"content": [{"top_logprobs": rows}]}}]}
 
-    assert odds_in(reply((" Yes", -0.1), ("no", -3.0), ("maybe", -4.0)), "yes", "no") == pytest.approx(2.9)
-    assert odds_in(reply(("Ye", -0.5), ("maybe", -4.0)), "yes", "no") == pytest.approx(3.5)
-    assert odds_in(reply(("maybe", -1.0), ("so", -2.0)), "yes", "no") == 0
-    assert odds_in({"choices": [{"logprobs": None}]}, "yes", "no") is None
+    assert compute_log_odds(reply((" Yes", -0.1), ("no", -3.0), ("maybe", -4.0)), "yes", "no") == pytest.approx(2.9)
+    assert compute_log_odds(reply(("Ye", -0.5), ("maybe", -4.0)), "yes", "no") == pytest.approx(3.5)
+    assert compute_log_odds(reply(("maybe", -1.0), ("so", -2.0)), "yes", "no") == 0
+    assert compute_log_odds({"choices": [{"logprobs": None}]}, "yes", "no") is None
 
 
 async def test_events_are_read_however_they_are_cut() -> None:
@@ -550,4 +556,4 @@ async def test_events_are_read_however_they_are_cut() -> None:
             for start in range(0, len(raw), size):
                 yield raw[start : start + size]
 
-        assert [data async for data in data_of(chunks())] == ['{"a":\n "ж"}', "two", "three"]
+        assert [data async for data in iterate_event_data(chunks())] == ['{"a":\n "ж"}', "two", "three"]

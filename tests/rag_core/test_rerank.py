@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.embed import open_embedder
-from rag_core.doors.rerank import Reranker, open_reranker
 from rag_core.errors import ModelUnavailable
-from rag_core.models import ModelRow, rows_of
+from rag_core.models.catalog import ModelSpec, find_models
+from rag_core.models.embedder import open_embedder
+from rag_core.models.reranker import Reranker, open_reranker
 
-MakeModel = Callable[..., tuple[ModelRow, Path]]
+MakeModel = Callable[..., tuple[ModelSpec, Path]]
 FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
 
 
@@ -72,7 +72,7 @@ async def test_a_damaged_or_missing_reranker_is_one_sentence(make_reranker: Make
 
 
 @pytest.fixture(scope="module")
-def reranker(maxsim: tuple[ModelRow, Path]) -> Iterator[Reranker]:
+def reranker(maxsim: tuple[ModelSpec, Path]) -> Iterator[Reranker]:
     reranker = asyncio.run(open_reranker(*maxsim, threads=1))
     yield reranker
     asyncio.run(reranker.close())
@@ -93,7 +93,7 @@ async def test_reranking_reversed_hits_brings_the_good_order_back(
     with (shared_data / "xquad" / "queries.jsonl").open(encoding="utf-8") as lines:
         asked = [row for row in map(json.loads, lines) if row["lang"] == "en" and row["relevant"]][::20]
     texts = [row["text"][:250] for row in corpus]
-    embedder = await open_embedder(rows_of("offline")[0], offline_models, threads=1)
+    embedder = await open_embedder(find_models("offline")[0], offline_models, threads=1)
     posts = await embedder.passages(texts)
     to_good, to_shuffled, to_reversed, first, chance = [], [], [], 0, random.Random(1)
     for row in asked:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from rag_core.answering import answer
+from rag_core.answer import answer_question
 from rag_core.errors import ModelUnavailable
-from rag_core.plan import plan_by_rules
-from rag_core.rerank import MOST, decisive, rerank
-from rag_core.search import search
-from rag_core.stage import Run
+from rag_core.planning import plan_by_rules
+from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_hits
+from rag_core.retrieval.search import search_passages
+from rag_core.tracing import Run
 from rag_core.types import Hit
 
 
@@ -39,7 +39,7 @@ async def found(library: Any, make_post: Any) -> tuple[Hit, ...]:
     posts = [make_post(100 + n, f"The ferry timetable, page {n}.", chat=library.harbour) for n in range(30)]
     await library.keep(*posts)
     question = library.question("ferry timetable page")
-    return await search(plan_by_rules(question), question, library.rag, notebook(library))
+    return await search_passages(plan_by_rules(question), question, library.rag, notebook(library))
 
 
 def notebook(library: Any) -> Run:
@@ -48,7 +48,7 @@ def notebook(library: Any) -> Run:
 
 async def reranked(library: Any, hits: tuple[Hit, ...], reranker: Any, text: str = "ferry page") -> tuple[Hit, ...]:
     rag, run = replace(library.rag, reranker=reranker), notebook(library)
-    return await run.require("rerank", rerank(library.question(text), hits, rag, run))
+    return await run.require("rerank", rerank_hits(library.question(text), hits, rag, run))
 
 
 async def test_what_the_model_prefers_comes_first_and_nothing_is_lost(library: Any, found: tuple[Hit, ...]) -> None:
@@ -56,7 +56,7 @@ async def test_what_the_model_prefers_comes_first_and_nothing_is_lost(library: A
     better = await reranked(library, found, Scripted(wanted.text))
     assert better[0].passage == wanted
     assert {hit.passage.key for hit in better} == {hit.passage.key for hit in found}
-    assert [hit.passage for hit in better[MOST:]] == [hit.passage for hit in found[MOST:]]
+    assert [hit.passage for hit in better[MAX_RERANKED:]] == [hit.passage for hit in found[MAX_RERANKED:]]
     scores = [hit.score for hit in better]
     assert scores == sorted(scores, reverse=True)
 
@@ -78,8 +78,8 @@ async def test_a_language_it_does_not_know_is_left_alone(library: Any, found: tu
 async def test_a_clear_lead_of_both_legs_is_not_looked_at_again(library: Any, found: tuple[Hit, ...]) -> None:
     first, second, *rest = found
     clear = (replace(first, leg="both", score=1.0), replace(second, score=0.5), *rest)
-    assert decisive(clear)
-    assert not decisive((replace(first, leg="lexical", score=1.0), *clear[1:]))
+    assert is_decisive(clear)
+    assert not is_decisive((replace(first, leg="lexical", score=1.0), *clear[1:]))
     reranker = Scripted("page")
     assert await reranked(library, clear, reranker) == clear
     assert not reranker.seen
@@ -87,6 +87,6 @@ async def test_a_clear_lead_of_both_legs_is_not_looked_at_again(library: Any, fo
 
 async def test_a_broken_reranker_is_a_shortfall_and_the_answer_stands(library: Any) -> None:
     rag = replace(library.rag, reranker=Broken("ferry"))
-    given = await answer(library.question("When does the ferry to Owl Island leave?"), rag)
+    given = await answer_question(library.question("When does the ferry to Owl Island leave?"), rag)
     assert "7:30" in given.sentences[0].text
     assert [s.stage for s in given.shortfalls] == ["rerank"]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.plan import plan_by_rules
-from rag_core.route import Route, route
+from rag_core.planning import plan_by_rules
+from rag_core.planning.router import Route, route_plan
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
 KNOWN = {1: Channel(1, "Harbour News", "harbour_news")}
@@ -55,5 +55,5 @@ def test_the_recipe_and_why(text: str, recipe: str, why: str) -> None:
 
 
 def test_a_plan_without_queries_has_a_route_too() -> None:
-    assert route(Plan(())) == Route("lexical", "direct", ("lexical: few terms", "direct: short and specific"))
-    assert route(replace(Plan(("ferry",)), kind=Kind.LIST)).recipe == "agent"
+    assert route_plan(Plan(())) == Route("lexical", "direct", ("lexical: few terms", "direct: short and specific"))
+    assert route_plan(replace(Plan(("ferry",)), kind=Kind.LIST)).recipe == "agent"

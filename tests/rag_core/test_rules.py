@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.verify.rules import by_rules
-from rag_core.verify.verdict import Label
+from rag_core.verification.rules import check_by_rules
+from rag_core.verification.types import Label
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from rag_core.verify.verdict import Label
     ],
 )
 def test_what_is_said_in_another_way_is_not_objected_to(claim: str, passage: str, lang: str) -> None:
-    assert by_rules(claim, passage, lang).label is None
+    assert check_by_rules(claim, passage, lang).label is None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_said_in_another_way_is_not_objected_to(claim: str, passage: str
     ],
 )
 def test_what_differs_in_the_same_place_contradicts(claim: str, passage: str, lang: str, sort: str) -> None:
-    checked = by_rules(claim, passage, lang)
+    checked = check_by_rules(claim, passage, lang)
     assert checked.label is Label.CONTRADICTED
     assert sort in {objection.sort for objection in checked.objections}
     assert "≠" in checked.why
@@ -60,27 +60,27 @@ def test_what_differs_in_the_same_place_contradicts(claim: str, passage: str, la
     ],
 )
 def test_what_is_not_there_is_not_found(claim: str, passage: str, lang: str) -> None:
-    assert by_rules(claim, passage, lang).label is Label.NOT_FOUND
+    assert check_by_rules(claim, passage, lang).label is Label.NOT_FOUND
 
 
 def test_the_header_and_the_day_of_a_post_are_part_of_what_it_says() -> None:
     date = datetime(2025, 3, 4, tzinfo=UTC)
     claim = "On 4 March 2025 Harbour News wrote that the ferry leaves"
-    told = by_rules(claim, "We wrote that the ferry leaves.", "en", header="Harbour News", date=date)
+    told = check_by_rules(claim, "We wrote that the ferry leaves.", "en", header="Harbour News", date=date)
     assert told.label is None
-    assert by_rules(claim, "We wrote that the ferry leaves.", "en").label is Label.NOT_FOUND
+    assert check_by_rules(claim, "We wrote that the ferry leaves.", "en").label is Label.NOT_FOUND
 
 
 def test_a_number_of_something_else_in_the_post_does_not_bear_a_claim_out() -> None:
     post = "Билет в музей стоит 300 рублей. Билет на паром стоит 500 рублей."
-    assert by_rules("Билет на паром стоит 300 рублей", post, "ru").label is Label.CONTRADICTED
-    assert by_rules("Билет на паром стоит 500 рублей", post, "ru").label is None
+    assert check_by_rules("Билет на паром стоит 300 рублей", post, "ru").label is Label.CONTRADICTED
+    assert check_by_rules("Билет на паром стоит 500 рублей", post, "ru").label is None
 
 
 def test_a_name_that_a_pronoun_may_stand_for_is_no_contradiction_but_is_told() -> None:
-    checked = by_rules("Morgan steered the ferry home", "He steered the ferry home in the storm.", "en")
+    checked = check_by_rules("Morgan steered the ferry home", "He steered the ferry home in the storm.", "en")
     assert checked.label is not Label.CONTRADICTED
-    two = by_rules("The ferry was steered by Morgan", "The ferry was steered home, and they say by him.", "en")
+    two = check_by_rules("The ferry was steered by Morgan", "The ferry was steered home, and they say by him.", "en")
     assert "pronoun" in {objection.sort for objection in two.objections}
 
 
@@ -106,7 +106,7 @@ def test_a_name_that_a_pronoun_may_stand_for_is_no_contradiction_but_is_told() -
     ],
 )
 def test_another_weekday_or_hour_for_the_same_thing_contradicts(claim: str, passage: str, lang: str) -> None:
-    checked = by_rules(claim, passage, lang)
+    checked = check_by_rules(claim, passage, lang)
     assert checked.label is Label.CONTRADICTED
     assert "moment" in {objection.sort for objection in checked.objections}
 
@@ -131,7 +131,7 @@ def test_another_weekday_or_hour_for_the_same_thing_contradicts(claim: str, pass
     ],
 )
 def test_weekdays_and_hours_may_be_said_in_other_words(claim: str, passage: str, lang: str) -> None:
-    assert by_rules(claim, passage, lang).label is None
+    assert check_by_rules(claim, passage, lang).label is None
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_weekdays_and_hours_may_be_said_in_other_words(claim: str, passage: str,
     ],
 )
 def test_a_price_without_its_unit_is_a_price_beside_the_same_thing(claim: str, passage: str, lang: str) -> None:
-    assert by_rules(claim, passage, lang).label is Label.CONTRADICTED
+    assert check_by_rules(claim, passage, lang).label is Label.CONTRADICTED
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_price_without_its_unit_is_a_price_beside_the_same_thing(claim: str, p
 def test_a_role_that_the_sentence_gives_to_somebody_else(
     claim: str, passage: str, lang: str, label: Label | None
 ) -> None:
-    assert by_rules(claim, passage, lang).label is label
+    assert check_by_rules(claim, passage, lang).label is label
 
 
 @pytest.mark.parametrize(
@@ -202,16 +202,19 @@ def test_a_role_that_the_sentence_gives_to_somebody_else(
 def test_what_is_called_a_rumour_or_false_bears_nothing_out(
     claim: str, passage: str, lang: str, label: Label | None
 ) -> None:
-    assert by_rules(claim, passage, lang).label is label
+    assert check_by_rules(claim, passage, lang).label is label
 
 
 @pytest.mark.parametrize("header", ["", "Harbour News 14 · 2025-10-14"])
 def test_the_day_of_a_post_and_the_name_of_its_channel_are_no_numbers_of_its_text(header: str) -> None:
     date = datetime(2025, 10, 14, tzinfo=UTC)
     for claim in ("The mooring ring costs 14,000 roubles", "The mooring ring costs 14 roubles"):
-        checked = by_rules(claim, "The mooring ring costs 16,500 ₽.", "en", header=header, date=date)
+        checked = check_by_rules(claim, "The mooring ring costs 16,500 ₽.", "en", header=header, date=date)
         assert checked.label is Label.CONTRADICTED, claim
 
 
 def test_the_number_of_a_house_is_no_price() -> None:
-    assert by_rules("Билет на паром стоит 500 рублей", "Билет на паром — Обжиговая, 5.", "ru").label is Label.NOT_FOUND
+    assert (
+        check_by_rules("Билет на паром стоит 500 рублей", "Билет на паром — Обжиговая, 5.", "ru").label
+        is Label.NOT_FOUND
+    )

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rag_core.analysis import terms
-from rag_core.dense import Dense
-from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Filter, Lexical, Place
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.mentions import Word, matching
-from rag_core.models import rows_of
-from rag_core.plan import plan_by_rules
-from rag_core.search import allowed, fetch, search
-from rag_core.stage import Run
+from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.models.catalog import find_models
+from rag_core.models.selection import DenseIndex
+from rag_core.planning import plan_by_rules
+from rag_core.retrieval.aggregate import MentionTerm, find_mentions
+from rag_core.retrieval.search import build_filter, fetch_passages, search_passages
+from rag_core.storage import channels, posts
+from rag_core.text.tokens import tokenize
+from rag_core.tracing import Run
 from rag_core.types import Channel, Hit, Media, Origin, Plan, Post, PostKey, Question, Viewer
 
 
@@ -31,20 +31,20 @@ async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey
 
 async def searched(library: Any, question: Question, **plan: Any) -> tuple[Hit, ...]:
     run = Run(library.rag.settings.budgets, "direct")
-    return await search(replace(plan_by_rules(question), **plan), question, library.rag, run)
+    return await search_passages(replace(plan_by_rules(question), **plan), question, library.rag, run)
 
 
 async def matched(library: Any, text: str, **plan: Any) -> list[int]:
     viewer = library.question("").viewer
-    words = [Word((term,)) for term in terms(text)]
-    return [place.key.message_id for place in await matching(words, Plan((), **plan), viewer, library.rag)]
+    words = [MentionTerm((term,)) for term in tokenize(text)]
+    return [place.key.message_id for place in await find_mentions(words, Plan((), **plan), viewer, library.rag)]
 
 
 def test_the_viewer_s_channels_bound_the_plan_s() -> None:
     viewer = Viewer(1, frozenset({-1, -2}))
-    assert allowed(Plan(("a",)), viewer).channels == {-1, -2}
-    assert allowed(Plan(("a",), channels=frozenset({-2, -3})), viewer).channels == {-2}
-    assert allowed(Plan(("a",), channels=frozenset({-3})), viewer).channels == frozenset()
+    assert build_filter(Plan(("a",)), viewer).channels == {-1, -2}
+    assert build_filter(Plan(("a",), channels=frozenset({-2, -3})), viewer).channels == {-2}
+    assert build_filter(Plan(("a",), channels=frozenset({-3})), viewer).channels == frozenset()
 
 
 async def test_the_best_post_comes_first_with_its_score_and_its_header(library: Any) -> None:
@@ -63,7 +63,7 @@ async def test_what_has_no_terms_or_no_posts_finds_nothing(library: Any, text: s
 async def test_a_viewer_without_channels_finds_nothing(library: Any) -> None:
     question = library.question("ferry", see=())
     assert await searched(library, question) == ()
-    assert await matching([Word(("ferri",))], Plan(()), question.viewer, library.rag) == []
+    assert await find_mentions([MentionTerm(("ferri",))], Plan(()), question.viewer, library.rag) == []
 
 
 async def test_dates_of_a_plan_bound_the_search(library: Any) -> None:
@@ -86,7 +86,7 @@ async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, mak
 
 
 async def test_fetching_what_is_not_there_gives_nothing(library: Any) -> None:
-    assert await fetch([Place(PostKey(-7, 7), 0, 0, 1)], library.rag) == {}
+    assert await fetch_passages([PassageRef(PostKey(-7, 7), 0, 0, 1)], library.rag) == {}
 
 
 async def test_all_posts_that_hold_every_term_come_oldest_first(library: Any) -> None:
@@ -119,7 +119,9 @@ async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(libra
 
 
 async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(library: Any) -> None:
-    first: Post = (await posts.get(library.rag.archive, [PostKey(library.harbour, 1)]))[PostKey(library.harbour, 1)]
+    first: Post = (await posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
+        PostKey(library.harbour, 1)
+    ]
     await library.keep(replace(first, text="No boat today.", edited=first.date.replace(year=2026)), index=False)
     await library.erase(PostKey(library.harbour, 6), index=False)
     assert await matched(library, "ferry") == [5]
@@ -128,7 +130,7 @@ async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(l
 async def test_a_post_of_a_channel_without_a_name_is_found(library: Any, make_post: Any) -> None:
     await library.keep(make_post(1, "Nameless zeppelin.", chat=-5))
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
-    await channels.put(library.rag.archive, Channel(-5, "Airfield"))
+    await channels.save_channel(library.rag.archive, Channel(-5, "Airfield"))
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
 
 
@@ -137,28 +139,28 @@ class Meaning:
 
     identity, revision = "told", 0
 
-    def __init__(self, *found: Place, pause: float = 0.0, down: bool = False) -> None:
+    def __init__(self, *found: PassageRef, pause: float = 0.0, down: bool = False) -> None:
         self.found, self.pause, self.down = found, pause, down
-        self.asked: list[Filter] = []
+        self.asked: list[SearchFilter] = []
 
     async def query(self, text: str) -> NDArray[np.float32]:
         await asyncio.sleep(self.pause)
         return np.ones(2, np.float32)
 
-    async def search(self, vector: object, only: Filter, n: int) -> list[tuple[Place, float]]:
+    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
         self.asked.append(only)
         if self.down:
             raise VectorsUnavailable("The vectors cannot be read.")
         return [(place, 0.9) for place in self.found]
 
-    async def vectors_of(self, places: list[Place]) -> dict[Place, NDArray[np.float32]]:
+    async def vectors_of(self, places: list[PassageRef]) -> dict[PassageRef, NDArray[np.float32]]:
         return {place: np.ones(2, np.float32) for place in places}
 
 
 def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
     settings = library.rag.settings
     quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update=budgets)})
-    dense = Dense(rows_of("offline")[0], meaning, meaning)
+    dense = DenseIndex(find_models("offline")[0], meaning, meaning)
     library.rag = replace(library.rag, settings=quick, dense=dense)
 
 
@@ -172,19 +174,19 @@ async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
     assert [shortfall.stage for shortfall in answer.shortfalls] == ["dense"]
 
 
-class Broken(Lexical):
+class Broken(Bm25Index):
     """An index of words that is down."""
 
-    def search(self, terms: Sequence[str], only: Filter, n: int = 50) -> list[tuple[Place, float]]:
+    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
         raise IndexUnavailable("The index cannot be read.")
 
 
 async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(library: Any) -> None:
-    with_meaning(library, Meaning(Place(PostKey(library.harbour, 3), 0, 0, 58), pause=0.05))
+    with_meaning(library, Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58), pause=0.05))
     library.rag = replace(library.rag, lexical=Broken())
     question = library.question("What does the lighthouse museum show on Fridays?")
     run = Run(library.rag.settings.budgets, "direct")
-    hits = await search(plan_by_rules(question), question, library.rag, run)
+    hits = await search_passages(plan_by_rules(question), question, library.rag, run)
     assert [hit.passage.key.message_id for hit in hits] == [3]
     assert "lexical" in {shortfall.stage for shortfall in run.shortfalls}
 
@@ -200,10 +202,10 @@ async def test_when_no_leg_finds_anything_and_one_is_down_that_is_no_nothing_fou
 
 
 async def test_both_legs_are_asked_for_what_the_viewer_may_read(library: Any) -> None:
-    meaning = Meaning(Place(PostKey(library.harbour, 3), 0, 0, 58))
+    meaning = Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58))
     with_meaning(library, meaning)
     hits = await searched(library, library.question("lighthouse fish", see=(library.harbour,)))
-    assert meaning.asked == [Filter(frozenset({library.harbour}))]
+    assert meaning.asked == [SearchFilter(frozenset({library.harbour}))]
     assert (hits[0].passage.key.message_id, hits[0].leg) == (3, "both")
 
 
@@ -218,7 +220,9 @@ async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text
         ]
         await library.keep(*like, *same)
         question = library.question("ferry timetable")
-        hits = await search(plan_by_rules(question), question, library.rag, Run(library.rag.settings.budgets, "test"))
+        hits = await search_passages(
+            plan_by_rules(question), question, library.rag, Run(library.rag.settings.budgets, "test")
+        )
     keys = [hit.passage.key for hit in hits]
     assert len(keys) == 25  # twenty stay, four are chosen for being unlike, and one is a copy of such a one
     assert {PostKey(library.harbour, 50), PostKey(library.kiln, 50)} <= set(keys)

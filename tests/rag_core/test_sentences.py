@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.sentences import LONGEST, pieces, sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, split_long_span, split_sentences
 
 # What posts are made of: words of both languages, marks that end sentences or seem to, odd white space, odd characters.
 BITS = [
@@ -19,12 +19,12 @@ texts = st.one_of(st.text(max_size=600), st.lists(st.sampled_from(BITS), max_siz
 
 
 def shown(text: str) -> list[str]:
-    return [text[a:b] for a, b in sentences(text)]
+    return [text[a:b] for a, b in split_sentences(text)]
 
 
 @given(texts)
 def test_sentences_stand_in_order_apart_and_hold_every_character_but_white_space(text: str) -> None:
-    found = sentences(text)
+    found = split_sentences(text)
     assert all(0 <= a < b <= len(text) for a, b in found)
     assert all(one[1] <= other[0] for one, other in pairwise(found))
     covered = {n for a, b in found for n in range(a, b)}
@@ -32,10 +32,10 @@ def test_sentences_stand_in_order_apart_and_hold_every_character_but_white_space
     assert all(text[a:b] == text[a:b].strip() for a, b in found)
 
 
-@given(texts, st.integers(20, LONGEST))
+@given(texts, st.integers(20, MAX_SENTENCE_LENGTH))
 def test_pieces_are_short_enough_and_together_hold_the_whole_sentence(text: str, longest: int) -> None:
-    for span in sentences(text):
-        found = pieces(text, span, longest)
+    for span in split_sentences(text):
+        found = split_long_span(text, span, longest)
         assert all(span[0] <= a < b <= span[1] and b - a <= longest for a, b in found)
         assert all(one[0] < other[0] and one[1] < other[1] for one, other in pairwise(found))
         covered = {n for a, b in found for n in range(a, b)}
@@ -44,12 +44,12 @@ def test_pieces_are_short_enough_and_together_hold_the_whole_sentence(text: str,
 
 def test_the_end_of_a_long_sentence_without_commas_is_a_piece_too() -> None:
     text = "слово " * 150 + "развязка"
-    assert text[slice(*pieces(text, (0, len(text)))[-1])].endswith("развязка")
+    assert text[slice(*split_long_span(text, (0, len(text)))[-1])].endswith("развязка")
 
 
 def test_pieces_begin_and_end_between_clauses() -> None:
     text = ", ".join(f"здесь стоит часть предложения номер {n}" for n in range(20))
-    for a, b in pieces(text, (0, len(text)), 120):
+    for a, b in split_long_span(text, (0, len(text)), 120):
         assert text[a:b].startswith("здесь")
         assert b == len(text) or text[a:b].endswith(",")
 

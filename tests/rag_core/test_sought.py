@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.analysis import terms
-from rag_core.sought import Sought, sought
+from rag_core.retrieval.browse import SearchRequest, parse_search_request
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Question, Viewer
 
 HARBOUR, KILN, CREW = -1, -2, -3
@@ -20,11 +20,11 @@ KNOWN = {
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
 
-def looked_for(text: str, now: datetime = NOW) -> Sought:
-    return sought(Question(text, "ru", now, Viewer(1, frozenset({HARBOUR, KILN}))), KNOWN)
+def looked_for(text: str, now: datetime = NOW) -> SearchRequest:
+    return parse_search_request(Question(text, "ru", now, Viewer(1, frozenset({HARBOUR, KILN}))), KNOWN)
 
 
-def days(found: Sought) -> tuple[date | None, date | None]:
+def days(found: SearchRequest) -> tuple[date | None, date | None]:
     plan = found.plan
     return (plan.since and plan.since.date(), plan.until and plan.until.date())
 
@@ -94,6 +94,6 @@ def test_yesterday_is_that_of_the_asker() -> None:
 def test_any_text_gives_words_that_can_be_searched_or_filters_or_nothing(text: str) -> None:
     found = looked_for(text)
     assert bool(found.words) == bool(found.plan.queries)
-    assert not found.words or (terms(found.words) and found.plan.queries[0] == found.words)
+    assert not found.words or (tokenize(found.words) and found.plan.queries[0] == found.words)
     assert set(found.beside) <= set(found.filters)
     assert found.plan.channels is None or found.plan.channels <= {HARBOUR, KILN}

@@ -7,7 +7,7 @@ import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.settings import Budgets
-from rag_core.stage import Run
+from rag_core.tracing import Run
 
 
 def run(**budgets: float) -> Run:

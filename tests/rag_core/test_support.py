@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.support import ENOUGH, attributed, best_quote, supported
 from rag_core.types import Passage, PostKey, Source
+from rag_core.verification.support import MIN_SUPPORT, attribute_sentence, find_best_quote, measure_support
 
 
 def passage(text: str, number: int = 1, start: int = 0) -> Passage:
@@ -34,7 +34,7 @@ KILN = passage("Запись на осенний курс керамики Ив�
     ],
 )
 def test_what_a_post_says_in_its_words_or_nearly_is_supported(text: str, source: Passage) -> None:
-    assert supported(text, [source]) >= ENOUGH
+    assert measure_support(text, [source]) >= MIN_SUPPORT
 
 
 @pytest.mark.parametrize(
@@ -62,36 +62,36 @@ def test_what_a_post_says_in_its_words_or_nearly_is_supported(text: str, source:
     ],
 )
 def test_a_number_a_name_a_link_or_words_of_no_post_are_not(text: str, source: Passage) -> None:
-    assert supported(text, [source]) < ENOUGH
+    assert measure_support(text, [source]) < MIN_SUPPORT
 
 
 def test_only_a_post_s_own_words_are_wholly_supported() -> None:
-    assert supported("the ferry leaves at 7:30 from pier four", [KILN, FERRY]) == 1.0
-    assert supported("from pier four the ferry leaves at 7:30", [KILN, FERRY]) < 1.0
-    assert supported("anything", []) == 0.0
+    assert measure_support("the ferry leaves at 7:30 from pier four", [KILN, FERRY]) == 1.0
+    assert measure_support("from pier four the ferry leaves at 7:30", [KILN, FERRY]) < 1.0
+    assert measure_support("anything", []) == 0.0
 
 
 def test_a_sentence_may_stand_on_two_posts() -> None:
     other = passage("The museum opens at ten and shows brass lamps.", 3)
     text = "The ferry leaves at 7:30, the museum opens at ten and shows brass lamps."
-    assert supported(text, [FERRY]) < supported(text, [FERRY, other])
-    found = attributed(text, [Source(1, FERRY, 1.0), Source(3, other, 0.5), Source(2, KILN, 0.4)])
+    assert measure_support(text, [FERRY]) < measure_support(text, [FERRY, other])
+    found = attribute_sentence(text, [Source(1, FERRY, 1.0), Source(3, other, 0.5), Source(2, KILN, 0.4)])
     assert found is not None
     assert [citation.post.message_id for citation in found.citations] == [1, 3]
 
 
 def test_the_quote_is_the_sentence_of_the_post_that_says_it_at_its_place_in_the_post() -> None:
     later = passage("Dogs travel free. The ferry leaves at 7:30.", start=100)
-    found = attributed("The ferry starts at 7:30.", [Source(1, later, 1.0)])
+    found = attribute_sentence("The ferry starts at 7:30.", [Source(1, later, 1.0)])
     assert found is not None
     (citation,) = found.citations
     assert (citation.quote, citation.start, citation.end) == ("The ferry leaves at 7:30.", 118, 143)
-    assert best_quote("anything", passage("   ")) is None
+    assert find_best_quote("anything", passage("   ")) is None
 
 
 def test_a_sentence_that_is_too_long_to_take_in_is_not_shown() -> None:
     text = "The ferry leaves from pier four " * 10
-    assert attributed(text, [Source(1, FERRY, 1.0)]) is None
+    assert attribute_sentence(text, [Source(1, FERRY, 1.0)]) is None
 
 
 HEADERS = [
@@ -114,7 +114,7 @@ HEADERS = [
 )
 def test_what_only_a_title_a_name_or_another_post_says_is_not_cited(line: str, said: str) -> None:
     source = Source(1, replace(passage("Yes, dogs are on a leash near the bird cliffs, confirmed."), header=line), 1.0)
-    assert attributed(said, [source]) is None
+    assert attribute_sentence(said, [source]) is None
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_what_only_a_title_a_name_or_another_post_says_is_not_cited(line: str, s
     ],
 )
 def test_whose_post_it_is_may_be_said(line: str, said: str) -> None:
-    assert supported(said, [replace(FERRY, header=line)]) >= ENOUGH
+    assert measure_support(said, [replace(FERRY, header=line)]) >= MIN_SUPPORT

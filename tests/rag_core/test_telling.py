@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from rag_core.types import Citation, Passage, Post, Sentence, Source
-from rag_core.verify.drafted import borne_out
-from rag_core.verify.related import other_thing, related
-from rag_core.verify.repriced import priced_anew
-from rag_core.verify.telling import Weighed, telling
-from rag_core.verify.verdict import Claim, Label, Support
-from rag_core.verify.weigh import decide
+from rag_core.verification.compare import is_repriced
+from rag_core.verification.entailment import assess_text
+from rag_core.verification.relevance import (
+    AssessedPassage,
+    is_different_subject,
+    measure_relevance,
+    select_relevant_passages,
+)
+from rag_core.verification.support import keep_supported_citations
+from rag_core.verification.types import Claim, Label, Support
 
 NOTHING = Support(Label.NOT_FOUND, 0.1, "rules")
 
@@ -37,17 +41,19 @@ def passage(post: Post, header: str = "Harbour News · 2025-03-01") -> Passage:
 )
 def test_a_post_that_takes_the_very_words_back_contradicts_them(make_post: Any, claim: str, post: str) -> None:
     lang = "en" if claim.isascii() else "ru"
-    (told,) = telling(Claim(claim, lang), [Weighed(passage(make_post(1, post)), decide(claim, post, lang))], even)
+    (told,) = select_relevant_passages(
+        Claim(claim, lang), [AssessedPassage(passage(make_post(1, post)), assess_text(claim, post, lang))], even
+    )
     assert told.support.label is Label.CONTRADICTED
     assert post[told.support.start : told.support.end] in post
 
 
 def test_what_a_channel_calls_itself_makes_no_post_speak_of_a_claim() -> None:
     claim, words = "The harbour opened a cinema.", "The museum opened at nine."
-    here = related(claim, NOTHING, words, "Cinema of the harbour · 2025-03-01", even)
-    replied = related(claim, NOTHING, words, "News · 2025-03-01 · A cinema in the harbour?", even)
+    here = measure_relevance(claim, NOTHING, words, "Cinema of the harbour · 2025-03-01", even)
+    replied = measure_relevance(claim, NOTHING, words, "News · 2025-03-01 · A cinema in the harbour?", even)
     assert here == 1.0  # only "opened" is left to be said
-    assert related(claim, NOTHING, words, "News · 2025-03-01", even) < 0.5
+    assert measure_relevance(claim, NOTHING, words, "News · 2025-03-01", even) < 0.5
     assert replied == 1.0
 
 
@@ -62,7 +68,7 @@ def test_what_a_channel_calls_itself_makes_no_post_speak_of_a_claim() -> None:
     ],
 )
 def test_a_number_that_names_a_thing_is_another_thing(claim: str, said: str, other: bool) -> None:
-    assert other_thing(claim, Support(Label.CONTRADICTED, 0.0, "rules", f"{said} ≠ 27")) is other
+    assert is_different_subject(claim, Support(Label.CONTRADICTED, 0.0, "rules", f"{said} ≠ 27")) is other
 
 
 def test_a_source_that_says_otherwise_is_not_cited_for_a_sentence(make_post: Any) -> None:
@@ -71,12 +77,12 @@ def test_a_source_that_says_otherwise_is_not_cited_for_a_sentence(make_post: Any
     sources = [Source(n, passage(post), 1.0) for n, post in enumerate((right, wrong), 1)]
     cites = [Citation(p.key, p.text, 0, len(p.text), p.date) for p in (right, wrong)]
     text = "A ticket for the ferry costs twelve euros."
-    both = borne_out(Sentence(text, tuple(cites), 0.9), sources, "en")
-    moved = borne_out(Sentence(text, (cites[1],), 0.9), sources, "en")
+    both = keep_supported_citations(Sentence(text, tuple(cites), 0.9), sources, "en")
+    moved = keep_supported_citations(Sentence(text, (cites[1],), 0.9), sources, "en")
     assert both is not None
     assert moved is not None
     assert [c.post for c in both.citations] == [c.post for c in moved.citations] == [right.key]
-    assert borne_out(Sentence(text, (cites[1],), 0.9), sources[1:], "en") is None
+    assert keep_supported_citations(Sentence(text, (cites[1],), 0.9), sources[1:], "en") is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_a_source_that_says_otherwise_is_not_cited_for_a_sentence(make_post: Any
     ],
 )
 def test_a_terse_line_prices_a_thing_anew_where_all_it_names_is_of_the_claim(claim: str, line: str, anew: bool) -> None:
-    assert priced_anew(claim, line, "en" if claim.isascii() else "ru") is anew
+    assert is_repriced(claim, line, "en" if claim.isascii() else "ru") is anew
 
 
 @pytest.mark.parametrize(("later", "label"), [(True, Label.CONTRADICTED), (False, Label.NOT_FOUND)])
@@ -103,7 +109,9 @@ def test_only_a_later_line_of_the_same_channel_outdates_a_price(make_post: Any, 
     texts = ("Ржаной подовый стоит 140 рублей.", "ржаной 160 ₽")
     days = (datetime(2025, 3, 1, tzinfo=UTC), datetime(2025, 4 if later else 2, 1, tzinfo=UTC))
     posts = [replace(make_post(n, text), date=day) for n, (text, day) in enumerate(zip(texts, days, strict=True), 1)]
-    told = telling(claim, [Weighed(passage(post), decide(claim.text, post.text, "ru")) for post in posts], even)
+    told = select_relevant_passages(
+        claim, [AssessedPassage(passage(post), assess_text(claim.text, post.text, "ru")) for post in posts], even
+    )
     said = {one.passage.key: one.support.label for one in told}
     assert said[posts[0].key] is Label.SUPPORTED
     assert said.get(posts[1].key, Label.NOT_FOUND) is label

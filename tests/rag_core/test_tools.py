@@ -13,32 +13,31 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_core.stage import Run
-from rag_core.tools import TOOLS, Desk, Outcome, Tool, allowed, call
-from rag_core.tools.contract import Line
-from rag_core.tools.wires import WebFound, WebPage, WebSought
-from rag_core.tools.worked_out import worked_out
+from rag_core.recipes.react import build_calculation_sentence
+from rag_core.recipes.tool_schemas import WebPage, WebSearchInput, WebSearchOutput
+from rag_core.recipes.tools import TOOLS, Tool, ToolContext, ToolOutcome, ToolTraceLine, call_tool, select_allowed_tools
+from rag_core.tracing import Run
 
 SECONDS = 0.5  # a tool may take in these tests
 GRACE = 0.5  # on a busy machine a timer is late
 
 
-def desk_of(library: Any, text: str = "How much does a ferry ticket cost?", **fields: Any) -> Desk:
+def desk_of(library: Any, text: str = "How much does a ferry ticket cost?", **fields: Any) -> ToolContext:
     tools = library.rag.settings.tools.model_copy(update={"seconds": SECONDS})
     rag = library.rag
     object.__setattr__(rag, "settings", rag.settings.model_copy(update={"tools": tools}))
-    return Desk(library.question(text), rag, Run(rag.settings.budgets, "react"), **fields)
+    return ToolContext(library.question(text), rag, Run(rag.settings.budgets, "react"), **fields)
 
 
-async def use(desk: Desk, name: str, /, **given: Any) -> dict[str, Any]:
+async def use(desk: ToolContext, name: str, /, **given: Any) -> dict[str, Any]:
     """The data of a call that must succeed."""
-    outcome = await call({"tool": name, "input": given}, TOOLS, desk)
+    outcome = await call_tool({"tool": name, "input": given}, TOOLS, desk)
     assert outcome.ok, outcome.meta.error
     assert outcome.data is not None
     return outcome.data
 
 
-def keys(desk: Desk, found: dict[str, Any]) -> list[tuple[int, int]]:
+def keys(desk: ToolContext, found: dict[str, Any]) -> list[tuple[int, int]]:
     return [tuple(desk.passage(post["post"]).key) for post in found["posts"]]
 
 
@@ -133,7 +132,7 @@ async def test_a_key_that_no_tool_takes_is_neither_repeated_nor_traced(library: 
         {"tool": "search", "input": {"query": "ferry", "a secret thought": 1}},
         {"tool": "search", "input": {"query": "ferry"}, "a secret thought": 1},
     ):
-        outcome = await call(asked, TOOLS, desk)
+        outcome = await call_tool(asked, TOOLS, desk)
         assert not outcome.ok
         assert "secret" not in f"{outcome} {desk.lines} {desk.run.spans}"
 
@@ -173,12 +172,12 @@ async def test_a_sum_cites_the_posts_its_numbers_are_from(library: Any) -> None:
     desk = desk_of(library, "Сколько стоит абонемент в мастерскую на 12 месяцев?")
     await use(desk, "search", query="абонемент в мастерскую")
     await use(desk, "calculate", expression="2 750 * 12")
-    summed = worked_out(desk)
+    summed = build_calculation_sentence(desk)
     assert summed is not None
     assert summed.text == "2 750 * 12 = 33000"
     assert [tuple(c.post) for c in summed.citations] == [(library.kiln, 3)]
     await use(desk, "calculate", expression="2 750 * 17")
-    assert worked_out(desk) is None
+    assert build_calculation_sentence(desk) is None
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
@@ -201,41 +200,45 @@ async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, 
 
 
 def test_the_allow_list_allows_by_name_and_nothing_outside_by_all() -> None:
-    async def work(asked: WebSought, desk: Desk) -> WebFound:
-        return WebFound(pages=[WebPage(title="a", snippet="b")])
+    async def work(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
+        return WebSearchOutput(pages=[WebPage(title="a", snippet="b")])
 
-    web = Tool("web_search", WebSought, work, outside=True)
-    assert [tool.name for tool in allowed("search, Calculate,nothing")] == ["search", "calculate"]
-    assert allowed("none") == ()
-    assert allowed("all", (*TOOLS, web)) == TOOLS
-    assert allowed("all,web_search", (*TOOLS, web))[-1] is web
+    web = Tool("web_search", WebSearchInput, work, outside=True)
+    assert [tool.name for tool in select_allowed_tools("search, Calculate,nothing")] == ["search", "calculate"]
+    assert select_allowed_tools("none") == ()
+    assert select_allowed_tools("all", (*TOOLS, web)) == TOOLS
+    assert select_allowed_tools("all,web_search", (*TOOLS, web))[-1] is web
 
 
 async def test_a_tool_plugged_in_is_called_like_the_others_and_lays_nothing_down(library: Any) -> None:
-    async def work(asked: WebSought, desk: Desk) -> WebFound:
-        return WebFound(pages=[WebPage(title=asked.query, snippet="b")])
+    async def work(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
+        return WebSearchOutput(pages=[WebPage(title=asked.query, snippet="b")])
 
     desk = desk_of(library)
-    outcome = await call(
-        {"tool": "web_search", "input": {"query": "ferry"}}, [Tool("web_search", WebSought, work, outside=True)], desk
+    outcome = await call_tool(
+        {"tool": "web_search", "input": {"query": "ferry"}},
+        [Tool("web_search", WebSearchInput, work, outside=True)],
+        desk,
     )
     assert outcome.data == {"pages": [{"title": "ferry", "snippet": "b"}]}
     assert desk.found == []
 
 
 async def test_a_tool_that_is_not_allowed_is_refused(library: Any) -> None:
-    outcome = await call({"tool": "search", "input": {"query": "ferry"}}, allowed("calculate"), desk_of(library))
+    outcome = await call_tool(
+        {"tool": "search", "input": {"query": "ferry"}}, select_allowed_tools("calculate"), desk_of(library)
+    )
     assert (outcome.ok, outcome.data) == (False, None)
     assert outcome.meta.error == "This tool is not allowed: TOOLS__ALLOWLIST names those that are."
 
 
 async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:
-    async def sleeping(asked: WebSought, desk: Desk) -> WebFound:
+    async def sleeping(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
         await asyncio.sleep(60)
-        return WebFound(pages=[])
+        return WebSearchOutput(pages=[])
 
-    slow = Tool("slow", WebSought, sleeping)
-    outcome = await call({"tool": "slow", "input": {"query": "x"}}, [slow], desk_of(library))
+    slow = Tool("slow", WebSearchInput, sleeping)
+    outcome = await call_tool({"tool": "slow", "input": {"query": "x"}}, [slow], desk_of(library))
     assert outcome.meta.error == "The tool took longer than 0.5 s: raise TOOLS__SECONDS."
     assert outcome.meta.took_ms < (SECONDS + GRACE) * 1000
 
@@ -243,10 +246,12 @@ async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:
 async def test_a_broken_tool_is_said_and_logged_and_breaks_nothing(
     library: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(asked: WebSought, desk: Desk) -> WebFound:
+    async def broken(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
         raise KeyError("secret")
 
-    outcome = await call({"tool": "b", "input": {"query": "x"}}, [Tool("b", WebSought, broken)], desk_of(library))
+    outcome = await call_tool(
+        {"tool": "b", "input": {"query": "x"}}, [Tool("b", WebSearchInput, broken)], desk_of(library)
+    )
     assert outcome.meta.error == "The tool failed: its log says why."
     assert any(record.exc_info for record in caplog.records)
 
@@ -256,10 +261,10 @@ async def test_each_call_leaves_a_line_in_the_trace_without_texts(
 ) -> None:
     desk = desk_of(library)
     desk.step = 2
-    with caplog.at_level(logging.INFO, "rag_core.tools.contract"):
+    with caplog.at_level(logging.INFO, "rag_core.recipes.tools"):
         await use(desk, "search", query="ferry ticket cost")
-        await call({"tool": "fetch", "input": {"posts": [77]}}, TOOLS, desk)
-    lines = [Line.model_validate_json(record.getMessage()) for record in caplog.records]
+        await call_tool({"tool": "fetch", "input": {"posts": [77]}}, TOOLS, desk)
+    lines = [ToolTraceLine.model_validate_json(record.getMessage()) for record in caplog.records]
     assert [(line.step, line.tool, line.ok) for line in lines] == [(2, "search", True), (2, "fetch", False)]
     assert lines[0].request_id == desk.run.trace_id
     assert "ticket" not in caplog.text
@@ -297,10 +302,10 @@ def fitting(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 async def test_whatever_is_put_in_there_is_an_answer_in_time(library: Any, tool: Tool, data: st.DataObject) -> None:
     desk = desk_of(library)
-    await call({"tool": "newest", "input": {"limit": 9}}, TOOLS, desk)
+    await call_tool({"tool": "newest", "input": {"limit": 9}}, TOOLS, desk)
     given_input = data.draw(fitting(tool) | LIKELY | ANYTHING)
-    outcome = await call({"tool": tool.name, "input": given_input}, TOOLS, desk)
-    assert Outcome.model_validate(outcome.model_dump()) == outcome
+    outcome = await call_tool({"tool": tool.name, "input": given_input}, TOOLS, desk)
+    assert ToolOutcome.model_validate(outcome.model_dump()) == outcome
     assert outcome.ok == (outcome.meta.error is None) == (outcome.data is not None)
     assert outcome.meta.took_ms < (SECONDS + GRACE) * 1000
     assert outcome.meta.error != "The tool failed: its log says why."
@@ -309,6 +314,6 @@ async def test_whatever_is_put_in_there_is_an_answer_in_time(library: Any, tool:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=ANYTHING | st.fixed_dictionaries({"tool": ANYTHING, "input": ANYTHING}))
 async def test_whatever_is_called_is_refused_in_the_same_form(library: Any, asked: object) -> None:
-    outcome = await call(asked, TOOLS, desk_of(library))
+    outcome = await call_tool(asked, TOOLS, desk_of(library))
     assert not outcome.ok
     assert outcome.meta.error

@@ -10,11 +10,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from rag_core.doors.archive import Archive, channels, connection, posts
-from rag_core.doors.archive.backup import make, prune, put_back, version_of
-from rag_core.doors.archive.schema import MIGRATIONS
-from rag_core.doors.archive.snapshots import before_update, found
 from rag_core.errors import ArchiveNotUpdated, BackupFailed
+from rag_core.storage import Archive, channels, db, posts
+from rag_core.storage.backups import (
+    is_migration_backup,
+    list_backups,
+    make_backup,
+    prune_backups,
+    read_archive_version,
+    restore_backup,
+)
+from rag_core.storage.schema import MIGRATIONS
 
 GO_ON = threading.Event()
 OLD = 5  # before columns, tables and indexes that a post's row has today
@@ -64,18 +70,18 @@ def old(tmp_path: Path) -> Old:
 async def test_an_archive_of_every_earlier_version_opens_with_its_posts(old: Old, number: int) -> None:
     folder = old(number)
     archive = await Archive.open(folder)
-    assert (await channels.known(archive))[-1001].title == "Old News"
-    assert await posts.count(archive) == 300
+    assert (await channels.load_channels(archive))[-1001].title == "Old News"
+    assert await posts.count_posts(archive) == 300
     await archive.close()
     assert version(folder) == len(MIGRATIONS)
-    (backup,) = found(folder)
-    assert version_of(backup, GO_ON) == number
+    (backup,) = list_backups(folder)
+    assert read_archive_version(backup, GO_ON) == number
 
 
 def too_clever(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
     """A migration of tomorrow that changes something, and then fails."""
     began = ("CREATE TABLE tomorrow (x INTEGER)", "DELETE FROM posts WHERE message_id > 100", *statements)
-    monkeypatch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, began))
+    monkeypatch.setattr(db, "MIGRATIONS", (*MIGRATIONS, began))
 
 
 @pytest.mark.parametrize(
@@ -90,14 +96,14 @@ async def test_a_migration_that_fails_leaves_the_archive_as_it_was_and_says_so(
         too_clever(tomorrow, wrong)
         with pytest.raises(ArchiveNotUpdated, match="is as it was: go on with the version you had") as caught:
             await Archive.open(folder)
-    (backup,) = found(folder)
+    (backup,) = list_backups(folder)
     assert str(backup) in caught.value.reason
     assert version(folder) == OLD
     with opened(folder / "citegram.db") as archive:
         assert archive.execute("SELECT count(*) FROM posts").fetchone() == (300,)
         assert not archive.execute("SELECT 1 FROM sqlite_master WHERE name = 'tomorrow'").fetchall()
     again = await Archive.open(folder)  # the version that was there before goes on
-    assert await posts.count(again) == 300
+    assert await posts.count_posts(again) == 300
     await again.close()
 
 
@@ -108,28 +114,28 @@ async def test_an_update_that_proves_bad_is_undone_by_putting_its_backup_back(
     with monkeypatch.context() as tomorrow:
         too_clever(tomorrow)
         updated = await Archive.open(folder)
-        assert await posts.count(updated) == 100
+        assert await posts.count_posts(updated) == 100
         await updated.close()
-    (backup,) = found(folder)
-    assert put_back(folder, None, GO_ON).backup == backup
+    (backup,) = list_backups(folder)
+    assert restore_backup(folder, None, GO_ON).backup == backup
     assert version(folder) == OLD
     archive = await Archive.open(folder)
-    assert await posts.count(archive) == 300
+    assert await posts.count_posts(archive) == 300
     await archive.close()
 
 
 async def test_the_backup_of_an_update_outlives_the_nightly_ones_until_the_next_update(old: Old) -> None:
     folder = old()
     await (await Archive.open(folder)).close()
-    (first,) = found(folder)
-    assert before_update(first)
-    nights = [make(folder, GO_ON) for _ in range(4)]
-    prune(folder, 2)
-    assert set(found(folder)) == {first, *nights[-2:]}
-    second = make(folder, GO_ON, version=OLD + 1)
-    prune(folder, 2)
-    assert second in found(folder)
-    assert first not in found(folder)
+    (first,) = list_backups(folder)
+    assert is_migration_backup(first)
+    nights = [make_backup(folder, GO_ON) for _ in range(4)]
+    prune_backups(folder, 2)
+    assert set(list_backups(folder)) == {first, *nights[-2:]}
+    second = make_backup(folder, GO_ON, version=OLD + 1)
+    prune_backups(folder, 2)
+    assert second in list_backups(folder)
+    assert first not in list_backups(folder)
 
 
 async def test_without_room_for_a_backup_the_tables_of_posts_are_not_changed(
@@ -147,4 +153,4 @@ async def test_an_archive_without_posts_needs_no_room_for_a_backup(old: Old, mon
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
     await (await Archive.open(folder)).close()
     assert version(folder) == len(MIGRATIONS)
-    assert found(folder) == []
+    assert list_backups(folder) == []

@@ -14,49 +14,51 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from rag_core.doors.lexical import Filter, Keys, Place
-from rag_core.doors.vectors import Held, Point, Vectors, open_vectors
 from rag_core.errors import VectorRefused, VectorsUnavailable
+from rag_core.index.bm25 import PassageRef, PostKeySet, SearchFilter
+from rag_core.index.open_vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
-ALL = Filter(frozenset({-1, -2}))
+ALL = SearchFilter(frozenset({-1, -2}))
 SERVER = os.environ.get("QDRANT__URL")
 KEY = os.environ.get("QDRANT__KEY", "")
 
 no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdrant server")
-Open = Callable[..., Awaitable[Vectors]]
+Open = Callable[..., Awaitable[VectorStore]]
 
 
-def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> Point:
-    place = Place(PostKey(chat, number), part, 0, 10)
+def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> VectorPoint:
+    place = PassageRef(PostKey(chat, number), part, 0, 10)
     values = {"date": DAY, "lang": "ru", "text_hash": f"hash of {chat} {number} {part}", **fields}
-    return Point(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
+    return VectorPoint(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
 
 
-def numbers(hits: list[tuple[Place, float]]) -> list[int]:
+def numbers(hits: list[tuple[PassageRef, float]]) -> list[int]:
     return [place.key.message_id for place, _ in hits]
 
 
-async def near(store: Vectors, *vector: float, only: Filter = ALL, n: int = 50, lang: str | None = None) -> list[int]:
+async def near(
+    store: VectorStore, *vector: float, only: SearchFilter = ALL, n: int = 50, lang: str | None = None
+) -> list[int]:
     return numbers(await store.search(np.array(vector, np.float32), only, n, lang))
 
 
 @pytest.fixture(params=["edge", "memory", pytest.param("server", marks=no_server)])
 async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
     """Opens a store of two-dimensional vectors; again the same store, where it is kept."""
-    opened: list[Vectors] = []
+    opened: list[VectorStore] = []
     collection = f"citegram-test-{secrets.token_hex(4)}"
     url = {"edge": None, "memory": ":memory:", "server": SERVER}[request.param]
 
-    async def make(model: str = "tiny", dimension: int = 2) -> Vectors:
+    async def make(model: str = "tiny", dimension: int = 2) -> VectorStore:
         if opened and request.param == "memory":
             pytest.skip("what is in memory is not there again")
         for store in opened:
             await store.close()
         qdrant = QdrantSettings(url=url or "", key=SecretStr(KEY), collection=collection)
-        found = await open_vectors(tmp_path / "vectors", model=model, dimension=dimension, qdrant=qdrant)
+        found = await open_vector_store(tmp_path / "vectors", model=model, dimension=dimension, qdrant=qdrant)
         opened.append(found)
         return found
 
@@ -72,53 +74,53 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture
-async def store(opening: Open) -> Vectors:
+async def store(opening: Open) -> VectorStore:
     return await opening()
 
 
-async def test_the_nearest_come_first_with_their_cosine(store: Vectors) -> None:
+async def test_the_nearest_come_first_with_their_cosine(store: VectorStore) -> None:
     await store.upsert([point(1, 1, 0), point(2, 0, 5), point(3, 1, 1), point(4, -1, 0)])
     hits = await store.search(np.array([2, 0.1], np.float32), ALL, 3)
     assert numbers(hits) == [1, 3, 2]
     assert [score for _, score in hits] == pytest.approx([0.9988, 0.7416, 0.0499], abs=2e-3)
-    assert hits[0][0] == Place(PostKey(-1, 1), 0, 0, 10)
+    assert hits[0][0] == PassageRef(PostKey(-1, 1), 0, 0, 10)
 
 
-async def test_a_point_written_twice_is_there_once_and_the_last_counts(store: Vectors) -> None:
+async def test_a_point_written_twice_is_there_once_and_the_last_counts(store: VectorStore) -> None:
     await store.upsert([point(1, 1, 0), point(2, 1, 0.1)])
     await store.upsert([point(1, 1, 0), point(1, 0, 1)])
     assert await store.count() == 2
     assert await near(store, 1, 0) == [2, 1]
 
 
-async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store: Vectors) -> None:
+async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store: VectorStore) -> None:
     await store.upsert([point(n, 1, n, chat=chat, part=part) for n in (7, 8) for chat in (-1, -2) for part in range(3)])
     await store.remove([PostKey(-1, 7), PostKey(-1, 99), PostKey(-5, 7)])
     assert await store.count() == 9
-    assert await near(store, 1, 7, only=Filter(frozenset({-1}))) == [8, 8, 8]
+    assert await near(store, 1, 7, only=SearchFilter(frozenset({-1}))) == [8, 8, 8]
     await store.remove([])
     assert await store.count() == 9
 
 
-async def test_of_a_removed_post_some_parts_may_stay(store: Vectors) -> None:
+async def test_of_a_removed_post_some_parts_may_stay(store: VectorStore) -> None:
     await store.upsert([point(n, 1, n, part=part) for n in range(600) for part in range(2)])
-    kept = [Place(PostKey(-1, n), 0, 0, 10) for n in range(300)] + [Place(PostKey(-1, 550), 1, 0, 10)]
+    kept = [PassageRef(PostKey(-1, n), 0, 0, 10) for n in range(300)] + [PassageRef(PostKey(-1, 550), 1, 0, 10)]
     await store.remove([PostKey(-1, n) for n in range(500)], but=kept)
     left = {(held.place.key.message_id, held.place.part) async for page in store.held() for held in page}
     assert left == {(n, 0) for n in range(300)} | {(n, part) for n in range(500, 600) for part in range(2)}
 
 
-async def test_everything_that_is_held_is_told_once_page_by_page(store: Vectors) -> None:
+async def test_everything_that_is_held_is_told_once_page_by_page(store: VectorStore) -> None:
     assert [page async for page in store.held()] == [[]]
     points = [point(n, 1, n, chat=-1 - n % 2, part=n % 3, lang="en", text_hash=f"text {n}") for n in range(1200)]
     await store.upsert(points)
     pages = [page async for page in store.held()]
     told = sorted(held for page in pages for held in page)
-    assert told == sorted(Held(p.place, int(DAY.timestamp()), "en", p.text_hash) for p in points)
+    assert told == sorted(StoredPoint(p.place, int(DAY.timestamp()), "en", p.text_hash) for p in points)
     assert max(map(len, pages)) <= 500
 
 
-async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store: Vectors) -> None:
+async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store: VectorStore) -> None:
     await store.upsert([point(n, 1, n) for n in range(1500)])
     told: list[int] = []
     async for page in store.held():
@@ -129,38 +131,38 @@ async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_th
     assert len(told) == len(set(told))
 
 
-async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_out(store: Vectors) -> None:
+async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_out(store: VectorStore) -> None:
     await store.upsert([point(n, 1, n / 10_000, chat=-2) for n in range(600)])
     await store.upsert([point(7, -1, 0.5, chat=-1)])
-    ((place, cosine),) = await store.search(np.array([1, 0], np.float32), Filter(frozenset({-1})), 5)
+    ((place, cosine),) = await store.search(np.array([1, 0], np.float32), SearchFilter(frozenset({-1})), 5)
     assert place.key == PostKey(-1, 7)
     assert cosine == pytest.approx(-0.894, abs=2e-3)
 
 
-async def test_no_channel_allowed_finds_nothing(store: Vectors) -> None:
+async def test_no_channel_allowed_finds_nothing(store: VectorStore) -> None:
     await store.upsert([point(1, 1, 0)])
-    assert await near(store, 1, 0, only=Filter(frozenset())) == []
-    assert await near(store, 1, 0, only=Filter(frozenset({-9}))) == []
+    assert await near(store, 1, 0, only=SearchFilter(frozenset())) == []
+    assert await near(store, 1, 0, only=SearchFilter(frozenset({-9}))) == []
 
 
-async def test_since_is_inclusive_and_until_exclusive(store: Vectors) -> None:
+async def test_since_is_inclusive_and_until_exclusive(store: VectorStore) -> None:
     await store.upsert([point(day, 1, day, date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
-    only = Filter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
+    only = SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
     assert sorted(await near(store, 1, 0, only=only)) == [2, 3]
-    assert sorted(await near(store, 1, 0, only=Filter(frozenset({-1}), since=DAY.replace(day=3)))) == [3, 4]
-    just_after = Filter(frozenset({-1}), until=DAY.replace(day=2) + timedelta(microseconds=1))
+    assert sorted(await near(store, 1, 0, only=SearchFilter(frozenset({-1}), since=DAY.replace(day=3)))) == [3, 4]
+    just_after = SearchFilter(frozenset({-1}), until=DAY.replace(day=2) + timedelta(microseconds=1))
     assert sorted(await near(store, 1, 0, only=just_after)) == [1, 2]
 
 
-async def test_a_language_is_part_of_the_filter(store: Vectors) -> None:
+async def test_a_language_is_part_of_the_filter(store: VectorStore) -> None:
     await store.upsert([point(1, 1, 0, lang="en"), point(2, 0, 1, lang="ru")])
     assert await near(store, 1, 0, lang="ru") == [2]
     assert await near(store, 1, 0) == [1, 2]
 
 
-async def test_stored_vectors_come_back_at_length_one(store: Vectors) -> None:
+async def test_stored_vectors_come_back_at_length_one(store: VectorStore) -> None:
     await store.upsert([point(1, 3, 4), point(2, 0, -2)])
-    places = [Place(PostKey(-1, n), 0, 0, 10) for n in (2, 1, 9)]
+    places = [PassageRef(PostKey(-1, n), 0, 0, 10) for n in (2, 1, 9)]
     found = await store.vectors_of(places)
     assert list(found) == places[:2]
     assert found[places[1]] == pytest.approx([0.6, 0.8], abs=1e-3)
@@ -168,7 +170,9 @@ async def test_stored_vectors_come_back_at_length_one(store: Vectors) -> None:
     assert await store.vectors_of([]) == {}
 
 
-async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_stands_there(store: Vectors) -> None:
+async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_stands_there(
+    store: VectorStore,
+) -> None:
     await store.upsert([point(n, 1, 0, text_hash="a repost") for n in range(600)])
     await store.upsert([point(1000 + n, 0, 1, text_hash=f"own {n}") for n in range(300)])
     wanted = ["a repost", "nobody's", *(f"own {n}" for n in range(300))]
@@ -178,7 +182,7 @@ async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_
     assert found["own 299"] == pytest.approx([0, 1])
 
 
-async def test_a_vector_of_any_length_keeps_its_direction(store: Vectors) -> None:
+async def test_a_vector_of_any_length_keeps_its_direction(store: VectorStore) -> None:
     await store.upsert([point(1, 1e30, 1e30), point(2, 1e-30, 0)])
     assert await near(store, 1e-20, 0) == [2, 1]
 
@@ -194,7 +198,7 @@ REFUSED = [
 ]
 
 
-async def test_a_vector_that_cannot_be_compared_is_refused_before_anything_is_written(store: Vectors) -> None:
+async def test_a_vector_that_cannot_be_compared_is_refused_before_anything_is_written(store: VectorStore) -> None:
     for vector, reason in REFUSED:
         bad = point(1, 1, 0)
         object.__setattr__(bad, "vector", vector)
@@ -229,49 +233,51 @@ async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(
     assert (again.identity, await again.count()) == (identity, 1)
 
 
-async def test_a_closed_store_says_so_and_may_be_closed_again(store: Vectors) -> None:
+async def test_a_closed_store_says_so_and_may_be_closed_again(store: VectorStore) -> None:
     await store.close()
     await store.close()
     with pytest.raises(VectorsUnavailable, match="closed"):
         await store.count()
 
 
-async def test_single_posts_may_be_named_channel_by_channel(store: Vectors) -> None:
+async def test_single_posts_may_be_named_channel_by_channel(store: VectorStore) -> None:
     await store.upsert(
         [point(n, 1, n / 100, chat=chat, part=part) for n in range(50) for chat in (-1, -2) for part in (0, 1)]
     )
-    keys = Keys.of([PostKey(-1, 30), PostKey(-1, 40), PostKey(-2, 20), PostKey(-2, 999), PostKey(-9, 1)])
-    hits = await store.search(np.array([1, 0], np.float32), Filter(ALL.channels, keys=keys), 5)
+    keys = PostKeySet.of([PostKey(-1, 30), PostKey(-1, 40), PostKey(-2, 20), PostKey(-2, 999), PostKey(-9, 1)])
+    hits = await store.search(np.array([1, 0], np.float32), SearchFilter(ALL.channels, keys=keys), 5)
     found = [(place.key.chat_id, place.key.message_id, place.part) for place, _ in hits]
     assert found[:4] == [(-2, 20, 0), (-2, 20, 1), (-1, 30, 0), (-1, 30, 1)]
     assert found[4][:2] == (-1, 40)
     # a channel that may not be read stays closed, whatever is named
-    assert await near(store, 1, 0, only=Filter(frozenset({-1}), keys=keys)) == [30, 30, 40, 40]
-    assert await near(store, 1, 0, only=Filter(ALL.channels, keys=Keys({}))) == []
-    assert await near(store, 1, 0, only=Filter(frozenset({-7}), keys=keys)) == []
+    assert await near(store, 1, 0, only=SearchFilter(frozenset({-1}), keys=keys)) == [30, 30, 40, 40]
+    assert await near(store, 1, 0, only=SearchFilter(ALL.channels, keys=PostKeySet({}))) == []
+    assert await near(store, 1, 0, only=SearchFilter(frozenset({-7}), keys=keys)) == []
 
 
-async def test_single_posts_are_bounded_by_date_and_language_too(store: Vectors) -> None:
+async def test_single_posts_are_bounded_by_date_and_language_too(store: VectorStore) -> None:
     days = [DAY + timedelta(days=n) for n in range(6)]
     await store.upsert([point(n, 1, n / 10, date=day, lang="en" if n % 2 else "ru") for n, day in enumerate(days)])
-    keys = Keys.of(PostKey(-1, n) for n in (0, 1, 2, 4, 5))
-    assert await near(store, 1, 0, only=Filter(ALL.channels, days[1], days[5], keys)) == [1, 2, 4]
-    assert await near(store, 1, 0, only=Filter(ALL.channels, days[1], keys=keys), lang="en") == [1, 5]
+    keys = PostKeySet.of(PostKey(-1, n) for n in (0, 1, 2, 4, 5))
+    assert await near(store, 1, 0, only=SearchFilter(ALL.channels, days[1], days[5], keys)) == [1, 2, 4]
+    assert await near(store, 1, 0, only=SearchFilter(ALL.channels, days[1], keys=keys), lang="en") == [1, 5]
 
 
 async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(
-    store: Vectors, monkeypatch: pytest.MonkeyPatch
+    store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.upsert([point(n, 1, n / 10) for n in range(4)])
-    monkeypatch.setattr("rag_core.doors.vectors.points.MOST_POSTS", 2)
-    assert await near(store, 1, 0, only=Filter(ALL.channels, keys=Keys.of(PostKey(-1, n) for n in (1, 3)))) == [1, 3]
-    many = Keys.of(PostKey(-1, n) for n in range(3))
+    monkeypatch.setattr("rag_core.index.vectors.MAX_FILTER_POSTS", 2)
+    assert await near(
+        store, 1, 0, only=SearchFilter(ALL.channels, keys=PostKeySet.of(PostKey(-1, n) for n in (1, 3)))
+    ) == [1, 3]
+    many = PostKeySet.of(PostKey(-1, n) for n in range(3))
     with pytest.raises(VectorsUnavailable, match="More than 2 posts fit the filter: they were searched by words only"):
-        await near(store, 1, 0, only=Filter(ALL.channels, keys=many))
-    assert await near(store, 1, 0, only=Filter(frozenset({-2}), keys=many)) == []
+        await near(store, 1, 0, only=SearchFilter(ALL.channels, keys=many))
+    assert await near(store, 1, 0, only=SearchFilter(frozenset({-2}), keys=many)) == []
 
 
-async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_else(store: Vectors) -> None:
+async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_else(store: VectorStore) -> None:
     seen = [store.revision]
 
     async def grown() -> bool:
@@ -285,7 +291,7 @@ async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_
     await store.remove([PostKey(-1, 1)])
     assert await grown()
     await near(store, 1, 0)
-    await store.vectors_of([Place(PostKey(-1, 0), 0, 0, 10)])
+    await store.vectors_of([PassageRef(PostKey(-1, 0), 0, 0, 10)])
     await store.by_hash(["hash of -1 0 0"])
     await store.count()
     [page async for page in store.held()]
@@ -296,7 +302,7 @@ async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_
     assert not await grown()
 
 
-async def test_a_write_whose_caller_went_away_is_counted_when_it_is_there(store: Vectors) -> None:
+async def test_a_write_whose_caller_went_away_is_counted_when_it_is_there(store: VectorStore) -> None:
     before = store.revision
     for turn in range(20):
         writing = asyncio.create_task(store.upsert([point(turn * 1000 + n, 1, n) for n in range(300)]))

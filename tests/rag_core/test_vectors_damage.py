@@ -14,38 +14,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.lexical import Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
-from rag_core.doors.vectors.folder import Home
-from rag_core.doors.vectors.served import ServedVectors
-from rag_core.doors.vectors.store import Store
 from rag_core.errors import VectorsUnavailable
+from rag_core.index.bm25 import PassageRef
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import AsyncVectorStore
+from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
 
 
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[Point]:
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
     vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
     return [
-        Point(Place(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row)
+        VectorPoint(
+            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
+        )
         for n, row in enumerate(vectors)
     ]
 
 
-async def opened(folder: Path) -> Vectors:
-    return await open_vectors(folder, model="tiny", dimension=SIZE)
+async def opened(folder: Path) -> VectorStore:
+    return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 
-def store_of(vectors: Vectors) -> Store:
-    assert isinstance(vectors, ServedVectors)
-    assert isinstance(vectors._backing, Store)
+def store_of(vectors: VectorStore) -> EdgeVectorStore:
+    assert isinstance(vectors, AsyncVectorStore)
+    assert isinstance(vectors._backing, EdgeVectorStore)
     return vectors._backing
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Vectors]:
+async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
     vectors = await opened(tmp_path / "vectors")
     yield vectors
     await vectors.close()
@@ -162,7 +163,7 @@ async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
 
 
 async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> None:
-    home = Home(tmp_path / "vectors")
+    home = StoreFolder(tmp_path / "vectors")
     home.cleared("tiny", SIZE)
     home.release()
     vectors = await opened(tmp_path / "vectors")
@@ -170,7 +171,7 @@ async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> No
     await vectors.close()
 
 
-async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: Vectors, tmp_path: Path) -> None:
+async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: VectorStore, tmp_path: Path) -> None:
     await store.upsert(points(500))
     await store.flush()
     os.kill(store_of(store)._engine.pid, signal.SIGKILL)
@@ -190,7 +191,7 @@ async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
     broken = tmp_path / "engine.py"
     broken.write_text("import no_such_engine")
     with monkeypatch.context() as patched:
-        patched.setattr("rag_core.doors.vectors.process._PROGRAM", broken)
+        patched.setattr("rag_core.index.vectors_edge._WORKER_PROGRAM", broken)
         with pytest.raises(VectorsUnavailable, match=r"does not run .*No module named 'no_such_engine'"):
             await opened(folder)
     vectors = await opened(folder)

@@ -10,24 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.lexical import Filter, Keys, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.index.bm25 import PassageRef, PostKeySet, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
 
 
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[Point]:
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
     vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
     return [
-        Point(Place(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row)
+        VectorPoint(
+            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
+        )
         for n, row in enumerate(vectors)
     ]
 
 
-async def opened(folder: Path) -> Vectors:
-    return await open_vectors(folder, model="tiny", dimension=SIZE)
+async def opened(folder: Path) -> VectorStore:
+    return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 
 # Channels of 1,500, 1,000, 500 and 3,000 points.
@@ -35,10 +37,10 @@ MANY = [p for chat, n in ((-1, 1_500), (-2, 1_000), (-3, 500), (-4, 3_000)) for 
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vectors]:
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorStore]:
     """The store with all of MANY in it."""
 
-    async def make(folder: Path) -> Vectors:
+    async def make(folder: Path) -> VectorStore:
         vectors = await opened(folder)
         await vectors.upsert(MANY)
         return vectors
@@ -52,10 +54,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vectors]:
 @pytest.mark.parametrize("hours", [None, (100, 1_200), (0, 4), (3, 10_000)])
 @pytest.mark.parametrize("channels", [{-1}, {-1, -2}, {-1, -2, -3, -4}])
 async def test_every_filter_finds_exactly_what_a_comparison_with_everything_finds(
-    many: Vectors, channels: set[int], hours: tuple[int, int] | None, lang: str | None
+    many: VectorStore, channels: set[int], hours: tuple[int, int] | None, lang: str | None
 ) -> None:
     since, until = (None, None) if hours is None else (DAY + timedelta(hours=h) for h in hours)
-    only = Filter(frozenset(channels), since, until)
+    only = SearchFilter(frozenset(channels), since, until)
     allowed = [
         p for p in MANY
         if p.place.key.chat_id in channels and (lang is None or p.lang == lang)
@@ -74,13 +76,13 @@ async def test_every_filter_finds_exactly_what_a_comparison_with_everything_find
 @pytest.mark.parametrize("share", [0.002, 0.05, 0.6])
 @pytest.mark.parametrize("hours", [None, (100, 1_200)])
 async def test_single_posts_are_found_exactly_however_many_are_named(
-    many: Vectors, hours: tuple[int, int] | None, share: float
+    many: VectorStore, hours: tuple[int, int] | None, share: float
 ) -> None:
     rng = np.random.default_rng(4)
     named = {p.place.key for p in MANY if rng.random() < share}
-    keys = Keys.of(named)
+    keys = PostKeySet.of(named)
     since, until = (None, None) if hours is None else (DAY + timedelta(hours=h) for h in hours)
-    only = Filter(frozenset({-1, -2, -4}), since, until, keys)
+    only = SearchFilter(frozenset({-1, -2, -4}), since, until, keys)
     allowed = [
         p for p in MANY
         if p.place.key.chat_id in only.channels and p.place.key in named
@@ -98,12 +100,12 @@ async def test_a_crowd_of_nearer_private_vectors_hides_nobody_in_a_large_store(t
     vectors = await opened(tmp_path / "vectors")
     public = points(3_000, chat=-1)
     private = [
-        Point(p.place, p.date, p.lang, p.text_hash, np.abs(p.vector) + 5) for p in points(3_000, chat=-2, seed=1)
+        VectorPoint(p.place, p.date, p.lang, p.text_hash, np.abs(p.vector) + 5) for p in points(3_000, chat=-2, seed=1)
     ]
     await vectors.upsert([*public, *private])
-    hits = await vectors.search(np.ones(SIZE, np.float32), Filter(frozenset({-1})), 10)
+    hits = await vectors.search(np.ones(SIZE, np.float32), SearchFilter(frozenset({-1})), 10)
     sums = {p.place: float(p.vector.sum() / np.linalg.norm(p.vector)) for p in public}
     assert [place for place, _ in hits] == sorted(sums, key=lambda place: -sums[place])[:10]
-    named = Filter(frozenset({-1}), keys=Keys.of(p.place.key for p in public))
+    named = SearchFilter(frozenset({-1}), keys=PostKeySet.of(p.place.key for p in public))
     assert await vectors.search(np.ones(SIZE, np.float32), named, 10) == hits
     await vectors.close()

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
 from rag_core.errors import VectorsUnavailable
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
 from qdrant_http import StandIn
 
-ALL = Filter(frozenset({-1}))
+ALL = SearchFilter(frozenset({-1}))
 
 
 @pytest.fixture
@@ -29,18 +29,18 @@ async def qdrant() -> AsyncIterator[StandIn]:
         yield server
 
 
-async def opened(qdrant: StandIn) -> Vectors:
-    return await open_vectors(
+async def opened(qdrant: StandIn) -> VectorStore:
+    return await open_vector_store(
         Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=qdrant.url, retries=0)
     )
 
 
-def point(number: int, *vector: float) -> Point:
-    place = Place(PostKey(-1, number), 0, 0, 9)
-    return Point(place, datetime(2025, 3, 1, tzinfo=UTC), "ru", f"hash {number}", np.array(vector, np.float32))
+def point(number: int, *vector: float) -> VectorPoint:
+    place = PassageRef(PostKey(-1, number), 0, 0, 9)
+    return VectorPoint(place, datetime(2025, 3, 1, tzinfo=UTC), "ru", f"hash {number}", np.array(vector, np.float32))
 
 
-async def found(store: Vectors) -> list[int]:
+async def found(store: VectorStore) -> list[int]:
     return [place.key.message_id for place, _ in await store.search(np.array([1, 0], np.float32), ALL)]
 
 

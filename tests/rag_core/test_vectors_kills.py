@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors, process
-from rag_core.doors.vectors.served import ServedVectors
-from rag_core.doors.vectors.store import Store
 from rag_core.errors import VectorsUnavailable
+from rag_core.index import vectors_edge
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import AsyncVectorStore
+from rag_core.index.vectors_edge import EdgeVectorStore
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -30,45 +31,49 @@ import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
 import numpy as np
-from rag_core.doors.lexical import Place
-from rag_core.doors.vectors import Point, open_vectors
+from rag_core.index.bm25 import PassageRef
+from rag_core.index.open_vectors import VectorPoint, open_vector_store
 from rag_core.types import PostKey
 
 async def write(folder, first):
-    store = await open_vectors(Path(folder), model="tiny", dimension=32)
+    store = await open_vector_store(Path(folder), model="tiny", dimension=32)
     print("open", store.identity, flush=True)
     rng = np.random.default_rng(first)
     for at in range(first, first + 1_000_000, 40):
         # every second batch writes the one before it again
         numbers = range(max(0, at - 40) if at % 80 else at, at + 40)
-        await store.upsert([Point(Place(PostKey(-1, n), 0, 0, 9), datetime(2025, 3, 1, tzinfo=UTC), "ru", str(n),
-                                  rng.standard_normal(32).astype(np.float32)) for n in numbers])
+        day = datetime(2025, 3, 1, tzinfo=UTC)
+        vectors = [rng.standard_normal(32).astype(np.float32) for _ in numbers]
+        await store.upsert([VectorPoint(PassageRef(PostKey(-1, n), 0, 0, 9), day, "ru", str(n), vector)
+                            for n, vector in zip(numbers, vectors, strict=True)])
         print(at + 40, flush=True)
 
 asyncio.run(write(sys.argv[1], int(sys.argv[2])))
 """
 
 
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[Point]:
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
     vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
     return [
-        Point(Place(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row)
+        VectorPoint(
+            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
+        )
         for n, row in enumerate(vectors)
     ]
 
 
-async def opened(folder: Path) -> Vectors:
-    return await open_vectors(folder, model="tiny", dimension=SIZE)
+async def opened(folder: Path) -> VectorStore:
+    return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 
-def store_of(vectors: Vectors) -> Store:
-    assert isinstance(vectors, ServedVectors)
-    assert isinstance(vectors._backing, Store)
+def store_of(vectors: VectorStore) -> EdgeVectorStore:
+    assert isinstance(vectors, AsyncVectorStore)
+    assert isinstance(vectors._backing, EdgeVectorStore)
     return vectors._backing
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Vectors]:
+async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
     vectors = await opened(tmp_path / "vectors")
     yield vectors
     await vectors.close()
@@ -111,9 +116,9 @@ async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_noth
         said = child.stdout.read().split() if child.stdout else []
         done = int(said[-1]) if said else done
         vectors = await opened(tmp_path / "vectors")
-        places = [Place(PostKey(-1, n), 0, 0, 9) for n in range(done)]
+        places = [PassageRef(PostKey(-1, n), 0, 0, 9) for n in range(done)]
         assert len(await vectors.vectors_of(places)) == done
-        there = await vectors.search(np.ones(SIZE, np.float32), Filter(frozenset({-1})), 1_000_000)
+        there = await vectors.search(np.ones(SIZE, np.float32), SearchFilter(frozenset({-1})), 1_000_000)
         found = [place.key.message_id for place, _ in there]
         assert len(found) == len(set(found)) == await vectors.count()
         assert done <= len(found) <= done + 40
@@ -123,7 +128,7 @@ async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_noth
     assert len(identities) == 1
 
 
-async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(store: Vectors) -> None:
+async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(store: VectorStore) -> None:
     identity, all_points, engines = store.identity, points(2_000), set()
     for at in range(0, 2_000, 500):
         writing = asyncio.create_task(store.upsert(all_points[at : at + 500]))
@@ -136,9 +141,11 @@ async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(stor
     assert store.identity == identity
 
 
-async def test_an_engine_that_hangs_is_ended_and_started_again(store: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_hangs_is_ended_and_started_again(
+    store: VectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await store.upsert(points(10))
-    monkeypatch.setattr("rag_core.doors.vectors.store.PATIENCE_S", 0.3)
+    monkeypatch.setattr("rag_core.index.vectors_edge.EDGE_CALL_TIMEOUT_S", 0.3)
     os.kill(store_of(store)._engine.pid, signal.SIGSTOP)
     assert await store.count() == 10
 
@@ -157,15 +164,15 @@ def panic(self, ask, raw):
         raise Panic("assertion failed")
     return counted(self, ask, raw)
 
-counted, namespace["Shard"].count = namespace["Shard"].count, panic
+counted, namespace["VectorShard"].count = namespace["VectorShard"].count, panic
 namespace["main"](sys.stdin.buffer, sys.stdout.buffer)
 """
 
 
 async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "engine.py"
-    program.write_text(PANICKING.format(program=str(process._PROGRAM), flag=str(tmp_path / "flag")))
-    monkeypatch.setattr(process, "_PROGRAM", program)
+    program.write_text(PANICKING.format(program=str(vectors_edge._WORKER_PROGRAM), flag=str(tmp_path / "flag")))
+    monkeypatch.setattr(vectors_edge, "_WORKER_PROGRAM", program)
     vectors = await opened(tmp_path / "vectors")
     await vectors.upsert(points(10))
     assert await vectors.count() == 10

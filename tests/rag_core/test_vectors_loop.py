@@ -14,18 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
 
 
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[Point]:
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
     vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
     return [
-        Point(Place(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row)
+        VectorPoint(
+            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
+        )
         for n, row in enumerate(vectors)
     ]
 
@@ -64,7 +66,7 @@ async def test_the_event_loop_is_free_while_20_000_points_are_written_and_search
     written = points(20_000, size=384)
     lags = []
     for attempt in range(3):
-        vectors = await open_vectors(tmp_path / str(attempt), model="tiny", dimension=384)
+        vectors = await open_vector_store(tmp_path / str(attempt), model="tiny", dimension=384)
         with idle() as waited:
             lag = await lag_while(vectors, written)
         lags.append(lag - waited())
@@ -74,7 +76,7 @@ async def test_the_event_loop_is_free_while_20_000_points_are_written_and_search
     assert min(lags) <= 0.05, lags
 
 
-async def lag_while(vectors: Vectors, written: list[Point]) -> float:
+async def lag_while(vectors: VectorStore, written: list[VectorPoint]) -> float:
     longest, busy = 0.0, True
 
     async def probe() -> None:
@@ -86,7 +88,7 @@ async def lag_while(vectors: Vectors, written: list[Point]) -> float:
 
     async def look() -> None:
         while busy:
-            await vectors.search(written[0].vector, Filter(frozenset({-1})))
+            await vectors.search(written[0].vector, SearchFilter(frozenset({-1})))
             await vectors.by_hash([f"-1 {n}" for n in range(50)])
 
     others = [asyncio.create_task(probe()), asyncio.create_task(look())]

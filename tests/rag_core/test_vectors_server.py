@@ -11,14 +11,14 @@ import pytest
 from aiohttp import web
 from qdrant_client import QdrantClient, models
 
-from rag_core.doors.qdrant.calls import LOCAL, Calls
-from rag_core.doors.vectors import open_vectors
-from rag_core.doors.vectors.points import Batch
-from rag_core.doors.vectors.server import Collection
 from rag_core.errors import VectorsUnavailable
+from rag_core.index.open_vectors import open_vector_store
+from rag_core.index.qdrant_client import IN_MEMORY_URL, QdrantConnection
+from rag_core.index.vectors import PointBatch
+from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings
 
-ONE = Batch(
+ONE = PointBatch(
     ["5d2b7d1e-0000-5000-8000-000000000001"],
     [{"chat": -1, "message": 1, "part": 0, "start": 0, "end": 3, "date": 0, "lang": "ru", "hash": 5, "text_hash": "h"}],
     np.array([[1, 0]], np.float32),
@@ -31,13 +31,15 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "collections"
 
 
-def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> Collection:
-    return Collection.open(QdrantSettings(), about, Calls(QdrantClient(path=str(folder)), LOCAL))
+def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> QdrantVectorStore:
+    return QdrantVectorStore.open(
+        QdrantSettings(), about, QdrantConnection(QdrantClient(path=str(folder)), IN_MEMORY_URL)
+    )
 
 
 async def refused(url: str) -> str:
     with pytest.raises(VectorsUnavailable) as told:
-        await open_vectors(Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=url, retries=0))
+        await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=url, retries=0))
     return told.value.reason
 
 
@@ -93,7 +95,7 @@ def test_somebody_elses_collection_is_left_alone(folder: Path, metadata: dict[st
     params = models.VectorParams(size=2, distance=models.Distance.DOT)
     client.create_collection("citegram", vectors_config=params, metadata=metadata)
     with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
-        Collection.open(QdrantSettings(), ("tiny", 2), Calls(client, LOCAL))
+        QdrantVectorStore.open(QdrantSettings(), ("tiny", 2), QdrantConnection(client, IN_MEMORY_URL))
     client = QdrantClient(path=str(folder))
     assert client.collection_exists("citegram")
     client.close()

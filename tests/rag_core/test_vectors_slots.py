@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import qdrant_edge as edge
 
-from rag_core.doors.lexical import Filter, Place
-from rag_core.doors.vectors import Point, Vectors, open_vectors
-from rag_core.doors.vectors.folder import Home
-from rag_core.doors.vectors.points import spelt_out
-from rag_core.doors.vectors.slots import slot, slots
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import compute_slot, list_filter_slots, make_store_filter
+from rag_core.index.vectors_edge import StoreFolder
 from rag_core.types import PostKey
 
 DAY, FORTNIGHT = 86_400, 14 * 86_400
@@ -36,13 +35,13 @@ def edges() -> list[int]:
 EDGES = edges()
 
 
-def made() -> list[Point]:
+def made() -> list[VectorPoint]:
     rng, some = np.random.default_rng(3), random.Random(3)
     rows = rng.standard_normal((5_000, SIZE)).astype(np.float32)
     seconds = [some.choice(EDGES) if n % 2 else some.randrange(EDGES[0], NOW) for n in range(len(rows))]
     return [
-        Point(
-            Place(PostKey(some.choice(CHANNELS), n), 0, 0, 9),
+        VectorPoint(
+            PassageRef(PostKey(some.choice(CHANNELS), n), 0, 0, 9),
             datetime.fromtimestamp(second, UTC),
             some.choice(["ru", "ru", "ru", "en"]),
             str(n),
@@ -56,7 +55,7 @@ POINTS = made()
 ROWS = np.stack([point.vector / np.linalg.norm(point.vector) for point in POINTS])
 
 
-def drawn(some: random.Random) -> tuple[Filter, str | None]:
+def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
     """A filter with both bounds, or one, or none."""
 
     def second() -> datetime:
@@ -65,10 +64,10 @@ def drawn(some: random.Random) -> tuple[Filter, str | None]:
     low, high = sorted((second(), second()))
     since, until = some.choice([(low, high), (low, high), (high, None), (low, None), (None, low), (None, None)])
     channels = frozenset(some.sample(CHANNELS, some.randint(1, len(CHANNELS))))
-    return Filter(channels, since, until), some.choice([None, None, "en"])
+    return SearchFilter(channels, since, until), some.choice([None, None, "en"])
 
 
-async def differing(store: Vectors, only: Filter, lang: str | None, seed: int) -> str | None:
+async def differing(store: VectorStore, only: SearchFilter, lang: str | None, seed: int) -> str | None:
     """What is wrong with the hits of one search, or None."""
     allowed = [
         n for n, p in enumerate(POINTS)
@@ -87,8 +86,8 @@ async def differing(store: Vectors, only: Filter, lang: str | None, seed: int) -
     return None if same else f"{only} {lang}: {len(found)} hits for {len(best)}"
 
 
-async def filled(folder: Path) -> Vectors:
-    store = await open_vectors(folder, model="tiny", dimension=SIZE)
+async def filled(folder: Path) -> VectorStore:
+    store = await open_vector_store(folder, model="tiny", dimension=SIZE)
     await store.upsert(POINTS)
     return store
 
@@ -100,7 +99,7 @@ async def test_random_filters_find_what_a_comparison_with_everything_finds(tmp_p
     wrong = [await differing(store, only, lang, seed) for seed, (only, lang) in enumerate(filters)]
     await store.close()
     assert [what for what in wrong if what] == []
-    spelt = [spelt_out(only, lang) for only, lang in filters]
+    spelt = [make_store_filter(only, lang) for only, lang in filters]
     assert sum(asked["slots"] is not None and asked["later"] is None for asked in spelt) > 60
     assert sum(asked["slots"] is not None and asked["later"] is not None for asked in spelt) > 60
     assert sum(asked["slots"] is None for asked in spelt) > 60
@@ -108,7 +107,7 @@ async def test_random_filters_find_what_a_comparison_with_everything_finds(tmp_p
 
 async def test_a_store_from_before_there_were_slots_finds_all_the_same(tmp_path: Path) -> None:
     await (await filled(tmp_path)).close()
-    folder = Home(tmp_path)
+    folder = StoreFolder(tmp_path)
     about = folder.about()
     assert about is not None
     shard = edge.EdgeShard.load(str(folder.shard(about)))
@@ -120,7 +119,7 @@ async def test_a_store_from_before_there_were_slots_finds_all_the_same(tmp_path:
     file = tmp_path / "about.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 1}))
     some = random.Random(5)
-    store = await open_vectors(tmp_path, model="tiny", dimension=SIZE)
+    store = await open_vector_store(tmp_path, model="tiny", dimension=SIZE)
     assert (store.identity, await store.count()) == (about.identity, len(POINTS))
     assert [await differing(store, *drawn(some), seed) for seed in range(40)] == [None] * 40
     await store.upsert(POINTS[:100])  # new points beside old ones do not make the old ones vanish
@@ -133,26 +132,26 @@ def test_every_second_of_a_period_has_its_slot_in_the_list(chat: int) -> None:
     some = random.Random(chat)
     for _ in range(300):
         since, until = sorted(some.sample(EDGES, 2))
-        found = slots([chat], since, until, NOW)
+        found = list_filter_slots([chat], since, until, NOW)
         assert found is not None or since > NOW + FORTNIGHT
         named, later = found or ([], since)
         for second in (since, until - 1, some.randrange(since, until)):
-            assert slot(chat, second) in named or (later is not None and second >= later)
+            assert compute_slot(chat, second) in named or (later is not None and second >= later)
 
 
 def test_a_slot_is_a_number_that_the_engine_takes() -> None:
     for chat in (*CHANNELS, -(2**52), 2**52):
         for second in (-1, 0, NOW, 2**32):
-            assert 0 <= slot(chat, second) < 2**63
+            assert 0 <= compute_slot(chat, second) < 2**63
 
 
 def test_slots_are_given_where_they_help_only() -> None:
-    assert slots([-1], None, NOW, NOW) is None
-    assert slots([-1], None, None, NOW) is None
-    assert slots([-1], NOW, NOW, NOW) is None
-    assert slots([-1], NOW + 60 * DAY, None, NOW) is None
-    assert slots(range(100), NOW - 365 * DAY, NOW, NOW) is None
-    assert slots([-1, -2], 10 * FORTNIGHT, 12 * FORTNIGHT, NOW) == (
-        [slot(c, n * FORTNIGHT) for c in (-1, -2) for n in (10, 11)],
+    assert list_filter_slots([-1], None, NOW, NOW) is None
+    assert list_filter_slots([-1], None, None, NOW) is None
+    assert list_filter_slots([-1], NOW, NOW, NOW) is None
+    assert list_filter_slots([-1], NOW + 60 * DAY, None, NOW) is None
+    assert list_filter_slots(range(100), NOW - 365 * DAY, NOW, NOW) is None
+    assert list_filter_slots([-1, -2], 10 * FORTNIGHT, 12 * FORTNIGHT, NOW) == (
+        [compute_slot(c, n * FORTNIGHT) for c in (-1, -2) for n in (10, 11)],
         None,
     )

@@ -10,21 +10,20 @@ from typing import Any
 
 import pytest
 
-from ingest.copies import CopyIndexer
-from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Lexical
+from ingest.dedup import CopyIndexer
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25 import Bm25Index
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
-from rag_core.verify.looking import statement
-from rag_core.verify.verdict import Label, Verdict
-from rag_core.verify.verdicts import MOST_CLAIMS, Verification, verify
+from rag_core.verification.types import Label, Verdict
+from rag_core.verification.verdicts import MAX_CHECKED_CLAIMS, Verification, plan_claim_search, verify_text
 
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
 TICKET = "A ferry ticket costs twelve euros."
 
 
 async def verified(library: Any, text: str, **see: Any) -> Verification:
-    return await verify(library.question(text, **see), library.rag)
+    return await verify_text(library.question(text, **see), library.rag)
 
 
 async def verdict(library: Any, text: str, **see: Any) -> Verdict:
@@ -41,7 +40,7 @@ async def test_a_supported_claim_has_the_words_of_its_post(library: Any) -> None
     (citation,) = found.citations
     assert (found.label, found.sources, found.earliest) == (Label.SUPPORTED, 1, citation.post)
     assert citation.post == PostKey(library.harbour, 1)
-    stored = (await posts.get(library.rag.archive, [citation.post]))[citation.post]
+    stored = (await posts.fetch_posts(library.rag.archive, [citation.post]))[citation.post]
     assert stored.text[citation.start : citation.end] == citation.quote
     assert "leaves at 7:30" in citation.quote
 
@@ -63,7 +62,7 @@ async def test_without_a_model_rules_decide(library: Any, claim: str, label: Lab
 
 
 async def test_days_and_numbers_of_a_claim_are_no_filter_of_posts(library: Any) -> None:
-    plan = statement(library.question("Since yesterday a PDF file costs 12 euros in 1990, says @harbour_news."))
+    plan = plan_claim_search(library.question("Since yesterday a PDF file costs 12 euros in 1990, says @harbour_news."))
     assert (plan.since, plan.until, plan.channels, plan.narrowed) == (None, None, None, False)
     assert any("12" not in query for query in plan.queries)
 
@@ -130,9 +129,9 @@ async def test_a_verdict_is_known_until_something_changes(library: Any, make_pos
 
 
 async def test_so_many_claims_are_looked_at_and_no_more(library: Any) -> None:
-    text = "\n".join(f"The ferry number {n} carries {n + 40} dogs." for n in range(MOST_CLAIMS + 2))
+    text = "\n".join(f"The ferry number {n} carries {n + 40} dogs." for n in range(MAX_CHECKED_CLAIMS + 2))
     found = await verified(library, text)
-    assert (len(found.verdicts), found.left) == (MOST_CLAIMS, 2)
+    assert (len(found.verdicts), found.left) == (MAX_CHECKED_CLAIMS, 2)
     assert (await verified(library, "?!")).verdicts == ()
 
 
@@ -140,7 +139,7 @@ async def test_an_index_that_is_down_is_an_error(library: Any, monkeypatch: pyte
     def broken(*_: Any) -> Any:
         raise IndexUnavailable("The index is damaged: rebuild it.")
 
-    monkeypatch.setattr(Lexical, "search", broken)
+    monkeypatch.setattr(Bm25Index, "search", broken)
     with pytest.raises(IndexUnavailable):
         await verified(library, FERRY)
     assert library.runs[-1].recipe == "verify"
@@ -184,8 +183,8 @@ async def test_the_trace_holds_no_words(library: Any) -> None:
 async def test_the_title_of_a_channel_bears_nothing_out(
     library: Any, make_post: Callable[..., Post], title: str, claim: str
 ) -> None:
-    await channels.put(library.rag.archive, Channel(library.harbour, title, visibility=Visibility.PUBLIC))
+    await channels.save_channel(library.rag.archive, Channel(library.harbour, title, visibility=Visibility.PUBLIC))
     await library.keep(make_post(60, "The ferry leaves at 7:30 every day.", chat=library.harbour, days=90))
     await library.keep(make_post(61, "Dogs are on a leash near the bird cliffs.", chat=library.harbour, days=91))
-    (verdict,) = (await verify(library.question(claim), library.rag)).verdicts
+    (verdict,) = (await verify_text(library.question(claim), library.rag)).verdicts
     assert verdict.label is not Label.SUPPORTED

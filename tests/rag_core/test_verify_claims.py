@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bot.commands.indexed import caught_up, grouped
-from bot.sandbox.town import imported
-from rag_core import Question, RagSettings, Viewer, open_rag
+from bot.cli.open_index import catch_up_copies, catch_up_lexical_index
+from bot.sandbox.demo import import_sample_channels
+from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation
-from rag_core.verify.verdict import Label, Verdict
-from rag_core.verify.verdicts import verify
+from rag_core.verification.types import Label, Verdict
+from rag_core.verification.verdicts import verify_text
 
 CLAIMS = Path(__file__).with_name("verify_claims.json")
 # Of 40. The goal is 36; five need a post in the other language, which the offline models cannot find. This bar keeps
@@ -44,13 +44,13 @@ async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path: P
     samples = json.loads((root / "bot/sandbox/channels/channels.json").read_text("utf-8"))
     places = {row["chat_id"]: row["folder"] for row in samples if row["visibility"] == "public"}
     wrong = []
-    async with open_rag(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
-        await imported(rag.archive)
-        await caught_up(rag)
-        await grouped(rag)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
+        await import_sample_channels(rag.archive)
+        await catch_up_lexical_index(rag)
+        await catch_up_copies(rag)
         for claim in claims:
             asked = datetime.fromisoformat(claim["asked_at"])
-            found = await verify(Question(claim["text"], claim["lang"], asked, Viewer(1, frozenset(places))), rag)
+            found = await verify_text(Question(claim["text"], claim["lang"], asked, Viewer(1, frozenset(places))), rag)
             if not right(claim, found.verdicts, places):
                 said = [verdict.label.value for verdict in found.verdicts]
                 wrong.append(f"{claim['label']} {claim['post']} {said}: {claim['text']}")

@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 
-from bot.evaluation.claims import read_claims
-from bot.evaluation.verifying import label_metrics, on_pairs
-from rag_core.verify.verdict import Label
-from rag_core.verify.weigh import decide
+from bot.evaluation.datasets import read_claims
+from bot.evaluation.verify import compute_label_metrics, judge_claim_pairs
+from rag_core.verification.entailment import assess_text
+from rag_core.verification.types import Label
 
 HERE = Path(__file__).parent
 
@@ -35,13 +35,13 @@ def measure(name: str) -> ModuleType:
 def test_of_posts_with_one_detail_changed_nineteen_in_twenty_are_caught(shared_data: Path) -> None:
     edits = measure("minimal_edits.py").minimal_edits(shared_data)
     assert len(edits) >= 400
-    missed = [edit for edit in edits if decide(edit.claim, edit.evidence, edit.lang).label is Label.SUPPORTED]
+    missed = [edit for edit in edits if assess_text(edit.claim, edit.evidence, edit.lang).label is Label.SUPPORTED]
     assert len(missed) <= 0.05 * len(edits), [(edit.kind, edit.old, edit.new) for edit in missed]
 
 
 def test_of_the_same_posts_as_they_are_nearly_all_are_supported(shared_data: Path) -> None:
     edits = measure("minimal_edits.py").minimal_edits(shared_data)[::4]
-    said = [decide(edit.original, edit.evidence, edit.lang).label for edit in edits]
+    said = [assess_text(edit.original, edit.evidence, edit.lang).label for edit in edits]
     assert sum(label is not Label.SUPPORTED for label in said) <= 0.02 * len(edits)
 
 
@@ -51,14 +51,14 @@ def test_of_true_paraphrases_at_most_one_in_ten_is_called_contradicted() -> None
         pytest.skip("the paraphrases are not here")
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     assert len(rows) >= 200
-    wrong = [row for row in rows if decide(row["claim"], row["evidence"], row["lang"]).label is Label.CONTRADICTED]
+    wrong = [row for row in rows if assess_text(row["claim"], row["evidence"], row["lang"]).label is Label.CONTRADICTED]
     assert len(wrong) <= 0.1 * len(rows)
 
 
 @pytest.mark.parametrize(("name", "least"), [("terra_ru_nli", 0.57), ("fever_symmetric", 0.68)])
 def test_pairs_are_told_apart_better_than_by_their_words_alone(shared_data: Path, name: str, least: float) -> None:
-    told = on_pairs(read_claims(shared_data / name))
-    every, words = label_metrics(told, "all"), label_metrics(told, "coverage")
+    told = judge_claim_pairs(read_claims(shared_data / name))
+    every, words = compute_label_metrics(told, "all"), compute_label_metrics(told, "coverage")
     assert every["balanced_accuracy"] is not None
     assert words["balanced_accuracy"] is not None
     assert every["balanced_accuracy"] >= least

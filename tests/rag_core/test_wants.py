@@ -2,59 +2,67 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.analysis import stem
-from rag_core.wants import Want, holds, names_in, numbers_in, wanted
+from rag_core.text.answer_type import (
+    AnswerType,
+    contains_answer_type,
+    detect_answer_type,
+    extract_name_stems,
+    extract_numbers,
+)
+from rag_core.text.tokens import stem
 
 
 @pytest.mark.parametrize(
     ("question", "want"),
     [
-        ("When does the ferry leave?", Want.DATE),
-        ("В каком году построили маяк?", Want.DATE),
-        ("Во сколько отходит паром?", Want.DATE),
-        ("Какого числа открытие?", Want.DATE),
-        ("How many dogs are there?", Want.NUMBER),
-        ("Сколько стоит абонемент?", Want.NUMBER),
-        ("Почём хлеб?", Want.NUMBER),
-        ("Какая часть урожая пропала?", Want.NUMBER),
-        ("Who keeps the keys?", Want.NAME),
-        ("Как зовут кота?", Want.NAME),
-        ("В каком городе музей?", Want.NAME),
-        ("Why is the bridge closed?", Want.ANYTHING),
-        ("Расскажи про мост", Want.ANYTHING),
-        ("", Want.ANYTHING),
-        ("Whenever", Want.ANYTHING),
+        ("When does the ferry leave?", AnswerType.DATE),
+        ("В каком году построили маяк?", AnswerType.DATE),
+        ("Во сколько отходит паром?", AnswerType.DATE),
+        ("Какого числа открытие?", AnswerType.DATE),
+        ("How many dogs are there?", AnswerType.NUMBER),
+        ("Сколько стоит абонемент?", AnswerType.NUMBER),
+        ("Почём хлеб?", AnswerType.NUMBER),
+        ("Какая часть урожая пропала?", AnswerType.NUMBER),
+        ("Who keeps the keys?", AnswerType.NAME),
+        ("Как зовут кота?", AnswerType.NAME),
+        ("В каком городе музей?", AnswerType.NAME),
+        ("Why is the bridge closed?", AnswerType.ANYTHING),
+        ("Расскажи про мост", AnswerType.ANYTHING),
+        ("", AnswerType.ANYTHING),
+        ("Whenever", AnswerType.ANYTHING),
     ],
 )
-def test_what_a_question_asks_for(question: str, want: Want) -> None:
-    assert wanted(question) is want
+def test_what_a_question_asks_for(question: str, want: AnswerType) -> None:
+    assert detect_answer_type(question) is want
 
 
 @pytest.mark.parametrize(
     ("want", "text", "question", "held"),
     [
-        (Want.DATE, "Откроется 5 сентября.", "Когда откроется?", True),
-        (Want.DATE, "Откроется скоро.", "Когда откроется?", False),
-        (Want.DATE, "В 1998 году.", "Что было в 1998 году?", False),
-        (Want.DATE, "По четвергам.", "Когда?", True),
-        (Want.NUMBER, "Стоит 2 750 рублей.", "Сколько стоит?", True),
-        (Want.NUMBER, "Пришли трое.", "Сколько пришло?", True),
-        (Want.NUMBER, "Дорого.", "Сколько стоит?", False),
-        (Want.NUMBER, "Дом 9.", "Сколько окон в доме 9?", False),
-        (Want.NAME, "Ключи у Тамары.", "У кого ключи?", True),
-        (Want.NAME, "Ключи у сторожа.", "У кого ключи?", False),
-        (Want.NAME, "Ключи у Тамары.", "Где ключи Тамары?", False),
-        (Want.ANYTHING, "", "Почему?", True),
+        (AnswerType.DATE, "Откроется 5 сентября.", "Когда откроется?", True),
+        (AnswerType.DATE, "Откроется скоро.", "Когда откроется?", False),
+        (AnswerType.DATE, "В 1998 году.", "Что было в 1998 году?", False),
+        (AnswerType.DATE, "По четвергам.", "Когда?", True),
+        (AnswerType.NUMBER, "Стоит 2 750 рублей.", "Сколько стоит?", True),
+        (AnswerType.NUMBER, "Пришли трое.", "Сколько пришло?", True),
+        (AnswerType.NUMBER, "Дорого.", "Сколько стоит?", False),
+        (AnswerType.NUMBER, "Дом 9.", "Сколько окон в доме 9?", False),
+        (AnswerType.NAME, "Ключи у Тамары.", "У кого ключи?", True),
+        (AnswerType.NAME, "Ключи у сторожа.", "У кого ключи?", False),
+        (AnswerType.NAME, "Ключи у Тамары.", "Где ключи Тамары?", False),
+        (AnswerType.ANYTHING, "", "Почему?", True),
     ],
 )
-def test_whether_a_text_holds_what_is_asked_for_and_not_said(want: Want, text: str, question: str, held: bool) -> None:
-    assert holds(want, text, question) is held
+def test_whether_a_text_holds_what_is_asked_for_and_not_said(
+    want: AnswerType, text: str, question: str, held: bool
+) -> None:
+    assert contains_answer_type(want, text, question) is held
 
 
 def test_the_first_word_of_a_sentence_is_no_name() -> None:
     text = "Завтра придёт Тамара Игоревна. Паром ждёт. «Чайка» стоит.\nЛёва спит, а Зоя нет"
-    assert names_in(text) == {stem(name) for name in ("тамара", "игоревна", "зоя")}
+    assert extract_name_stems(text) == {stem(name) for name in ("тамара", "игоревна", "зоя")}
 
 
 def test_numbers_are_taken_as_they_are_written() -> None:
-    assert numbers_in("с 7:30 до 21.45, 1 200 шт., v2") == {"7:30", "21.45", "1", "200", "2"}
+    assert extract_numbers("с 7:30 до 21.45, 1 200 шт., v2") == {"7:30", "21.45", "1", "200", "2"}

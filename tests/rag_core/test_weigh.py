@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 from scripted import Scripted
 
-from rag_core.stage import Run
+from rag_core.tracing import Run
 from rag_core.types import Passage, PostKey, Viewer
-from rag_core.verify.verdict import Claim, Label
-from rag_core.verify.verdicts import verify
-from rag_core.verify.weigh import decide, weigh
-from rag_core.verify.weights import BAR, WEIGHTS, Weights
+from rag_core.verification.entailment import (
+    ENTAILMENT_WEIGHTS,
+    SUPPORT_THRESHOLD,
+    EntailmentWeights,
+    assess_passages,
+    assess_text,
+)
+from rag_core.verification.types import Claim, Label
+from rag_core.verification.verdicts import verify_text
 
 EVERYBODY = Viewer(1, frozenset({-1001}))
 
@@ -23,13 +28,13 @@ def passage(text: str, number: int = 1) -> Passage:
 
 def test_words_of_the_post_are_wholly_supported_where_they_stand() -> None:
     text = "Dogs travel free. The ferry leaves at 7:30 from pier four."
-    found = decide("the ferry leaves at 7:30", text, "en")
+    found = assess_text("the ferry leaves at 7:30", text, "en")
     assert (found.label, found.likely, found.layer) == (Label.SUPPORTED, 1.0, "rules")
     assert text[found.start : found.end] == "The ferry leaves at 7:30"
 
 
 def test_rules_decide_before_words_and_say_why() -> None:
-    found = decide("The ferry leaves at 8:30 from pier four", "The ferry leaves at 7:30 from pier four.", "en")
+    found = assess_text("The ferry leaves at 8:30 from pier four", "The ferry leaves at 7:30 from pier four.", "en")
     assert (found.label, found.layer, found.why) == (Label.CONTRADICTED, "rules", "8:30 ≠ 7:30")
     assert found.likely < 0.1
 
@@ -51,13 +56,13 @@ def test_rules_decide_before_words_and_say_why() -> None:
     ],
 )
 def test_words_decide_what_rules_leave_open(claim: str, text: str, lang: str, label: Label) -> None:
-    found = decide(claim, text, lang)
+    found = assess_text(claim, text, lang)
     assert found.label is label
-    assert (found.likely >= BAR) == (label is Label.SUPPORTED)
+    assert (found.likely >= SUPPORT_THRESHOLD) == (label is Label.SUPPORTED)
 
 
 def test_there_is_a_weight_for_each_thing_that_is_seen() -> None:
-    assert {len(weights.values) for weights in WEIGHTS.values()} == {len(Weights.NAMES)}
+    assert {len(weights.values) for weights in ENTAILMENT_WEIGHTS.values()} == {len(EntailmentWeights.NAMES)}
 
 
 async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
@@ -66,8 +71,8 @@ async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
     run = Run(rag.settings.budgets, "verify")
     told = ["The ferry leaves at 7:30.", "The ferry leaves at 9:15.", "Dogs travel free."]
     async with run.stage("verify"):
-        found = await weigh(claim, [passage(text, n) for n, text in enumerate(told, 1)], EVERYBODY, rag, run)
-        assert await weigh(claim, [], EVERYBODY, rag, run) == []
+        found = await assess_passages(claim, [passage(text, n) for n, text in enumerate(told, 1)], EVERYBODY, rag, run)
+        assert await assess_passages(claim, [], EVERYBODY, rag, run) == []
     assert [support.label for support in found] == [Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND]
 
 
@@ -90,7 +95,7 @@ async def test_meaning_moves_only_what_words_decided(library: object) -> None:
     run = Run(rag.settings.budgets, "verify")
     texts = ["The museum on the embankment opened in 2020.", "The museum on the embankment opened in 2019."]
     async with run.stage("verify"):
-        found = await weigh(claim, [passage(text) for text in texts], EVERYBODY, with_meaning, run)
+        found = await assess_passages(claim, [passage(text) for text in texts], EVERYBODY, with_meaning, run)
     assert [support.layer for support in found] == ["meaning", "rules"]
 
 
@@ -101,10 +106,10 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
     rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
     run = Run(rag.settings.budgets, "verify")
     async with run.stage("verify"):
-        (found,) = await weigh(
+        (found,) = await assess_passages(
             claim, [passage("The keeper of the lighthouse has honey from his bees.")], EVERYBODY, rag, run
         )
-        await weigh(
+        await assess_passages(
             claim, [passage("The lighthouse keeper sells honey.")], EVERYBODY, rag, run
         )  # words decide: nobody is asked
     assert (found.label, found.layer) == (Label.SUPPORTED, "judge")
@@ -120,5 +125,7 @@ async def test_what_was_judged_without_probabilities_is_said_once_and_not_rememb
     library.rag = replace(library.rag, writer=model)
     await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
     for _ in range(2):
-        found = await verify(library.question("The lighthouse keeper sells honey. Honey comes from bees."), library.rag)
+        found = await verify_text(
+            library.question("The lighthouse keeper sells honey. Honey comes from bees."), library.rag
+        )
         assert [shortfall.stage for shortfall in found.shortfalls] == ["judge"]

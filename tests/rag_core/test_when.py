@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.evaluation.dates import date_metrics, read_rows
-from rag_core.when import period
+from bot.evaluation.dates import compute_date_metrics, read_date_rows
+from rag_core.dates import parse_period
 
 LEAP = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)  # a Tuesday
 PHRASES = [
@@ -19,7 +19,7 @@ PHRASES = [
 
 
 def days(text: str, now: datetime = LEAP) -> tuple[str | None, str | None] | None:
-    found = period(text, now)
+    found = parse_period(text, now)
     return (_day(found.since), _day(found.until)) if found else None
 
 
@@ -96,7 +96,7 @@ def test_words_that_only_look_like_time_are_none(text: str) -> None:
 
 
 def test_the_words_are_given_back_as_they_stand_in_the_lower_case_text() -> None:
-    found = period("Сколько постов о пароме В МАЕ 2025 года?", LEAP)
+    found = parse_period("Сколько постов о пароме В МАЕ 2025 года?", LEAP)
     assert found is not None
     assert found.words == "в мае 2025 года"
 
@@ -104,7 +104,7 @@ def test_the_words_are_given_back_as_they_stand_in_the_lower_case_text() -> None
 @given(st.datetimes(datetime(2010, 1, 1), datetime(2090, 12, 31)), st.sampled_from(PHRASES))
 def test_a_period_is_whole_days_and_has_begun(moment: datetime, text: str) -> None:
     now = moment.replace(tzinfo=UTC)
-    found = period(text, now)
+    found = parse_period(text, now)
     if found is None:
         assert "20" in text  # it lies in the future
         return
@@ -118,7 +118,7 @@ def test_a_period_is_whole_days_and_has_begun(moment: datetime, text: str) -> No
 @given(st.dates(date(2010, 1, 1), date(2090, 12, 31)))
 def test_yesterday_and_today_adjoin_at_every_end_of_a_month(day: date) -> None:
     now = datetime(day.year, day.month, day.day, 23, 59, tzinfo=UTC)
-    yesterday, today = period("вчера", now), period("сегодня", now)
+    yesterday, today = parse_period("вчера", now), parse_period("сегодня", now)
     assert yesterday and today and yesterday.since and yesterday.until and today.since
     assert yesterday.until == today.since
     assert today.since.date() == day
@@ -132,7 +132,7 @@ def test_yesterday_and_today_adjoin_at_every_end_of_a_month(day: date) -> None:
     )
 )
 def test_any_text_gives_a_period_that_has_begun_or_none(text: str) -> None:
-    found = period(text, LEAP)
+    found = parse_period(text, LEAP)
     if found:
         assert found.since or found.until
         assert found.since is None or found.since <= LEAP
@@ -141,22 +141,22 @@ def test_any_text_gives_a_period_that_has_begun_or_none(text: str) -> None:
 
 @pytest.mark.parametrize("lang", ["ru", "en"])
 def test_of_sentences_without_a_date_hardly_one_in_twenty_gives_one(lang: str, root: Path) -> None:
-    rows = [row for row in read_rows(root / "tests" / "rag_core" / "not_dates") if row.lang == lang]
-    figures = date_metrics(rows, period)
+    rows = [row for row in read_date_rows(root / "tests" / "rag_core" / "not_dates") if row.lang == lang]
+    figures = compute_date_metrics(rows, parse_period)
     assert len(rows) >= 150
     assert figures["false_finds"] is not None and figures["false_finds"] <= 0.05
 
 
 @pytest.mark.parametrize(("lang", "least"), [("ru", 0.90), ("en", 0.82)])
 def test_the_suites_of_other_programs(lang: str, least: float, shared_data: Path, root: Path) -> None:
-    rows = [row for row in read_rows(shared_data / "temporal_peers") if row.lang == lang]
+    rows = [row for row in read_date_rows(shared_data / "temporal_peers") if row.lang == lang]
     scored = (root / "tests" / "bot" / "scored_dates.txt").read_text().split()
     assert {row.id for row in rows if row.readings} == {i for i in scored if f"-{lang}-" in i}
-    figures = date_metrics(rows, period)
+    figures = compute_date_metrics(rows, parse_period)
     assert figures["right"] is not None and figures["right"] >= least
 
 
 @pytest.mark.alone
 def test_words_of_time_are_read_a_thousand_times_a_second(shared_data: Path) -> None:
-    figures = date_metrics(read_rows(shared_data / "temporal_peers"), period)
+    figures = compute_date_metrics(read_date_rows(shared_data / "temporal_peers"), parse_period)
     assert figures["per_second"] is not None and figures["per_second"] >= 1000

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bot.sandbox.town import imported
-from ingest.chunk import passages
-from ingest.index import entry
-from rag_core.analysis import terms
-from rag_core.doors.archive import channels, posts
-from rag_core.doors.lexical import Entry, Filter, Lexical, Place
-from rag_core.doors.words import WordIndex, new_words
-from rag_core.rag import Rag, open_rag
+from bot.sandbox.demo import import_sample_channels
+from ingest.chunking import split_into_passages
+from ingest.indexer import build_lexical_entry
+from rag_core.engine import Engine, open_engine
+from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, SearchFilter
+from rag_core.index.open_words import LexicalIndex, make_lexical_index
 from rag_core.settings import QdrantSettings, RagSettings
+from rag_core.storage import channels, posts
+from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -34,33 +34,35 @@ no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdra
 
 
 @pytest.fixture(params=["memory", pytest.param("server", marks=no_server)])
-def served(request: pytest.FixtureRequest) -> Iterator[WordIndex]:
+def served(request: pytest.FixtureRequest) -> Iterator[LexicalIndex]:
     url = ":memory:" if request.param == "memory" else SERVER or ""
     key = SecretStr(os.environ.get("QDRANT__KEY", ""))
-    index = new_words(QdrantSettings(url=url, key=key, words=True, collection="citegram-test-ranking"))
+    index = make_lexical_index(QdrantSettings(url=url, key=key, words=True, collection="citegram-test-ranking"))
     yield index
-    index.replace({one.key for one in index.all_of(Filter(frozenset(index.chats)))}, ())
+    index.replace({one.key for one in index.all_of(SearchFilter(frozenset(index.chats)))}, ())
     index.close()
 
 
-def ranked(index: WordIndex, question: str, only: Filter) -> list[Place]:
-    return [place for place, _ in index.search(terms(question), only, TOP)]
+def ranked(index: LexicalIndex, question: str, only: SearchFilter) -> list[PassageRef]:
+    return [place for place, _ in index.search(tokenize(question), only, TOP)]
 
 
-def overlap(one: Sequence[Place], other: Sequence[Place]) -> float:
+def overlap(one: Sequence[PassageRef], other: Sequence[PassageRef]) -> float:
     """The share of the shorter list that is in the other."""
     fewer = min(len(one), len(other))
     return len({*one} & {*other}) / fewer if fewer else 1.0
 
 
-def tau(one: Sequence[Place], other: Sequence[Place]) -> float:
+def tau(one: Sequence[PassageRef], other: Sequence[PassageRef]) -> float:
     """Kendall's: over what both have, pairs in the same order less those in the other, over all."""
     both = [place for place in one if place in set(other)]
     signs = [1 if other.index(a) < other.index(b) else -1 for a, b in combinations(both, 2)]
     return sum(signs) / len(signs) if signs else 1.0
 
 
-def compared(folder: WordIndex, served: WordIndex, asked: Sequence[str], only: Filter) -> tuple[float, float]:
+def compared(
+    folder: LexicalIndex, served: LexicalIndex, asked: Sequence[str], only: SearchFilter
+) -> tuple[float, float]:
     """Mean overlap of the first ten, and mean tau."""
     pairs = [(ranked(folder, text, only), ranked(served, text, only)) for text in asked]
     assert sum(bool(one) for one, _ in pairs) > len(pairs) / 2
@@ -68,29 +70,29 @@ def compared(folder: WordIndex, served: WordIndex, asked: Sequence[str], only: F
     return overlaps, sum(tau(*pair) for pair in pairs) / len(pairs)
 
 
-async def sample_entries(folder: Path) -> tuple[list[Entry], list[str]]:
+async def sample_entries(folder: Path) -> tuple[list[IndexEntry], list[str]]:
     """The passages of the sample channels, and a question of each tenth post: its longest words."""
-    async with open_rag(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        await imported(rag.archive)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        await import_sample_channels(rag.archive)
         return await _read(rag)
 
 
-async def _read(rag: Rag) -> tuple[list[Entry], list[str]]:
-    known = await channels.known(rag.archive)
-    changes = await posts.changes(rag.archive, 0, 5000)
+async def _read(rag: Engine) -> tuple[list[IndexEntry], list[str]]:
+    known = await channels.load_channels(rag.archive)
+    changes = await posts.list_post_changes(rag.archive, 0, 5000)
     texts = [change.post for change in changes if change.post]
-    found = [entry(p) for post in texts for p in passages(post, known[post.key.chat_id], None)]
+    found = [build_lexical_entry(p) for post in texts for p in split_into_passages(post, known[post.key.chat_id], None)]
     asked = [" ".join(sorted(set(post.text.split()), key=len)[-4:]) for post in texts[::12] if post.text]
     return found, asked
 
 
-async def test_the_sample_channels_are_ranked_as_in_the_folder(served: WordIndex, tmp_path: Path) -> None:
+async def test_the_sample_channels_are_ranked_as_in_the_folder(served: LexicalIndex, tmp_path: Path) -> None:
     entries, asked = await sample_entries(tmp_path / "data")
-    folder = Lexical()
+    folder = Bm25Index()
     folder.add(entries)
     served.replace((), entries)
     assert len(served) == len(folder) > 100
-    overlaps, order = compared(folder, served, asked, Filter(frozenset(folder.chats)))
+    overlaps, order = compared(folder, served, asked, SearchFilter(frozenset(folder.chats)))
     assert (overlaps > 0.9, order > 0.9) == (True, True), (overlaps, order)
 
 
@@ -99,7 +101,7 @@ def of_xquad(shared_data: Path, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def recall(index: WordIndex, asked: Sequence[dict[str, Any]], numbers: dict[str, int], only: Filter) -> float:
+def recall(index: LexicalIndex, asked: Sequence[dict[str, Any]], numbers: dict[str, int], only: SearchFilter) -> float:
     """The share of questions with an answering paragraph among the first five."""
     hits = 0
     for row in asked:
@@ -108,15 +110,18 @@ def recall(index: WordIndex, asked: Sequence[dict[str, Any]], numbers: dict[str,
     return hits / len(asked)
 
 
-def test_questions_find_their_paragraphs_as_well_as_in_the_folder(served: WordIndex, shared_data: Path) -> None:
+def test_questions_find_their_paragraphs_as_well_as_in_the_folder(served: LexicalIndex, shared_data: Path) -> None:
     rows = of_xquad(shared_data, "corpus")
     numbers = {row["id"]: n for n, row in enumerate(rows, 1)}
-    entries = [Entry(Place(PostKey(-1, numbers[r["id"]]), 0, 0, len(r["text"])), DAY, terms(r["text"])) for r in rows]
-    folder = Lexical()
+    entries = [
+        IndexEntry(PassageRef(PostKey(-1, numbers[r["id"]]), 0, 0, len(r["text"])), DAY, tokenize(r["text"]))
+        for r in rows
+    ]
+    folder = Bm25Index()
     folder.add(entries)
     served.replace((), entries)
     asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][::5]
-    only = Filter(frozenset({-1}))
+    only = SearchFilter(frozenset({-1}))
     overlaps, order = compared(folder, served, [row["text"] for row in asked], only)
     there, here = recall(served, asked, numbers, only), recall(folder, asked, numbers, only)
     assert (overlaps > 0.9, order > 0.85, there >= here - 0.01) == (True, True, True), (overlaps, order, there, here)

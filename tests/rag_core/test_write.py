@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from scripted import Scripted
 
-from rag_core.answering import answer
+from rag_core.answer import answer_question
 from rag_core.errors import GenerationFailed
-from rag_core.stage import Run
+from rag_core.tracing import Run
 from rag_core.types import Answer, Evidence, PostKey, Sentence
-from rag_core.write import write
+from rag_core.writing.write import write_draft
 
 TICKET = "How much does a ferry ticket cost?"
 ABONEMENT = "Сколько стоит абонемент в мастерскую?"
@@ -211,7 +211,7 @@ async def test_each_kept_sentence_is_told_at_once(library: Any) -> None:
 
     lines = f"A ferry ticket costs twelve euros. [{number}]\nIt costs 9. [1]\nChildren under six sail free. [{number}]"
     library.rag = replace(library.rag, writer=Watched(lines))
-    given = await answer(library.question(TICKET), library.rag, on_sentence=told.append)
+    given = await answer_question(library.question(TICKET), library.rag, on_sentence=told.append)
     assert [s.text for s in told] == texts(given)
     assert len(told) == 2
     assert before[-1] == 1  # the first was told while the second was being written
@@ -358,4 +358,4 @@ async def test_the_better_a_post_the_more_of_it_is_shown_best_first_second_last(
 async def test_writing_without_a_model_is_refused_in_one_sentence(library: Any) -> None:
     notebook = Run(library.rag.settings.budgets, "direct")
     with pytest.raises(GenerationFailed, match="LLM__MODEL"):
-        await notebook.require("write", write(library.question(TICKET), Evidence(), library.rag, notebook))
+        await notebook.require("write", write_draft(library.question(TICKET), Evidence(), library.rag, notebook))

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from rag_core.calibration import Calibration
-from rag_core.doors.llm import Generated, LanguageModel, Prompt
-from rag_core.doors.llm.contract import Finish
-from rag_core.doors.llm.local import open_local
-from rag_core.prompts import script
-from rag_core.prose import Lines, read_line, says
+from rag_core.context.calibration import Calibration
+from rag_core.llm import Generation, LanguageModel, Prompt
+from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
+from rag_core.writing.grammar import LineSplitter, equals_phrase, parse_answer_line
+from rag_core.writing.prompts import load_prompt
 
 ANSWERS = 40
 QUESTIONS = (
@@ -44,7 +44,7 @@ class Overheard:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self.name, self.context, self.grammars, self.waiting = "tiny", model.context, True, 0
-        self.heard: list[tuple[Prompt, str, Generated]] = []
+        self.heard: list[tuple[Prompt, str, Generation]] = []
 
     @asynccontextmanager
     async def turn(self, *args: Any) -> AsyncIterator[Any]:
@@ -52,9 +52,9 @@ class Overheard:
             self.count = self._seat.count
             yield self
 
-    async def stream(self, prompt: Prompt, decoding: Any, *, grammar: str) -> AsyncIterator[str | Generated]:
+    async def stream(self, prompt: Prompt, decoding: Any, *, grammar: str) -> AsyncIterator[str | Generation]:
         async for piece in self._seat.stream(prompt, decoding, grammar=grammar):
-            if isinstance(piece, Generated):
+            if isinstance(piece, Generation):
                 self.heard.append((prompt, grammar, piece))
             yield piece
 
@@ -62,7 +62,7 @@ class Overheard:
 @pytest.fixture
 async def overheard(tiny_gguf: Path) -> AsyncIterator[Overheard]:
     # more threads than free processors wait for each other
-    model = await open_local(tiny_gguf, LlmSettings(threads=1))
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     yield Overheard(model)
     await model.close()
 
@@ -82,20 +82,20 @@ async def test_no_answer_names_a_number_that_does_not_exist(library: Any, make_p
     for prompt, _, end in overheard.heard:
         shown = {int(n) for n in re.findall(r"^<post (\d+) ", prompt.ask, re.M)}
         assert 99 not in shown
-        assert end.finish is Finish.STOP
-        if end.text not in {script("write", lang).parts["refusal"] for lang in ("ru", "en")}:
+        assert end.finish is FinishReason.STOP
+        if end.text not in {load_prompt("write", lang).parts["refusal"] for lang in ("ru", "en")}:
             for line in end.text.split("\n"):
                 marks = ANSWER.fullmatch(line)
                 assert marks, line
                 assert {int(n) for n in re.findall(r"\d+", marks[1])} <= shown
-                assert len(read_line(line, shown)) == 1
-    assert not any(says(end.text, "") for _, _, end in overheard.heard)
+                assert len(parse_answer_line(line, shown)) == 1
+    assert not any(equals_phrase(end.text, "") for _, _, end in overheard.heard)
 
 
 async def test_pieces_are_the_same_lines_as_the_whole(library: Any, overheard: Overheard) -> None:
     library.rag = replace(library.rag, writer=overheard, calibration=Calibration(bar=0.0))
     await library.ask(QUESTIONS[0])
     (_, _, end) = overheard.heard[-1]
-    lines = Lines()
+    lines = LineSplitter()
     found = [line for character in end.text for line in lines.feed(character)] + [lines.end()]
     assert found == end.text.split("\n")

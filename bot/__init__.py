@@ -1,0 +1,1 @@
+"""The Telegram bot: handlers, access, worker, views, commands of the terminal."""

@@ -1,1 +1,0 @@
-"""What happens between a question and its answer: waiting, what is shown meanwhile, delivery, stopping, limits."""

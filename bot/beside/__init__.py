@@ -1,1 +1,0 @@
-"""Where other commands of this machine ask the bot that owns the data folder, over data/citegram.sock."""

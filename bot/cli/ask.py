@@ -1,0 +1,59 @@
+"""`citegram ask "…"`: ask one question on the terminal; the viewer may read every channel."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from bot.cli.open_index import open_up_to_date_engine
+from bot.control.client import hold_folder_or_connect
+from bot.control.schemas import AnswerJson, answer_as_json, format_answer_text, format_answer_trace
+from bot.i18n import Translator
+from bot.settings import Settings
+from bot.worker.answer_cache import record_traces
+from rag_core.recipes import RECIPES
+
+__all__ = ["declare", "run"]
+
+
+def declare(commands: Any) -> None:
+    """Describe the command to argparse."""
+    parser = commands.add_parser("ask", help="ask one question, as somebody who may read every channel")
+    parser.add_argument("question")
+    parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help="how the answer is made")
+    parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
+    parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the answer")
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Ask, here or in the bot that runs here, and print. Returns the exit code."""
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        if owner:
+            found = await owner.ask(args.question, trace=args.trace, recipe=args.recipe)
+        else:
+            async with open_up_to_date_engine(settings) as rag, record_traces(rag):
+                found = await answer_as_json(
+                    rag, args.question, settings.bot.zone, trace=args.trace, recipe=args.recipe
+                )
+    if found is None:
+        print(Translator(settings.bot.language)("none-visible-admin"), file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps(_build_json_object(found), ensure_ascii=False))
+    else:
+        print(
+            "\n".join(
+                [
+                    format_answer_text(found, Translator(settings.bot.language), settings.bot.zone),
+                    *format_answer_trace(found),
+                ]
+            )
+        )
+    return 0
+
+
+def _build_json_object(found: AnswerJson) -> dict[str, Any]:
+    return found["answer"] | ({"trace": found["trace"]} if found["trace"] else {})

@@ -1,0 +1,54 @@
+"""`citegram backup` and `citegram restore`: write the archive to a file, and put a backup back."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bot.control.client import hold_folder
+from bot.settings import Settings
+from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
+
+__all__ = ["declare"]
+
+
+def declare(commands: Any) -> None:
+    """Describe the two commands to argparse."""
+    backup = commands.add_parser("backup", help="make a backup of the archive now, also while the bot runs")
+    backup.set_defaults(run=_run_backup)
+    restore = commands.add_parser("restore", help="put a backup of the archive back; the bot must be stopped")
+    restore.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="the backup (default: the newest that is whole)"
+    )
+    restore.set_defaults(run=_run_restore)
+
+
+async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
+    """Make one and keep as many as the setting says. Returns the exit code."""
+    folder = settings.data.dir
+    made = await run_cancellable(partial(make_backup, folder))
+    if settings.data.backups:
+        prune_backups(folder, settings.data.backups)
+    print(f"{made} ({_format_size(made)})")
+    return 0
+
+
+async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
+    """Put one back. Returns the exit code."""
+    folder = settings.data.dir
+    async with hold_folder(folder):
+        done = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
+    print(
+        f"The archive is that of {get_backup_time(done.backup):%Y-%m-%d %H:%M} UTC "
+        f"({done.backup}, {_format_size(done.backup)})."
+    )
+    if done.aside:
+        print(f"What was there before is kept as {done.aside}; delete it when all is well.")
+    print("The indexes are built anew at the next start, and the bot tells which times its channels lack posts of.")
+    return 0
+
+
+def _format_size(file: Path) -> str:
+    return f"{max(1, file.stat().st_size >> 20)} MB"

@@ -1,0 +1,65 @@
+"""`citegram doctor`: check the configuration, the data and the machine, and say what to do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from bot.doctor.archive import check_backups, check_channels, check_indexes, check_jobs, open_check_context
+from bot.doctor.machine import check_file_system, check_free_space, check_models, check_permissions, check_servers
+from bot.doctor.report import Check, CheckContext, Finding, hide_secrets, run_checks
+from bot.doctor.settings import check_settings as contradictions
+from bot.doctor.telegram import check_clock, check_rights, check_telegram
+from bot.settings import Settings
+
+__all__ = ["CHECKS", "declare", "run"]
+
+_LINE_MARKS = {True: "ok  ", None: "    ", False: "BAD "}
+
+# In the order of the report, each with the seconds it may take: what reads whole files takes longer.
+CHECKS = (
+    Check("disk", 10, check_free_space),
+    Check("file system", 10, check_file_system),
+    Check("permissions", 10, check_permissions),
+    Check("settings", 10, contradictions),
+    Check("archive", 20, check_channels),
+    Check("backups", 60, check_backups),
+    Check("indexes", 20, check_indexes),
+    Check("models", 60, check_models),
+    Check("work", 10, check_jobs),
+    Check("telegram", 30, check_telegram),
+    Check("clock", 10, check_clock),
+    Check("rights", 60, check_rights),
+    Check("servers", 10, check_servers),
+)
+
+
+def declare(commands: Any) -> None:
+    """Describe the command to argparse."""
+    parser = commands.add_parser("doctor", help="check everything, and say what to do; 1 where something must be done")
+    parser.add_argument("--json", action="store_true", help="one line of JSON instead of sentences")
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Check and print. Returns 1 where something must be done."""
+    as_json = getattr(args, "json", False)
+    found: list[dict[str, object]] = []
+    async for name, (fine, what) in _iterate_findings(settings):
+        found.append({"check": name, "fine": fine, "what": what})
+        if not as_json:
+            print(_LINE_MARKS[fine], what, flush=True)
+    well = all(finding["fine"] is not False for finding in found)
+    if as_json:
+        print(json.dumps({"fine": well, "findings": found}, ensure_ascii=False))
+    return 0 if well else 1
+
+
+async def _iterate_findings(settings: Settings) -> AsyncIterator[tuple[str, Finding]]:
+    async with open_check_context(CheckContext(settings)) as (case, first):
+        for fine, what in first:
+            yield "start", Finding(fine, hide_secrets(what, settings))
+        async for named in run_checks(case, CHECKS):
+            yield named

@@ -1,0 +1,40 @@
+"""`citegram eval answers DIR`: which questions are answered right, answered wrong, or refused."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bot.cli.eval import options
+from bot.cli.eval.options import Measurement, run_measurement
+from bot.evaluation.index import VARIANTS
+from bot.evaluation.runs import answer_query
+from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics
+from bot.settings import Settings
+
+__all__ = ["declare", "run"]
+
+
+def declare(kinds: Any) -> None:
+    """Describe the command to argparse."""
+    parser = kinds.add_parser("answers", help="how many questions are answered rightly, wrongly, or refused")
+    options.add_data_options(parser)
+    options.add_model_options(parser)
+    options.add_variant_options(parser, VARIANTS)
+    options.add_output_options(parser, plot="right, wrong and abstained")
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, write, draw. Returns the exit code."""
+    return await run_measurement(
+        args, settings, Measurement("answers", lambda query: True, answer_query, compute_answer_metrics, _draw_plot)
+    )
+
+
+def _draw_plot(rows: Mapping[str, Sequence[JudgedAnswer]], name: str, line: str, file: Path) -> None:
+    from bot.evaluation.plots import PlotCaption, draw_outcomes
+
+    draw_outcomes(rows, PlotCaption(f"What became of the questions: {name}", line), file)

@@ -1,0 +1,206 @@
+"""Evaluation options: command-line arguments and the measuring loop that the `eval` commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from bot.evaluation.datasets import EvaluationQuery, read_dataset
+from bot.evaluation.index import RECIPES, IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
+from bot.evaluation.report import compute_ratios, format_comparison, format_table, require_writable, write_json_report
+from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
+from bot.evaluation.scoring import Metrics
+from bot.settings import Settings
+from rag_core.engine import Engine
+from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
+
+__all__ = [
+    "Measurement",
+    "add_data_options",
+    "add_model_options",
+    "add_output_options",
+    "add_sample_options",
+    "add_variant_options",
+    "describe_retrievers",
+    "describe_settings",
+    "parse_share",
+    "run_measurement",
+]
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """What is asked, of which posts."""
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="folder with queries.jsonl and corpus.jsonl or an export"
+    )
+    parser.add_argument(
+        "--distractors", type=Path, nargs="+", default=[], metavar="FILE", help="posts added to the corpus"
+    )
+    add_sample_options(parser, "questions")
+
+
+def add_sample_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """How many of the rows are measured, and which."""
+    parser.add_argument("--limit", type=_parse_count, metavar="N", help=f"only so many {what}: the first")
+    parser.add_argument(
+        "--seed", type=_parse_seed, metavar="N", help=f"with --limit: {what} drawn by this number instead"
+    )
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """With which of the models."""
+    legs = "which search legs (default: both, where a model was pulled)"
+    parser.add_argument("--legs", choices=("lexical", "dense", "hybrid"), help=legs)
+    parser.add_argument("--rerank", choices=("on", "off"), help="with the reranker or without (default: on, if pulled)")
+
+
+def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str]) -> None:
+    """In which way, or in which ways beside each other."""
+    parser.add_argument(
+        "--recipe",
+        type=_parse_recipe,
+        default="direct",
+        metavar="NAME",
+        help=f"how answers are made: {', '.join(RECIPES)}",
+    )
+    plan = "off: the question as the one query, no filters, both legs (default: on)"
+    parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
+    compare = f"the same questions in several ways, the first being what the others are measured by: {', '.join(known)}"
+    parser.add_argument("--compare", type=_make_names_parser(known), metavar="A,B", help=compare)
+
+
+def add_output_options(parser: argparse.ArgumentParser, plot: str = "") -> None:
+    """Where the figures go; `plot` says what a picture of them shows."""
+    parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write the figures to a file")
+    if plot:
+        parser.add_argument(
+            "--plot", type=_parse_picture_path, metavar="OUT.png", help=f"draw {plot} (needs citegram[plots])"
+        )
+
+
+def parse_share(text: str) -> float:
+    """A share between 0 and 1. Raises ArgumentTypeError."""
+    with suppress(ValueError):
+        if 0 < (found := float(text)) < 1:
+            return found
+    raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
+
+
+def _parse_count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0, such as 50")
+    return int(text)
+
+
+def _parse_seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 42")
+    return int(text)
+
+
+def _parse_recipe(text: str) -> str:
+    if text not in RECIPES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no recipe: there is {', '.join(RECIPES)}")
+    return text
+
+
+def _make_names_parser(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
+    def parsed(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
+        if len(names) < 2:
+            raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
+        return names
+
+    return parsed
+
+
+def _parse_picture_path(text: str) -> Path:
+    if not text.lower().endswith(".png"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a picture, such as recall.png")
+    return Path(text)
+
+
+L = TypeVar("L", bound=HasLanguage)
+_NO_PLOTS_TEXT = (
+    "A plot needs matplotlib ({}): install it with pip install 'citegram[plots]' ('.[plots]' in a checkout), "
+    "or leave out --plot."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement(Generic[L]):
+    """Which questions are asked, how, what is made of the rows, and how they are drawn.
+
+    `draw` gets the rows of each way, the name of the data, a line about what was asked, and the file.
+    """
+
+    name: str
+    of: Callable[[EvaluationQuery], bool]
+    ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[L]]
+    metrics: Callable[[Sequence[L]], Metrics]
+    draw: Callable[[Mapping[str, Sequence[L]], str, str, Path], None]
+
+
+async def run_measurement(args: argparse.Namespace, settings: Settings, what: Measurement[L]) -> int:
+    """Ask, print, write, draw. Returns the exit code."""
+    require_writable(args.json_out, "figures", "json")
+    require_writable(args.plot, "plot", "plot")
+    if args.plot:  # asked before anything is measured
+        with translate_errors(SettingsWrong, ImportError, say=_NO_PLOTS_TEXT):
+            import_module("bot.evaluation.plots")
+    dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
+    queries = [query for query in dataset.queries if what.of(query)]
+    if args.plot and not queries:
+        raise ImportRefused(f"{args.folder} holds no question to draw: leave out --plot, or give other data.")
+    own = Variant(args.recipe, args.plan, args.legs, args.rerank)
+    ways = {name: own.named(name) for name in args.compare} if args.compare else {"": own}
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), ways.values())) as data:
+        rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in ways.items()})
+    found = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
+    print(format_comparison(found) if args.compare else format_table(found[""]))
+    if args.json_out:
+        compared = {"metrics": found, "ratio": compute_ratios(found)} if args.compare else {"metrics": found[""]}
+        said = {"settings": describe_settings(args, data.rag, own, ways)}
+        write_json_report(
+            args.json_out, {"command": what.name, "data": dataset.name, **said, **compared, "rows": len(queries)}
+        )
+    if args.plot:
+        line = f"{len(queries):,} questions · {len(dataset.ids):,} posts · {describe_retrievers(data.rag, own)}"
+        what.draw(rows, dataset.name, line, args.plot)
+    return 0
+
+
+def describe_settings(
+    args: argparse.Namespace, rag: Engine, way: Variant, ways: Mapping[str, Variant]
+) -> dict[str, Any]:
+    """The settings that the figures were measured with; with `ways` compared, what is changed in each."""
+    said: dict[str, Any] = {
+        "legs": way.legs or describe_retrievers(rag, way),
+        "rerank": way.rerank or ("on" if rag.reranker else "off"),
+        "plan": way.plan,
+        "recipe": way.recipe,
+        "rounds": rag.settings.retrieval.rounds,
+        "model": rag.writer.name if rag.writer else None,
+        "limit": args.limit,
+        "seed": args.seed,
+        "bar": rag.calibration.bar,
+        "distractors": [file.name for file in args.distractors],
+    }
+    if len(ways) > 1:
+        said["compare"] = {name: {k: v for k, v in asdict(one).items() if v is not None} for name, one in ways.items()}
+    return said
+
+
+def describe_retrievers(rag: Engine, way: Variant) -> str:
+    """Which legs are searched, and with which model."""
+    if rag.dense is None or way.legs == "lexical":
+        return "lexical"
+    return f"{way.legs or 'hybrid'} ({rag.dense.model.name})"

@@ -1,0 +1,49 @@
+"""`citegram eval retrieval DIR`: recall of the relevant documents, and their rank."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bot.cli.eval import options
+from bot.cli.eval.options import Measurement, run_measurement
+from bot.evaluation.index import VARIANTS
+from bot.evaluation.runs import search_query
+from bot.evaluation.scoring import RankedQuery, compute_retrieval_metrics
+from bot.settings import Settings
+
+__all__ = ["declare", "run"]
+
+_RETRIEVAL_VARIANTS = [
+    name for name in VARIANTS if not name.startswith("rounds-")
+]  # a second round is made of what was answered
+
+
+def declare(kinds: Any) -> None:
+    """Describe the command to argparse."""
+    parser = kinds.add_parser("retrieval", help="how much is found, and how high")
+    options.add_data_options(parser)
+    options.add_model_options(parser)
+    options.add_variant_options(parser, _RETRIEVAL_VARIANTS)
+    options.add_output_options(parser, plot="how much is found among the first 1 to 20")
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, write, draw. Returns the exit code."""
+    what = Measurement(
+        "retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics, _draw_plot
+    )
+    return await run_measurement(args, settings, what)
+
+
+def _draw_plot(rows: Mapping[str, Sequence[RankedQuery]], name: str, line: str, file: Path) -> None:
+    from bot.evaluation.plots import PlotCaption, draw_recall
+
+    draw_recall(
+        rows,
+        PlotCaption(f"How much is found: {name}", f"Share of what is relevant among the first 1 to 20 · {line}"),
+        file,
+    )

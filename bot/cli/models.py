@@ -1,0 +1,133 @@
+"""`citegram models list|pull|use`: show, download and select models."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from bot.control.client import hold_folder_or_connect
+from bot.settings import Settings
+from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models
+from rag_core.models.download import DEFAULT_HUB_URL, pull_model
+from rag_core.models.model_folder import is_model_present, measure_folder_size
+from rag_core.models.selection import MODEL_USES, get_models_folder, is_gguf_path
+from rag_core.models.switching import ModelSwitch, choose_model_for_next_start, list_models_in_use
+from rag_core.storage import Archive, users
+from rag_core.storage.backups import ARCHIVE_FILE
+
+__all__ = ["declare", "format_model_list", "pull_models", "run"]
+
+
+def declare(commands: Any) -> None:
+    """Describe the command to argparse."""
+    parser = commands.add_parser("models", help="list the models, or pull one or a whole tier")
+    what = parser.add_subparsers(dest="what", required=True, metavar="list|pull|use")
+    what.add_parser("list", help="every model: tier, role, languages, size, licence, and whether it is here")
+    pull_parser = what.add_parser("pull", help="download a model, or all of a tier; what is here already is left alone")
+    names = [*(tier.value for tier in ModelTier), *(row.name for row in MODELS)]
+    pull_parser.add_argument("name", choices=names, metavar="NAME_OR_TIER", help=", ".join(names))
+    origin = "address of the hub or a mirror of it, or a folder that has the files (default: MODELS__HUB)"
+    pull_parser.add_argument("--from", dest="hub", metavar="URL_OR_DIR", help=origin)
+    as_it_comes = "take files of which the hub names no checksum as well (default: refuse them)"
+    pull_parser.add_argument("--unverified", action="store_true", help=as_it_comes)
+    use = what.add_parser("use", help="use another model from now on; a bot that runs changes over at once")
+    use.add_argument("name", metavar="NAME|PATH", help="a pulled model, a .gguf file, auto, none, or same")
+    use.add_argument(
+        "--for", dest="wanted", choices=tuple(MODEL_USES), default="", help="for what (default: what it is for)"
+    )
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """List, pull or use. Returns the exit code."""
+    models = get_models_folder(settings.rag())
+    if args.what == "list":
+        used = list_models_in_use(settings.rag(), await _load_choices(settings))
+        for line in await asyncio.to_thread(format_model_list, models, used):
+            print(line)
+    elif args.what == "use":
+        print(_describe_use(await _use_model(args, settings)))
+    else:
+        await pull_models(find_models(args.name), models, args.hub or settings.models.hub, unverified=args.unverified)
+    return 0
+
+
+async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitch:
+    given = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        if owner:
+            return await owner.use(given, args.wanted)
+        archive = await Archive.open(settings.data.dir)
+        try:
+            return await choose_model_for_next_start(settings.rag(), archive, given, args.wanted)
+        finally:
+            await archive.close()
+
+
+def _describe_use(used: ModelSwitch) -> str:
+    if used.now:
+        return f"The bot uses {used.name} as {used.use} now."
+    if used.use == "embedder":
+        return (
+            f"{used.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the old "
+            "ones, and citegram reindex does it at once."
+        )
+    return f"{used.name} is the {used.use} from the next start on."
+
+
+async def _load_choices(settings: Settings) -> dict[str, str]:
+    """What was chosen; nothing where there is no archive yet, for a list makes none."""
+    if not (settings.data.dir / ARCHIVE_FILE).exists():
+        return {}
+    archive = await Archive.open(settings.data.dir)
+    try:
+        return await users.load_choices(archive)
+    finally:
+        await archive.close()
+
+
+def format_model_list(models: Path, used: Mapping[str, str]) -> list[str]:
+    """One line for each model, and what the columns do not say. `used` are the names by their use."""
+    rows = [_format_cells(row, models / row.name, used) for row in MODELS]
+    names = {row.name for row in MODELS}
+    widths = [max(len(cells[n]) for cells in rows) for n in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]
+    return [
+        *lines,
+        "",
+        "Sizes and memory with ~ are as published, and nobody could check them here; the sha256 of those files",
+        "is taken from the hub at the first pull and kept. Memory is a writer's with 4,096 tokens of context.",
+        *(f"The {use} is {name}." for use, name in used.items() if name not in names),
+        f"The tier {ModelTier.NONE} needs no model: search by words, answers word for word. Models live in {models}.",
+    ]
+
+
+def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tuple[str, ...]:
+    sure = "" if row.checked else "~"
+    size, memory = f"{sure}{row.bytes / 1e6:,.0f} MB", f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else "-"
+    state = f"here ({measure_folder_size(folder) / 1e6:,.0f} MB)" if is_model_present(row, folder) else "-"
+    uses = [use for use, name in used.items() if name == row.name]
+    state += f", in use as {' and '.join(uses)}" if uses else ""
+    return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, memory, row.licence, row.where, state
+
+
+async def pull_models(
+    rows: tuple[ModelSpec, ...], models: Path, hub: str = DEFAULT_HUB_URL, *, unverified: bool = False
+) -> None:
+    """Pull the models into folders below `models` with a progress bar. Raises ModelUnavailable at the first failure."""
+    if not rows:
+        print(f"The tier {ModelTier.NONE} needs no model.")
+    for row in rows:
+        with tqdm(desc=row.name, total=row.bytes, unit="B", unit_scale=True, delay=1, leave=False) as bar:
+
+            def moved(done: int, total: int, bar: Any = bar) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            folder = await pull_model(row, models, hub=hub, unverified=unverified, progress=moved)
+        print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")

@@ -1,0 +1,48 @@
+"""`citegram trace ID`: stages, timings and counts of one answer, never its texts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from bot.control.schemas import format_stages
+from bot.settings import Settings
+from rag_core.storage import Archive
+from rag_core.storage.questions import fetch_trace
+
+__all__ = ["declare", "run"]
+
+_UNKNOWN_TRACE_TEXT = (
+    "There is no trace {}: citegram ask --json prints the id of an answer as trace_id; old ones are forgotten."
+)
+
+
+def declare(commands: Any) -> None:
+    """Describe the command to argparse."""
+    parser = commands.add_parser("trace", help="how an answer was made: stages, timings, counts")
+    parser.add_argument("id", metavar="ID", help="trace_id of an answer")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Look up and print; beside a running bot too, as reading disturbs nobody. Returns the exit code."""
+    archive = await Archive.open(settings.data.dir)
+    try:
+        found = await fetch_trace(archive, args.id)
+    finally:
+        await archive.close()
+    if found is None:
+        print(_UNKNOWN_TRACE_TEXT.format(args.id), file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps(asdict(found) | {"ended_at": found.ended_at.isoformat()}, ensure_ascii=False))
+        return 0
+    print(f"{found.trace_id}  {found.recipe}  {found.ended_at:%Y-%m-%d %H:%M:%S} UTC")
+    print("\n".join(format_stages(found.spans)))
+    if found.without:
+        print(f"without: {', '.join(found.without)}")
+    return 0

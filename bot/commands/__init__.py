@@ -1,1 +1,0 @@
-"""The `citegram` command, one file per thing it can do."""

@@ -1,0 +1,36 @@
+"""Application context: settings, archive, engine and workers, passed to every handler as `desk`.
+
+Handlers never answer questions or commit posts themselves: they wake the worker that does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.access import AdminRegistry
+from bot.indexing import IndexingWorker
+from bot.reindexing import RebuildRunner
+from bot.settings import Settings
+from bot.worker.queue import QuestionWorker
+from rag_core.engine import Engine
+from rag_core.storage import Archive
+
+__all__ = ["AppContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """The tray. Handlers never answer questions or commit posts themselves: they wake who does."""
+
+    settings: Settings
+    archive: Archive
+    turns: QuestionWorker
+    indexing: IndexingWorker
+    rag: Engine
+    reindexing: RebuildRunner
+    rights: AdminRegistry
+
+    @property
+    def admins(self) -> AdminRegistry:
+        """The numeric ids of the admins, as they are now."""
+        return self.rights

@@ -1,0 +1,196 @@
+"""Control socket client: hold the data folder alone, or send requests to the bot that holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from bot.control.facts import IndexFacts
+from bot.control.protocol import (
+    HEARTBEAT_SECONDS,
+    MAX_LINE_BYTES,
+    build_greeting,
+    decode_message,
+    encode_message,
+    get_peer_user,
+    open_socket_path,
+    require_same_protocol,
+)
+from bot.control.schemas import AnswerJson, VerdictsJson
+from bot.files import FolderLocked, lock_data_folder
+from rag_core.errors import ArchiveUnavailable, RagError
+from rag_core.models.switching import ModelSwitch
+from rag_core.storage.users import AUTO_RECIPE
+
+__all__ = ["FolderOwner", "OnIndexProgress", "OwnerGone", "OwnerSilent", "hold_folder", "hold_folder_or_connect"]
+
+OnIndexProgress = Callable[[int, int], None]  # done, total
+
+# A bot opens its models before it can be asked, and a short command is soon over: so long a holder may be silent.
+_CONNECT_TIMEOUT_SECONDS = 10.0
+_CHECK_INTERVAL_SECONDS = 0.1
+# Signs of life come every few seconds.
+_MAX_SILENCE_SECONDS = 6 * HEARTBEAT_SECONDS
+
+_SILENT_TEXT = (
+    "Another Citegram (process {process}) works in the folder {folder} and does not answer: wait until it is done, "
+    "or stop it."
+)
+_GONE_TEXT = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
+_MISUNDERSTOOD_TEXT = "The bot (process {process}) is not understood by this command: restart the bot."
+_IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
+_ROOT_USER_ID = 0
+
+
+class OwnerSilent(ArchiveUnavailable):
+    """Somebody holds the folder and does not answer."""
+
+
+class OwnerGone(RagError):
+    """The owner ended in the middle of a request."""
+
+
+@asynccontextmanager
+async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | None]:
+    """None: nobody holds the folder, and inside it is held by us. Else the bot that holds it.
+
+    A holder that does not answer is waited for a while: it may be a bot that starts, or a command that ends.
+    Raises OwnerSilent, ArchiveUnavailable.
+    """
+    with ExitStack() as stack:
+        yield await _wait_for_folder(folder, stack)
+
+
+@asynccontextmanager
+async def hold_folder(folder: Path) -> AsyncIterator[None]:
+    """Hold the folder, for work that cannot be done beside a bot. A command that is soon over is waited for.
+
+    Raises FolderHeld where a bot runs, OwnerSilent, ArchiveUnavailable.
+    """
+    async with hold_folder_or_connect(folder) as owner:
+        if owner is not None:
+            raise FolderLocked(folder, owner.process)
+        yield
+
+
+async def _wait_for_folder(folder: Path, stack: ExitStack) -> FolderOwner | None:
+    last, since = "", time.monotonic()
+    while True:
+        try:
+            stack.enter_context(lock_data_folder(folder))
+            return None
+        except FolderLocked as held:
+            if held.process != last:
+                last, since = held.process, time.monotonic()
+        owner = FolderOwner(folder, last)
+        if await owner.greet():
+            return owner
+        if time.monotonic() - since > _CONNECT_TIMEOUT_SECONDS:
+            raise OwnerSilent(_SILENT_TEXT.format(process=last, folder=folder))
+        await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
+
+
+class FolderOwner:
+    """The bot that owns a folder. Every request is a connection of its own.
+
+    All raise RagError with the bot's own sentence, OwnerGone, OwnerSilent.
+    """
+
+    def __init__(self, folder: Path, process: str) -> None:
+        self._folder = folder
+        self.process = process
+        self.version = ""
+
+    async def greet(self) -> bool:
+        """Whether somebody answers."""
+        try:
+            async with self._connected():
+                return True
+        except (OSError, OwnerGone):
+            return False
+
+    async def ask(self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE) -> AnswerJson | None:
+        """The answer; None where there are no channels."""
+        return cast(
+            AnswerJson | None, (await self._asked("ask", question=question, trace=trace, recipe=recipe))["told"]
+        )
+
+    async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
+        """The verdicts; None where there are no channels."""
+        return cast(VerdictsJson | None, (await self._asked("verify", text=text, trace=trace))["verified"])
+
+    async def wake(self, moved: OnIndexProgress) -> None:
+        """Have the bot index what the archive has now; returns when posts are found by their words."""
+        await self._asked("wake", moved)
+
+    async def reindex(self, channel: int | None, moved: OnIndexProgress) -> None:
+        """Have the bot rebuild its indexes, whole or for a channel. It goes on when we leave."""
+        await self._asked("reindex", moved, channel=channel)
+
+    async def use(self, given: str, wanted: str) -> ModelSwitch:
+        """Have the bot use a model (a row's name, a path, auto, none, same); `wanted` may be empty."""
+        return ModelSwitch(**await self._asked("use", model=given, wanted=wanted))
+
+    async def doctor(self) -> tuple[IndexFacts, int]:
+        """What the bot says of its indexes, and for how many seconds it runs."""
+        end = await self._asked("doctor")
+        return cast(IndexFacts, end["facts"]), int(end["uptime_s"])
+
+    async def _asked(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
+        try:
+            async with self._connected() as (reader, writer):
+                writer.write(encode_message(build_greeting(do=do, **fields)))
+                while "end" not in (message := await self._next(reader, _MAX_SILENCE_SECONDS)):
+                    _raise_error_message(message)
+                    if moved and "at" in message:
+                        done, total = message["at"]
+                        moved(done, total)
+                return cast(dict[str, Any], message["end"])
+        except OSError as exc:
+            raise OwnerGone(_GONE_TEXT.format(process=self.process)) from exc
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        with open_socket_path(self._folder) as path:
+            reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
+        try:
+            self._check_user(writer)
+            hello = await self._next(reader, _CONNECT_TIMEOUT_SECONDS)
+            require_same_protocol(hello, asked=False)
+            self.process, self.version = str(hello.get("process")), str(hello.get("version"))
+            _raise_error_message(hello)
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+    def _check_user(self, writer: asyncio.StreamWriter) -> None:
+        """Raise RagError where another user answers: whoever may write to the folder can swap the socket."""
+        user = get_peer_user(writer.get_extra_info("socket"))
+        if user not in (None, os.geteuid(), _ROOT_USER_ID, self._folder.stat().st_uid):
+            raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
+
+    async def _next(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
+        """The next line of the bot."""
+        try:
+            async with asyncio.timeout(patience):
+                raw = await reader.readline()
+        except TimeoutError:
+            raise OwnerSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from None
+        except ValueError:
+            raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process)) from None
+        if not raw.endswith(b"\n"):
+            raise OwnerGone(_GONE_TEXT.format(process=self.process))
+        message = decode_message(raw)
+        if message is None:
+            raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process))
+        return message
+
+
+def _raise_error_message(message: dict[str, Any]) -> None:
+    if "error" in message:
+        raise RagError(str(message["error"]))

@@ -1,0 +1,137 @@
+"""Diagnostic facts for `citegram doctor` that only the process with the open indexes knows.
+
+How far the indexes are, whether they agree with the archive, which models write and plan, and how fast they are on
+this machine.
+"""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from typing import TypedDict
+
+from ingest.indexer import DenseIndexer
+from ingest.integrity import compare_indexes
+from rag_core.engine import Engine
+from rag_core.errors import GenerationFailed
+from rag_core.llm import LanguageModel
+from rag_core.llm.local import LocalModel
+from rag_core.llm.openai_client import RemoteModel
+from rag_core.storage import posts
+
+__all__ = ["ComparisonFacts", "DenseFacts", "IndexFacts", "collect_index_facts", "collect_language_facts"]
+
+_WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
+
+
+async def collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
+    """Fine or not (None: neither), and a sentence. Measures, which takes a turn of the model and some seconds."""
+    said: list[tuple[bool | None, str]] = []
+    for shortfall in rag.without:
+        if shortfall.stage == "write":
+            said.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
+    if rag.writer:
+        said.append(await _measure_model("writer", rag.writer))
+    elif not said:
+        said.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
+    if rag.planner is None:
+        said.append((None, "plans are made by rules"))
+    elif rag.planner is not rag.writer:
+        said.append(await _measure_model("planner", rag.planner))
+    if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
+        said.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
+    return said
+
+
+async def _measure_model(use: str, model: LanguageModel) -> tuple[bool | None, str]:
+    try:
+        if isinstance(model, RemoteModel):
+            return True, f"{use}: {await _describe_remote_model(model)}"
+        if isinstance(model, LocalModel):
+            return True, f"{use}: {await _describe_local_model(model)}"
+    except GenerationFailed as exc:
+        return False, f"{use}: {exc.reason}"
+    return None, f"{use}: {model.name}"
+
+
+async def _describe_local_model(model: LocalModel) -> str:
+    speed = await model.speed()
+    size = f"{speed.parameters / 1e9:.1f} B parameters, {speed.bytes / 1e9:.1f} GB"
+    gpu = "can use a GPU" if speed.gpu else "can use no GPU"
+    rates = f"reads {speed.prefill:,.0f} and writes {speed.decode:,.1f} tokens/s with {speed.threads} threads"
+    return f"{model.name} ({size}) {rates}; this llama.cpp {gpu}"
+
+
+async def _describe_remote_model(model: RemoteModel) -> str:
+    rates = await model.speed()
+    held = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
+    seen = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
+    return f"{model.name} on {model.place} ({model.dialect}) {seen}; {held}"
+
+
+_SAMPLE_COUNT = 16  # texts that are embedded to say how long a backlog takes
+_SAMPLE_TEXT = "Паром уходит в половине восьмого. The ferry leaves at half past seven, and comes back before dark. " * 2
+
+
+class DenseFacts(TypedDict):
+    """The dense leg; `seconds` is how long the posts that wait take on this machine."""
+
+    model: str
+    vectors: int
+    waiting: int
+    seconds: float
+
+
+class ComparisonFacts(TypedDict):
+    """Posts compared by number, some of them by words, and how many each leg has wrong."""
+
+    posts: int
+    some: int
+    words: int
+    vectors: int
+
+
+class IndexFacts(TypedDict):
+    """Both legs: what they hold, up to which change, and how many changes are to come (less than 0: the archive's)."""
+
+    passages: int
+    watermark: int
+    behind: int
+    dense: DenseFacts | None
+    compared: ComparisonFacts | None  # None: the indexes were not up to date
+    without: list[str]  # why a part could not be opened
+    language: list[tuple[bool | None, str]]  # of writer and planner: fine or not, and a sentence
+    bar: str
+
+
+async def collect_index_facts(rag: Engine) -> IndexFacts:
+    """Ask the opened doors. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
+    last, dense = await posts.get_last_seq(rag.archive), await _collect_dense_facts(rag)
+    late = rag.lexical.watermark > last or bool(await posts.list_post_changes(rag.archive, rag.lexical.watermark, 1))
+    return IndexFacts(
+        passages=len(rag.lexical),
+        watermark=rag.lexical.watermark,
+        behind=last - rag.lexical.watermark if late else 0,
+        dense=dense,
+        compared=await _collect_comparison_facts(rag) if not (late or (dense and dense["waiting"])) else None,
+        without=[shortfall.reason for shortfall in rag.without if shortfall.stage != "write"],
+        language=await collect_language_facts(rag),
+        bar=f"{rag.calibration.bar} ({rag.calibration.data})",
+    )
+
+
+async def _collect_comparison_facts(rag: Engine) -> ComparisonFacts | None:
+    seen = await compare_indexes(rag)
+    return ComparisonFacts(posts=seen.posts, some=seen.some, words=seen.words, vectors=seen.vectors) if seen else None
+
+
+async def _collect_dense_facts(rag: Engine) -> DenseFacts | None:
+    if rag.dense is None:
+        return None
+    model, vectors, embedder = rag.dense.model.name, rag.dense.vectors, rag.dense.embedder
+    waiting, seconds = await DenseIndexer(rag.archive, vectors, embedder).waiting(), 0.0
+    if waiting:
+        started = time.perf_counter()
+        await embedder.passages([_SAMPLE_TEXT] * _SAMPLE_COUNT)
+        seconds = (time.perf_counter() - started) / _SAMPLE_COUNT * waiting
+    return DenseFacts(model=model, vectors=await vectors.count(), waiting=waiting, seconds=seconds)

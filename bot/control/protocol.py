@@ -1,0 +1,100 @@
+"""Control socket protocol: the path of the socket, and lines of JSON in both directions.
+
+The server speaks first: {"citegram": 1, "version": "0.1.0", "process": 4711}, with an "error" where it refuses. The
+caller writes one request, {"citegram": 1, "version": "0.1.0", "do": "ask", ...}, and reads {"at": [done, total]} and
+{"still": true} (heartbeat) until {"end": {...}} or {"error": "a sentence"}. Then the server closes the connection.
+When the caller closes its side, the server stops working for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rag_core.errors import RagError
+
+__all__ = [
+    "HEARTBEAT_SECONDS",
+    "MAX_LINE_BYTES",
+    "MAX_REQUEST_BYTES",
+    "PROTOCOL_VERSION",
+    "build_greeting",
+    "decode_message",
+    "encode_message",
+    "get_peer_user",
+    "open_socket_path",
+    "require_same_protocol",
+]
+
+# Raised with every change that an older side would misunderstand.
+PROTOCOL_VERSION = 1
+HEARTBEAT_SECONDS = 5.0
+MAX_REQUEST_BYTES = 1 << 16  # bytes: a question has 1000 characters at most
+MAX_LINE_BYTES = 1 << 22  # bytes: the longest answer with its trace has some ten thousand
+
+_SOCKET_FILE_NAME = "citegram.sock"
+_MAX_PATH_BYTES = 100  # bytes; the kernel takes 107, macOS 103
+
+_OTHER_VERSION_TEXT = (
+    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they do not understand each "
+    "other: restart the bot."
+)
+
+
+@contextmanager
+def open_socket_path(folder: Path) -> Iterator[str]:
+    """A path to the folder's socket that the kernel takes, however long the folder's own is. Raises OSError."""
+    path = folder / _SOCKET_FILE_NAME
+    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+        yield str(path)
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{opened}/{_SOCKET_FILE_NAME}"
+    finally:
+        os.close(opened)
+
+
+def get_peer_user(connected: socket.socket) -> int | None:
+    """The user id of the process at the other end of a local socket; None where the system does not tell."""
+    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
+        return None
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", raw)
+    return int(user)
+
+
+def build_greeting(**more: object) -> dict[str, object]:
+    """Who speaks: the protocol's number, this program's version, and more."""
+    return {"citegram": PROTOCOL_VERSION, "version": version("citegram"), **more}
+
+
+def encode_message(message: Mapping[str, object]) -> bytes:
+    """A message as one line."""
+    # ASCII: half a surrogate pair, which a terminal can type and UTF-8 cannot hold, survives.
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def decode_message(raw: bytes) -> dict[str, Any] | None:
+    """The message on a line; None where it is none."""
+    try:
+        message = json.loads(raw) if raw.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
+    """Raise RagError where the other side speaks another protocol; `asked`: it is the command, we are the bot."""
+    if message.get("citegram") == PROTOCOL_VERSION:
+        return
+    ours, theirs = version("citegram"), str(message.get("version", "unknown"))[:40]
+    bot, command = (ours, theirs) if asked else (theirs, ours)
+    raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))

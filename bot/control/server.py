@@ -1,0 +1,343 @@
+"""Control socket server: many callers at once, one request each; no caller can harm the bot or another caller.
+
+Requests: `ask`, `verify`, `wake`, `reindex`, `use`, `doctor`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Any, Protocol
+
+from bot.control.facts import collect_index_facts
+from bot.control.protocol import (
+    HEARTBEAT_SECONDS,
+    MAX_REQUEST_BYTES,
+    build_greeting,
+    decode_message,
+    encode_message,
+    get_peer_user,
+    open_socket_path,
+    require_same_protocol,
+)
+from bot.control.schemas import answer_as_json, verify_as_json
+from rag_core.engine import Engine
+from rag_core.errors import IndexUnavailable, RagError
+from rag_core.models.switching import switch_model
+from rag_core.recipes import RECIPES
+from rag_core.storage import posts
+from rag_core.storage.users import AUTO_RECIPE
+
+__all__ = [
+    "ControlRequest",
+    "IndexRebuilder",
+    "IndexWaker",
+    "ReportProgress",
+    "RequestHandler",
+    "RequestHandlers",
+    "serve_control_socket",
+]
+
+ControlRequest = dict[str, Any]
+ReportProgress = Callable[[int, int], None]  # done, total; returns at once
+RequestHandler = Callable[[ControlRequest, ReportProgress], Awaitable[Mapping[str, object]]]
+
+_MAX_CALLERS = 64
+# A caller that connects writes its request at once, and reads what it gets.
+_CALLER_TIMEOUT_SECONDS = 10.0
+_ROOT_USER_ID = 0
+
+_BUSY_TEXT = "The bot is asked by too many commands at once: try again in a moment."
+_STRANGER_TEXT = "This bot answers commands of its own user only: run the command as the user that runs the bot."
+_SLOW_TEXT = "No request came: ask with the citegram command."
+_TOO_LONG_TEXT = f"A request may have {MAX_REQUEST_BYTES:,} bytes: write a shorter one."
+_GARBAGE_TEXT = "The bot does not understand this: ask with the citegram command."
+_UNKNOWN_REQUEST_TEXT = "This bot does not know the request {do!r}: restart the bot if Citegram was updated."
+_INTERNAL_ERROR_TEXT = "The bot stumbled over this request: its log says why."
+
+log = logging.getLogger(__name__)
+
+
+class _CallerGone(Exception):
+    """The caller has gone: nobody waits for an end."""
+
+
+@asynccontextmanager
+async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandler]) -> AsyncIterator[None]:
+    """Answer requests at the folder's socket. To be called by the folder's owner: an old socket is replaced.
+
+    Where there can be no socket (some network disks) the bot works without, and its log says so.
+    """
+    callers: set[asyncio.Task[None]] = set()
+
+    async def called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        callers.add(task)
+        try:
+            if not server.is_serving():  # accepted in the moment in which the bot stopped
+                return
+            await _serve_caller(reader, writer, handlers, busy=len(callers) > _MAX_CALLERS)
+        except asyncio.CancelledError:  # the bot stops; asyncio's streams would log it as an error
+            pass
+        except Exception:  # nobody awaits this task
+            log.exception("a caller's request went wrong")
+        finally:
+            callers.discard(task)
+            writer.transport.abort()
+
+    try:
+        listening = _open_socket(folder)
+    except OSError as exc:
+        log.warning("other commands cannot ask this bot, as there is no socket in %s: %s", folder, exc)
+        yield
+        return
+    server = await asyncio.start_unix_server(called, sock=listening, limit=MAX_REQUEST_BYTES, backlog=2 * _MAX_CALLERS)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in callers:
+            task.cancel()
+        await asyncio.gather(*callers, return_exceptions=True)
+        with suppress(OSError), open_socket_path(folder) as path:
+            Path(path).unlink()
+
+
+def _open_socket(folder: Path) -> socket.socket:
+    """A socket that only its user may open."""
+    with open_socket_path(folder) as path:
+        Path(path).unlink(missing_ok=True)
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            opened.bind(path)
+            Path(path).chmod(0o600)  # nobody can connect before it listens
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+
+async def _serve_caller(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler], *, busy: bool
+) -> None:
+    """One caller, from the greeting to the end."""
+    hello = build_greeting(process=os.getpid())
+    if busy or not _is_trusted(writer):
+        await _send_final_message(writer, hello | {"error": _BUSY_TEXT if busy else _STRANGER_TEXT})
+        return
+    writer.write(encode_message(hello))
+    try:
+        end = await _handle_request(reader, writer, handlers)
+    except _CallerGone:
+        return
+    except RagError as exc:
+        await _send_final_message(writer, {"error": exc.reason})
+    except Exception:
+        log.exception("a command's request failed")
+        await _send_final_message(writer, {"error": _INTERNAL_ERROR_TEXT})
+    else:
+        await _send_final_message(writer, {"end": end})
+
+
+async def _send_final_message(writer: asyncio.StreamWriter, last: Mapping[str, object]) -> None:
+    """Say the last word. A caller that does not read it in time misses it."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
+            writer.write(encode_message(last))
+            writer.close()
+            await writer.wait_closed()
+
+
+async def _handle_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler]
+) -> Mapping[str, object]:
+    request = await _read_request(reader)
+    require_same_protocol(request, asked=True)
+    do = request.get("do")
+    handler = handlers.get(do) if isinstance(do, str) else None
+    if handler is None:
+        raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=str(do)[:40]))
+
+    def say(done: int, total: int) -> None:
+        _send_droppable_message(writer, {"at": [done, total]})
+
+    return await _run_while_connected(handler(request, say), reader, writer)
+
+
+def _is_trusted(writer: asyncio.StreamWriter) -> bool:
+    """Whether the caller is this process's user, or root."""
+    # Where the system does not tell, the socket's permissions must do.
+    return get_peer_user(writer.get_extra_info("socket")) in (None, os.geteuid(), _ROOT_USER_ID)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
+    try:
+        async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
+            raw = await reader.readline()
+    except TimeoutError:
+        raise RagError(_SLOW_TEXT) from None
+    except ValueError:  # asyncio's word for a line beyond the limit
+        raise RagError(_TOO_LONG_TEXT) from None
+    except OSError:
+        raise _CallerGone from None
+    if not raw:
+        raise _CallerGone
+    request = decode_message(raw)
+    if request is None:
+        raise RagError(_GARBAGE_TEXT)
+    return request
+
+
+async def _run_while_connected(
+    work: Awaitable[Mapping[str, object]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> Mapping[str, object]:
+    """Work for as long as the caller is there."""
+    task = asyncio.ensure_future(work)
+    beside = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
+    try:
+        await asyncio.wait([task, *beside], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise _CallerGone
+        return await task
+    finally:
+        for one in (task, *beside):
+            one.cancel()
+        await asyncio.gather(task, *beside, return_exceptions=True)
+
+
+async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:
+    """Return when the caller closes its side; what it still writes is not read as anything."""
+    with suppress(OSError):
+        while await reader.read(MAX_REQUEST_BYTES):
+            pass
+
+
+async def _send_heartbeats(writer: asyncio.StreamWriter) -> None:
+    while not writer.is_closing():
+        await asyncio.sleep(HEARTBEAT_SECONDS)
+        _send_droppable_message(writer, {"still": True})
+
+
+def _send_droppable_message(writer: asyncio.StreamWriter, message: Mapping[str, object]) -> None:
+    """Say something that may be missed: a caller that does not read gets no heap of it."""
+    if not writer.transport.get_write_buffer_size():
+        writer.write(encode_message(message))
+
+
+# Readers in chats have workers of their own; a script that asks a hundred questions waits here.
+_MAX_CONCURRENT_QUESTIONS = 2
+_CHECK_INTERVAL_SECONDS = 0.1
+# An index takes in two thousand posts a second, and writing a large one to disk takes some seconds.
+_STUCK_AFTER_SECONDS = 60.0
+
+_STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: its log says why."
+_MALFORMED_TEXT = "The request {do!r} needs {what}: ask with the citegram command."
+
+
+class IndexWaker(Protocol):
+    """Who brings the indexes up to the archive."""
+
+    def wake(self) -> None:
+        """Look at the archive now."""
+
+
+class IndexRebuilder(Protocol):
+    """Who rebuilds the indexes."""
+
+    async def start(self, chat_id: int | None) -> object:
+        """Begin: everything, or one channel. Raises RagError."""
+
+    def progress(self) -> AsyncIterator[tuple[int, int]]:
+        """Posts done and to do, until the end. Raises RagError where it failed or was cancelled."""
+
+
+class RequestHandlers:
+    """The handlers, by name in `all()`; `zone` is that of whoever asks on the terminal."""
+
+    def __init__(self, rag: Engine, waking: IndexWaker, rebuilding: IndexRebuilder, zone: tzinfo = UTC) -> None:
+        self._rag = rag
+        self._zone = zone
+        self._waking = waking
+        self._rebuilding = rebuilding
+        self._questions = asyncio.Semaphore(_MAX_CONCURRENT_QUESTIONS)
+        self._since = time.monotonic()
+
+    def all(self) -> Mapping[str, RequestHandler]:
+        """Name -> handler."""
+        return {
+            "ask": self._ask,
+            "verify": self._verify,
+            "wake": self._wake,
+            "reindex": self._reindex,
+            "use": self._use,
+            "doctor": self._doctor,
+        }
+
+    async def _ask(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """{"question", "trace", "recipe"} -> {"told"}; null where there are no channels."""
+        question, recipe = request.get("question"), request.get("recipe", AUTO_RECIPE)
+        if not isinstance(question, str):
+            raise RagError(_MALFORMED_TEXT.format(do="ask", what="a question"))
+        if recipe != AUTO_RECIPE and recipe not in RECIPES:
+            raise RagError(_MALFORMED_TEXT.format(do="ask", what="a recipe that is known"))
+        async with self._questions:
+            trace = request.get("trace") is True
+            return {"told": await answer_as_json(self._rag, question, self._zone, trace=trace, recipe=str(recipe))}
+
+    async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """{"text", "trace"} -> {"verified"}; null where there are no channels."""
+        text = request.get("text")
+        if not isinstance(text, str):
+            raise RagError(_MALFORMED_TEXT.format(do="verify", what="a text"))
+        async with self._questions:
+            return {"verified": await verify_as_json(self._rag, text, self._zone, trace=request.get("trace") is True)}
+
+    async def _wake(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """Take in what is in the archive now; {} when the lexical leg has it."""
+        lexical = self._rag.lexical
+        start, until = lexical.watermark, await posts.get_last_seq(self._rag.archive)
+        seen, moved = start, time.monotonic()
+        self._waking.wake()
+        while await self._behind(until):
+            if lexical.watermark != seen:
+                seen, moved = lexical.watermark, time.monotonic()
+                say(max(0, min(seen, until) - start), until - start)
+            elif time.monotonic() - moved > _STUCK_AFTER_SECONDS:
+                raise IndexUnavailable(_STUCK_TEXT)
+            await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
+        return {}
+
+    async def _behind(self, until: int) -> bool:
+        # not by the numbers alone: the last of them may belong to a post that is gone for good
+        waiting = await posts.list_post_changes(self._rag.archive, self._rag.lexical.watermark, 1)
+        return bool(waiting) and waiting[0].seq <= until
+
+    async def _reindex(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """{"channel": chat id or null} -> {} when it is done. It goes on when the caller leaves."""
+        channel = request.get("channel")
+        if not (channel is None or (isinstance(channel, int) and not isinstance(channel, bool))):
+            raise RagError(_MALFORMED_TEXT.format(do="reindex", what="a channel's id, or null for all"))
+        await self._rebuilding.start(channel)
+        async for done, total in self._rebuilding.progress():
+            say(done, total)
+        return {}
+
+    async def _use(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """{"model", "wanted"} -> {"use", "name", "now"}. It is carried out when the caller leaves, too."""
+        given, wanted = request.get("model"), request.get("wanted")
+        if not isinstance(given, str) or not isinstance(wanted, str):
+            raise RagError(_MALFORMED_TEXT.format(do="use", what="a model and what it is for"))
+        return asdict(await asyncio.shield(switch_model(self._rag, given, wanted)))
+
+    async def _doctor(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """{"facts", "uptime_s"}."""
+        return {"facts": await collect_index_facts(self._rag), "uptime_s": round(time.monotonic() - self._since)}

@@ -1,0 +1,218 @@
+"""Archive checks: channels, inbox, failed jobs, backups, and the state of the indexes.
+
+The doctor changes nothing: an archive of an earlier version is left to the bot, which makes a backup before it
+migrates the archive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.facts import DenseFacts, IndexFacts, collect_index_facts
+from bot.doctor.report import CheckContext, Finding
+from bot.views.plain_text import strip_control_characters
+from rag_core.engine import open_engine
+from rag_core.errors import RagError
+from rag_core.settings import RagSettings
+from rag_core.storage import Archive, channels, index_state, jobs, posts
+from rag_core.storage import inbox as updates
+from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
+from rag_core.storage.db import needs_migration
+from rag_core.types import Visibility
+
+__all__ = ["check_backups", "check_channels", "check_indexes", "check_jobs", "open_check_context"]
+
+_FACTS_TIMEOUT_SECONDS = 120.0  # models are opened and measured
+
+_OLD_ARCHIVE_TEXT = (
+    "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it up to "
+    "date, and look again."
+)
+_SLOW_TEXT = (
+    "The indexes and models could not be looked at within {seconds:g} s: look whether the disk and LLM__URL answer."
+)
+
+
+@asynccontextmanager
+async def open_check_context(case: CheckContext) -> AsyncIterator[tuple[CheckContext, list[Finding]]]:
+    """The case with all that could be opened, and what was found on the way."""
+    settings, found = case.settings.rag(), list[Finding]()
+    if await asyncio.to_thread(needs_migration, settings.data.dir):
+        yield case, [Finding(None, _OLD_ARCHIVE_TEXT)]
+        return
+    owner, known = await _collect_index_facts(settings, found)
+    archive = await _open_archive(settings, found)
+    try:
+        yield replace(case, archive=archive, facts=known, runs=owner is not None), found
+    finally:
+        if archive:
+            await archive.close()
+
+
+async def _open_archive(settings: RagSettings, found: list[Finding]) -> Archive | None:
+    try:
+        return await Archive.open(settings.data.dir)
+    except RagError as exc:
+        if all(exc.reason != said.what for said in found):
+            found.append(Finding(False, exc.reason))
+        return None
+
+
+async def _collect_index_facts(
+    settings: RagSettings, found: list[Finding]
+) -> tuple[FolderOwner | None, IndexFacts | None]:
+    """The bot that holds the folder, if one does; and what is known of the indexes, by it or by looking."""
+    owner: FolderOwner | None = None
+    try:
+        async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(settings.data.dir) as owner:
+            if owner is not None:
+                return owner, await _ask_running_bot(owner, found)
+            async with open_engine(settings) as rag:
+                return None, await collect_index_facts(rag)
+    except RagError as exc:
+        found.append(Finding(False, exc.reason))
+    except TimeoutError:
+        found.append(Finding(False, _SLOW_TEXT.format(seconds=_FACTS_TIMEOUT_SECONDS)))
+    return owner, None
+
+
+async def _ask_running_bot(owner: FolderOwner, found: list[Finding]) -> IndexFacts:
+    known, seconds = await owner.doctor()
+    hours, minutes = divmod(seconds // 60, 60)
+    runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
+    found.append(Finding(True, f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}"))
+    return known
+
+
+_MAX_BACKUP_AGE = timedelta(days=2)  # one night may be missed
+
+_QUARANTINE_TEXT = (
+    "{poison} updates could not be read and are in quarantine: update Citegram, and report the lines of the log that "
+    "name them."
+)
+_NO_BACKUP_TEXT = "There is no backup of {count} posts: run citegram backup, and leave the bot running at night."
+_OLD_BACKUP_TEXT = "The last backup is {days} days old: run citegram backup, and leave the bot running at night."
+_BROKEN_BACKUP_TEXT = "The backup {file} cannot be put back: look at the disk, delete the file and run citegram backup."
+
+
+async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
+    """Every channel in a line, and the inbox."""
+    if case.archive is None:
+        return
+    known = await channels.load_channels(case.archive)
+    if not known:
+        yield Finding(None, "no channels yet: citegram import result.json, or make the bot admin of a channel")
+    for channel in known.values():
+        count = await posts.count_posts(case.archive, channel.chat_id)
+        closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
+        yield Finding(
+            None,
+            f"{strip_control_characters(channel.title)}: {count} posts, {channel.state}, "
+            f"{channel.visibility.value}{closed}",
+        )
+    inbox = await updates.count_updates_by_state(case.archive)
+    yield Finding(True, f"inbox: {inbox['pending']} waiting")
+    if inbox["poison"]:
+        yield Finding(False, _QUARANTINE_TEXT.format(poison=inbox["poison"]))
+
+
+async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
+    """Work the bot has begun on its own, or was told to."""
+    if case.archive is None:
+        return
+    if (rebuild := await index_state.find_running_rebuild(case.archive)) is not None:
+        now = "is being rebuilt" if case.runs else "is half rebuilt (it goes on when the bot runs)"
+        yield Finding(None, f"the index {now}: {rebuild.done} of {rebuild.total} posts")
+    ran = await jobs.load_jobs(case.archive)
+    for job in ran:
+        if job.failing:
+            yield Finding(False, f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
+    if ran and not any(job.failing for job in ran):
+        yield Finding(True, f"scheduled jobs: {', '.join(job.name for job in ran)}; each ended well")
+
+
+async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
+    """How old the newest backup is, and whether it could be put back."""
+    if case.archive is None or not (count := await posts.count_posts(case.archive)):
+        return
+    there, now = list_backups(case.archive.folder), datetime.now(UTC)
+    if not there:
+        since = await channels.get_first_channel_date(case.archive)
+        young = since is not None and now - since < _MAX_BACKUP_AGE
+        said = "no backup yet: the first is made at night, or with citegram backup"
+        yield Finding(None, said) if young else Finding(False, _NO_BACKUP_TEXT.format(count=count))
+        return
+    newest, age = there[0], now - get_backup_time(there[0])
+    if age > _MAX_BACKUP_AGE:
+        yield Finding(False, _OLD_BACKUP_TEXT.format(days=age.days))
+    if not await run_cancellable(partial(read_archive_version, newest)):
+        yield Finding(False, _BROKEN_BACKUP_TEXT.format(file=newest))
+    elif age <= _MAX_BACKUP_AGE:
+        yield Finding(
+            True, f"backups: {len(there)}, the last of {get_backup_time(newest):%Y-%m-%d %H:%M} UTC can be put back"
+        )
+    if not case.settings.data.backups:
+        yield Finding(None, "DATA__BACKUPS is 0: no backup is made at night")
+
+
+_AHEAD_TEXT = (
+    "The index knows of {ahead} changes that the archive does not have, as after a restore under a running bot: "
+    "restart the bot, which builds it anew."
+)
+_DIFFERS_TEXT = "{wrong} of {looked} posts that were compared stand differently in the {leg}: run citegram reindex."
+
+
+async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
+    """Both legs, and what the models that use them can do."""
+    if case.archive is None:
+        return
+    held, known = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
+    if known is None:
+        yield Finding(None, held)
+        return
+    yield _report_lexical_index(held, known, case.runs)
+    for reason in known["without"]:
+        yield Finding(False, f"search by meaning is off: {reason}")
+    if known["dense"]:
+        yield _report_dense_index(known["dense"])
+    elif not known["without"]:
+        yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
+    for finding in _report_comparison(known):
+        yield finding
+    for fine, said in known["language"]:
+        yield Finding(fine, said)
+    yield Finding(None, f"bar for answers: {known['bar']}")
+
+
+def _report_lexical_index(held: str, known: IndexFacts, runs: bool) -> Finding:
+    if known["behind"] < 0:
+        return Finding(False, _AHEAD_TEXT.format(ahead=-known["behind"]))
+    when = "the bot takes them in" if runs else "taken in at the next start"
+    late = f"{known['behind']} changes behind ({when})" if known["behind"] else "up to date"
+    return Finding(None if known["behind"] else True, f"{held}; lexical index: {known['passages']} passages, {late}")
+
+
+def _report_dense_index(known: DenseFacts) -> Finding:
+    held, waiting = f"{known['model']}: {known['vectors']} vectors", known["waiting"]
+    if not waiting:
+        return Finding(True, f"{held}, up to date")
+    minutes = max(1, round(known["seconds"] / 60))
+    return Finding(None, f"{held}, {waiting} posts to come: about {minutes} min of work while the bot runs")
+
+
+def _report_comparison(known: IndexFacts) -> Iterator[Finding]:
+    looked = known["compared"]
+    if looked is None:
+        return
+    legs = (("lexical index", looked["words"]), ("vectors", looked["vectors"]))
+    for leg, wrong in legs:
+        if wrong:
+            yield Finding(False, _DIFFERS_TEXT.format(wrong=wrong, looked=looked["posts"], leg=leg))
+    if looked["posts"] and not any(wrong for _, wrong in legs):
+        yield Finding(True, f"indexes and archive agree: {looked['posts']} posts by number, {looked['some']} by words")

@@ -1,0 +1,171 @@
+"""Machine checks: disk space, file system, permissions, model files, memory, and the Qdrant server.
+
+The server of a language model is measured together with the models, in `bot.control.facts`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from bot.doctor.report import CheckContext, Finding
+from bot.files import is_open_to_others, measure_disk_usage
+from rag_core.errors import ModelUnavailable
+from rag_core.llm.local import check_gguf_file, measure_free_memory
+from rag_core.models.catalog import MODELS
+from rag_core.models.model_folder import measure_folder_size, verify_model_checksums
+from rag_core.models.selection import get_models_folder, is_gguf_path
+from rag_core.models.switching import list_models_in_use
+from rag_core.storage import stats, users
+
+__all__ = ["check_file_system", "check_free_space", "check_models", "check_permissions", "check_servers"]
+
+_MIN_FREE_BYTES = 1 << 30  # bytes: logs, imports and models want room too
+_MOUNTS_FILE = Path("/proc/mounts")
+# SQLite's log beside the file needs shared memory and locks, which these do not do reliably:
+# https://www.sqlite.org/wal.html, https://www.sqlite.org/faq.html#q5
+_NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "afs",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "fuse.sshfs",
+    "fuse.s3fs",
+    "fuse.glusterfs",
+    "fuse.rclone",
+}
+
+_DISK_FULL_TEXT = (
+    "{folder} has {free:.1f} GB free, and a backup and a rebuild of the indexes need {need:.1f} GB: make room, or "
+    "move the folder and set DATA__DIR."
+)
+_NETWORK_FILE_SYSTEM_TEXT = (
+    "{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and set "
+    "DATA__DIR."
+)
+_NO_WAL_TEXT = (
+    "The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, and set "
+    "DATA__DIR."
+)
+_OPEN_PERMISSIONS_TEXT = "{path} can be read by other users of this machine: run chmod {mode} {path}."
+
+
+async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
+    """Whether the next backup and the next rebuild have room, which lie beside what is there."""
+    folder = case.settings.data.dir.resolve()
+    used = await asyncio.to_thread(measure_disk_usage, folder)
+    need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
+    if used.free < need:
+        yield Finding(False, _DISK_FULL_TEXT.format(folder=folder, free=used.free / 1e9, need=need / 1e9))
+    else:
+        yield Finding(True, f"{folder}: {used.free / 1e9:.1f} GB free")
+
+
+async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
+    """Whether the file system is one on which SQLite keeps its word."""
+    folder = case.settings.data.dir.resolve()
+    kind = await asyncio.to_thread(_get_file_system, folder)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        yield Finding(False, _NETWORK_FILE_SYSTEM_TEXT.format(folder=folder, kind=kind))
+    if case.archive is not None:
+        mode = await stats.get_journal_mode(case.archive)
+        if mode != "wal":
+            yield Finding(False, _NO_WAL_TEXT.format(folder=folder, mode=mode))
+
+
+def _get_file_system(folder: Path) -> str:
+    """The file system a folder lies on, as the kernel calls it; "" where nobody says."""
+    try:
+        lines = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    places = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
+    above = (str(place) for place in (folder, *folder.parents))
+    return next((places[place] for place in above if place in places), "")
+
+
+async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
+    """Whether others may read the token, or the posts."""
+    for path, mode in ((case.env_file, "600"), (case.settings.data.dir, "700")):
+        if is_open_to_others(path):
+            yield Finding(False, _OPEN_PERMISSIONS_TEXT.format(path=path, mode=mode))
+
+
+_MEMORY_TEXT = (
+    "The model {name} needs about {need:.1f} GB of memory, and {free:.1f} GB are free: choose a smaller one with "
+    "citegram models use, or end what else runs."
+)
+
+
+async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
+    """Each model in use once: its checksums, read in full, and the memory it needs where no bot holds it yet."""
+    if case.archive is None:
+        return
+    given = case.settings.rag()
+    used = list_models_in_use(given, await users.load_choices(case.archive))
+    for name in dict.fromkeys(used.values()):
+        try:
+            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(given))
+        except ModelUnavailable as exc:
+            yield Finding(False, exc.reason)
+            continue
+        if need is None:  # a server's, or none
+            continue
+        free = measure_free_memory()
+        if not case.runs and free is not None and need > free:
+            yield Finding(False, _MEMORY_TEXT.format(name=name, need=need / 1e9, free=free / 1e9))
+        else:
+            yield Finding(True, f"{name}: its files are what they were when they came")
+
+
+def _check_model_files(name: str, folder: Path) -> int | None:
+    """Bytes of memory a model needs, None for what is no file of ours; blocking. Raises ModelUnavailable."""
+    if is_gguf_path(name):
+        check_gguf_file(Path(name).expanduser())
+        return Path(name).expanduser().stat().st_size
+    row = next((row for row in MODELS if row.name == name), None)
+    if row is None:
+        return None
+    verify_model_checksums(row, folder / row.name)
+    return row.memory or measure_folder_size(folder / row.name)
+
+
+_SERVER_TIMEOUT_SECONDS = 8.0
+
+_SERVER_SILENT_TEXT = "The Qdrant server {place} does not answer: start it, or correct QDRANT__URL."
+_KEY_REFUSED_TEXT = "The Qdrant server {place} refuses the key: correct QDRANT__KEY."
+_SERVER_ERROR_TEXT = "The Qdrant server {place} answers with the error {status}: look at its log."
+
+
+async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
+    """The Qdrant server, where one is set."""
+    qdrant = case.settings.qdrant
+    if not qdrant.url:
+        return
+    place, key = urlsplit(qdrant.url).netloc.rpartition("@")[2], qdrant.key.get_secret_value()
+    try:
+        async with (
+            ClientSession(
+                timeout=ClientTimeout(total=_SERVER_TIMEOUT_SECONDS), headers={"api-key": key} if key else {}
+            ) as session,
+            session.get(f"{qdrant.url.rstrip('/')}/collections") as answer,
+        ):
+            status = answer.status
+    except (ClientError, OSError, TimeoutError, ValueError):
+        yield Finding(False, _SERVER_SILENT_TEXT.format(place=place))
+        return
+    if status in (401, 403):
+        yield Finding(False, _KEY_REFUSED_TEXT.format(place=place))
+    elif status != 200:
+        yield Finding(False, _SERVER_ERROR_TEXT.format(place=place, status=status))
+    else:
+        yield Finding(True, f"the Qdrant server {place} answers")

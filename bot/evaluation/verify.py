@@ -1,0 +1,208 @@
+"""Verdict evaluation, layer by layer: on pairs of claim and evidence, and on claims looked up in a corpus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from bot.evaluation.calibrate import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
+from bot.evaluation.datasets import ClaimRow, EvaluationQuery
+from bot.evaluation.index import IndexedDataset
+from bot.evaluation.scoring import Metrics
+from rag_core.tracing import Run
+from rag_core.types import Passage, Question
+from rag_core.verification.entailment import (
+    SUPPORT_THRESHOLD,
+    EntailmentWeights,
+    assess_passages,
+    assess_rule_check,
+    compute_features,
+    score_by_words,
+)
+from rag_core.verification.relevance import AssessedPassage
+from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.types import Claim, Label, Support
+from rag_core.verification.verdicts import decide_verdict, plan_claim_search, retrieve_claim_passages
+
+__all__ = ["VERIFICATION_LAYERS", "JudgedClaim", "compute_label_metrics", "judge_claim_pairs", "verify_in_corpus"]
+
+VERIFICATION_LAYERS = ("majority", "coverage", "rules", "words", "all")
+_MIN_ROWS_TO_FIT = 100  # rows: fewer are judged with the project's own weights
+_BOOTSTRAP_DRAWS = 500
+_MIN_SLOPE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaim:
+    """One claim: what is right, what each layer says, and the share of its evidence among the first five found."""
+
+    lang: str
+    gold: str
+    said: dict[str, str]
+    group: str
+    found: float | None = None
+
+
+def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
+    """Accuracy, mean recall over the classes that occur (with its 95 % interval, by group), mean F1."""
+    pairs = [(row.gold, row.said[layer]) for row in rows]
+    balanced, low, high = _compute_balanced_accuracy(rows, layer)
+    found = [row.found for row in rows if row.found is not None]
+    return {
+        "accuracy": _round_figure(np.mean([gold == said for gold, said in pairs])) if pairs else None,
+        "balanced_accuracy": balanced,
+        "balanced_accuracy_low": low,
+        "balanced_accuracy_high": high,
+        "macro_f1": _round_figure(_compute_macro_f1(pairs)) if pairs else None,
+        "evidence_recall@5": _round_figure(np.mean(found)) if found else None,
+    }
+
+
+def _round_figure(value: float | np.floating[Any]) -> float:
+    return round(float(value), 4)
+
+
+def _compute_mean_recall(pairs: Sequence[tuple[str, str]]) -> float:
+    golds = sorted({gold for gold, _ in pairs})
+    return float(np.mean([np.mean([said == gold for was, said in pairs if was == gold]) for gold in golds]))
+
+
+def _compute_balanced_accuracy(
+    rows: Sequence[JudgedClaim], layer: str
+) -> tuple[float | None, float | None, float | None]:
+    """By drawing groups with replacement (Efron 1979): rows of one group are no independent witnesses."""
+    if not rows:
+        return None, None, None
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append((row.gold, row.said[layer]))
+    lists, draw = list(groups.values()), np.random.default_rng(0)
+    drawn = [
+        _compute_mean_recall([p for n in draw.integers(len(lists), size=len(lists)) for p in lists[n]])
+        for _ in range(_BOOTSTRAP_DRAWS)
+    ]
+    whole = _compute_mean_recall([pair for pairs in lists for pair in pairs])
+    return _round_figure(whole), _round_figure(np.percentile(drawn, 2.5)), _round_figure(np.percentile(drawn, 97.5))
+
+
+def _compute_macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
+    scores = []
+    for name in {gold for gold, _ in pairs}:
+        right = sum(gold == said == name for gold, said in pairs)
+        given = sum(gold == name for gold, _ in pairs) + sum(said == name for _, said in pairs)
+        scores.append(2 * right / given)
+    return float(np.mean(scores))
+
+
+def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
+    """Claims beside their evidence. What is fitted is fitted on the other folds, by language."""
+    checked = [[check_by_rules(row.claim, text, row.lang) for text in row.evidence] for row in rows]
+    told: list[JudgedClaim] = []
+    for lang in sorted({row.lang for row in rows}):
+        mine = [n for n, row in enumerate(rows) if row.lang == lang]
+        told += _judge_language_pairs([rows[n] for n in mine], [checked[n] for n in mine])
+    return told
+
+
+def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[RuleCheck]]) -> list[JudgedClaim]:
+    golds = {row.gold for row in rows}
+    other = next(iter(golds - {"supported"})) if len(golds) == 2 and "supported" in golds else None
+    fold = assign_folds([row.group for row in rows])
+    single = other is not None and len(rows) >= _MIN_ROWS_TO_FIT and all(len(each) == 1 for each in checked)
+    table = np.array([compute_features(each[0]) for each in checked]) if single else np.zeros((0, 0))
+    yes = np.array([row.gold == "supported" for row in rows])
+    most = Counter(row.gold for row in rows).most_common(1)[0][0]
+    told: list[JudgedClaim] = [JudgedClaim(row.lang, row.gold, {}, row.group) for row in rows]
+    for n in range(FOLD_COUNT):
+        train, test = fold != n, np.flatnonzero(fold == n)
+        own = covered = None
+        if single:
+            found, one = fit_logistic(table[train], yes[train]), fit_logistic(table[train][:, [1]], yes[train])
+            own, covered = EntailmentWeights(found.shift, tuple(found.values)), _find_threshold(one)
+        for i in map(int, test):
+            said = {
+                name: _map_label(label, other)
+                for name, label in _label_by_layers(checked[i], rows[i].lang, own, covered)
+            }
+            told[i] = JudgedClaim(rows[i].lang, rows[i].gold, {"majority": most, **said}, rows[i].group)
+    return told
+
+
+def _find_threshold(one: LogisticFit) -> float:
+    """Where a fit on one feature turns to yes; 0.5 where the feature tells nothing."""
+    slope = float(one.values[0])
+    return -one.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
+
+
+def _label_by_layers(
+    checked: Sequence[RuleCheck], lang: str, own: EntailmentWeights | None, covered: float | None
+) -> list[tuple[str, str]]:
+    bar = 0.5 if covered is None else covered
+    coverage = [Label.SUPPORTED if one.met >= bar else Label.NOT_FOUND for one in checked]
+    rules = [one.label or Label.SUPPORTED for one in checked]
+    weighed = [assess_rule_check(one, lang, own) for one in checked]
+    words = [
+        Label.SUPPORTED if score_by_words(one, lang, own) >= SUPPORT_THRESHOLD else Label.NOT_FOUND for one in checked
+    ]
+    every = [support.label for support in weighed]
+    return [(name, _join_labels(labels)) for name, labels in
+            (("coverage", coverage), ("rules", rules), ("words", words), ("all", every))]  # fmt: skip
+
+
+def _join_labels(labels: Sequence[Label]) -> str:
+    """What several pieces of evidence say together."""
+    for_it, against = Label.SUPPORTED in labels, Label.CONTRADICTED in labels
+    return "disputed" if for_it and against else str(next(filter(None, (
+        for_it and Label.SUPPORTED, against and Label.CONTRADICTED)), Label.NOT_FOUND))  # fmt: skip
+
+
+def _map_label(label: str, other: str | None) -> str:
+    return label if other is None or label == "supported" else other
+
+
+async def verify_in_corpus(
+    rows: Sequence[ClaimRow], queries: Sequence[EvaluationQuery], data: IndexedDataset
+) -> list[JudgedClaim]:
+    """Claims looked up in an indexed corpus as `/verify` does, in the order of the rows."""
+    most = Counter(row.gold for row in rows).most_common(1)[0][0]
+    asked = {query.id: query for query in queries}
+    return [
+        await _verify_claim(row, asked[row.id], data, most) for row in tqdm(rows, desc="verify", delay=1, leave=False)
+    ]
+
+
+async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedDataset, most: str) -> JudgedClaim:
+    rag = data.rag
+    run = Run(rag.settings.budgets, "verify")
+    question = Question(row.claim, row.lang, datetime.now(UTC), data.viewer)
+    passages = await retrieve_claim_passages(question, plan_claim_search(question), rag, run)
+    claim = Claim(row.claim, row.lang, 0, len(row.claim))
+    supports = await run.require("verify", assess_passages(claim, passages, data.viewer, rag, run))
+    checked = [check_by_rules(row.claim, p.text, row.lang, header=p.header, date=p.date) for p in passages]
+    names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
+    found = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
+    said = {
+        "majority": most,
+        "coverage": _join_labels([Label.SUPPORTED if c.met >= 0.5 else Label.NOT_FOUND for c in checked]),
+    }
+    said["rules"] = _decide_label(claim, passages, [_build_rules_support(one) for one in checked], data)
+    said["words"] = _decide_label(claim, passages, [assess_rule_check(one, row.lang) for one in checked], data)
+    said["all"] = _decide_label(claim, passages, supports, data)
+    return JudgedClaim(row.lang, row.gold, said, row.group, found)
+
+
+def _build_rules_support(checked: RuleCheck) -> Support:
+    likely = checked.met if checked.label is None else 0.0
+    return Support(checked.label or Label.SUPPORTED, likely, "rules")
+
+
+def _decide_label(claim: Claim, passages: Sequence[Passage], supports: Sequence[Support], data: IndexedDataset) -> str:
+    weighed = [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True)]
+    verdict, _ = decide_verdict(claim, weighed, data.rag.lexical.statistics(data.viewer.channels).weight)
+    return "disputed" if verdict.citations and verdict.against else str(verdict.label)

@@ -1,0 +1,130 @@
+"""Files of the machine: lock of the data folder, disk and memory usage, permission check for files with secrets.
+
+The data folder belongs to one process, which holds its lock file; the kernel releases the lock however the process
+ends. Files that others on this machine may read are reported and not changed, as their owner may want it so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_core.errors import ArchiveUnavailable, translate_errors
+from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
+
+__all__ = [
+    "DiskUsage",
+    "FolderLocked",
+    "find_exposed_files",
+    "is_open_to_others",
+    "lock_data_folder",
+    "measure_disk_usage",
+    "measure_memory",
+]
+
+_OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
+
+
+def find_exposed_files(env_file: Path, folder: Path) -> Iterator[str]:
+    """A sentence for `.env` and one for the data folder's archive, where others may read or change them."""
+    if is_open_to_others(env_file):
+        yield f"{env_file} holds the bot's token and others on this machine may read it: chmod 600 {env_file}"
+    archive = folder / ARCHIVE_FILE
+    if is_open_to_others(archive) and is_open_to_others(folder):
+        yield f"{folder} holds what channels say and others on this machine may read it: chmod 700 {folder}"
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether anybody but its owner may read or change it; what is not there is open to nobody."""
+    try:
+        return bool(path.stat().st_mode & _OTHERS_MODE)
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUsage:
+    """Bytes: of the archive, the indexes, the backups, and what is free beside them."""
+
+    archive: int
+    indexes: int
+    backups: int
+    free: int
+
+
+def measure_disk_usage(folder: Path) -> DiskUsage:
+    """What lies in the data folder; blocking."""
+    archive = sum(_measure_file(file) for file in folder.glob(f"{ARCHIVE_FILE}*"))
+    indexes = sum(
+        _measure_file(file)
+        for part in ("lexical*", "vectors")
+        for each in folder.glob(part)
+        for file in _list_files(each)
+    )
+    backups = sum(_measure_file(file) for file in _list_files(get_backups_folder(folder)))
+    return DiskUsage(archive, indexes, backups, shutil.disk_usage(folder).free)
+
+
+def _list_files(folder: Path) -> list[Path]:
+    """Its files; a folder that is gone meanwhile has none, and rglob would raise."""
+    return [Path(at, name) for at, _, names in os.walk(folder) for name in names]
+
+
+def _measure_file(file: Path) -> int:
+    with suppress(OSError):  # gone meanwhile
+        if file.is_file():
+            return file.stat().st_size
+    return 0
+
+
+def measure_memory() -> int:
+    """Bytes of memory the process has now; where the system does not tell, the most it ever had."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * resource.getpagesize()
+
+
+_LOCK_FILE = "citegram.lock"
+
+
+class FolderLocked(ArchiveUnavailable):
+    """Another process holds the folder: `process` is its number, as it wrote it ("unknown" while it starts)."""
+
+    def __init__(self, folder: Path, process: str) -> None:
+        super().__init__(
+            f"Another Citegram (process {process}) works in the folder {folder}: stop it first, "
+            "or choose another folder with DATA__DIR."
+        )
+        self.process = process
+
+
+@contextmanager
+def lock_data_folder(folder: Path) -> Iterator[None]:
+    """Hold `folder`/citegram.lock. Raises FolderHeld where another process holds it, else ArchiveUnavailable.
+
+    The kernel gives the lock back when the process ends, however it ends; the file stays.
+    """
+    with translate_errors(ArchiveUnavailable, OSError, say=f"The folder {folder} cannot be used: {{}}."):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what channels say is for their readers only
+        lock = (folder / _LOCK_FILE).open("a+", encoding="ascii", errors="replace")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise FolderLocked(folder, lock.read(20).strip() or "unknown") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield

@@ -1,0 +1,1 @@
+"""Handlers of commands, buttons and updates, one module for each command or group of buttons."""

@@ -1,0 +1,198 @@
+"""Handlers of /grant and /revoke: an admin appoints another one by numeric id, or revokes it, after a confirmation.
+
+The admins of the settings stay admins in any case. A button carries a token that only this archive can make, valid
+for whoever asked and for ten minutes; the presser is checked every time. All other admins are notified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Iterator
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Code, Text, as_list
+
+from bot.access import is_admin
+from bot.callback_data import make_callback_token
+from bot.context import AppContext
+from bot.handlers.start import publish_menu, withdraw_menu
+from bot.i18n import Translator, get_translator
+from bot.settings import is_person
+from bot.views.answer import format_one_line
+from bot.views.channel_card import redraw_message, refuse_non_admin
+from bot.views.text import neutralize_links
+from rag_core.storage import Archive, stats
+
+__all__ = ["routes"]
+
+_PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ones
+_CONFIRMATION_SECONDS = 600  # an older "yes" is somebody scrolling back
+_NAME_TIMEOUT_SECONDS = 3.0  # for the name
+
+log = logging.getLogger(__name__)
+
+
+class _GrantCallback(CallbackData, prefix="gr"):
+    """A button: whether it grants, to whom, when that was asked, and its mark; without one it says no."""
+
+    on: bool
+    who: int
+    at: int
+    mark: str = ""
+
+
+def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> str:
+    said = repr(("grant", press.on, press.who, press.at, asker))
+    return make_callback_token(said, archive.identity)
+
+
+async def _on_grant_or_revoke(
+    message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator
+) -> None:
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return
+    grants, said = command.command.lower() == "grant", (command.args or "").strip()
+    if not _PERSON_ID_PATTERN.fullmatch(said) or not is_person(int(said)):
+        await message.answer(**_render_admin_list(desk, words).as_kwargs())
+        return
+    who = int(said)
+    if unfit := _check_request(who, grants, bot.id, desk):
+        await message.answer(words(unfit, id=str(who)))
+        return
+    asked = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
+    buttons = _build_confirm_keyboard(
+        _GrantCallback(on=grants, who=who, at=int(time.time())), message.chat.id, desk.archive, words
+    )
+    await message.answer(**asked.as_kwargs(), reply_markup=buttons)
+
+
+def _check_request(who: int, grants: bool, bot_id: int, desk: AppContext) -> str:
+    """The id of the sentence that says why it cannot be done; "" where it can."""
+    if who in desk.admins.owners:
+        return "grant-owner"
+    if grants:
+        return "grant-bot" if who == bot_id else "grant-already" if who in desk.admins else ""
+    return "" if who in desk.admins else "revoke-none"
+
+
+def _build_confirm_keyboard(
+    press: _GrantCallback, asker: int, archive: Archive, words: Translator
+) -> InlineKeyboardMarkup:
+    yes = press.model_copy(update={"mark": _make_grant_token(archive, press, asker)})
+    label = words("button-grant" if press.on else "button-revoke")
+    row = [
+        InlineKeyboardButton(text=label, callback_data=yes.pack(), style="danger"),
+        InlineKeyboardButton(text=words("button-cancel"), callback_data=press.pack()),
+    ]
+    return InlineKeyboardMarkup(inline_keyboard=[row])
+
+
+async def _press_confirm(
+    pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, desk: AppContext, words: Translator
+) -> None:
+    if await refuse_non_admin(pressed, desk, words):
+        return
+    actor, who = pressed.from_user.id, callback_data.who
+    if not callback_data.mark:
+        await redraw_message(pressed, Text(words("grant-cancelled")), None)
+        return
+    late = not 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
+    if (
+        late
+        or not _is_button_present(pressed)
+        or callback_data.mark != _make_grant_token(desk.archive, callback_data, actor)
+    ):
+        await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
+        return
+    if unfit := _check_request(who, callback_data.on, bot.id, desk):
+        await redraw_message(pressed, Text(words(unfit, id=str(who))), None)
+        return
+    await (_grant_admin if callback_data.on else _revoke_admin)(pressed, who, bot, desk, words)
+
+
+def _is_button_present(pressed: CallbackQuery) -> bool:
+    """Whether the button is at its message now: one that was used is not, whoever sends what it carried again."""
+    markup = pressed.message.reply_markup if isinstance(pressed.message, Message) else None
+    return markup is not None and any(
+        one.callback_data == pressed.data for row in markup.inline_keyboard for one in row
+    )
+
+
+async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, desk: AppContext, words: Translator) -> None:
+    actor = pressed.from_user.id
+    await desk.admins.grant(desk.archive, who, actor)
+    log.info("admin %d granted admin rights to %d", actor, who)
+    reached = await _notify_user(bot, who, "granted-told", desk)
+    done = words.rich("grant-done" if reached else "grant-done-untold", who=Code(str(who)))
+    await redraw_message(pressed, done, None)
+    await publish_menu(bot, (who,), readers=False)
+    await _notify_other_admins(bot, (actor, who), "granted-others", desk, who=str(who), by=str(actor))
+
+
+async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, desk: AppContext, words: Translator) -> None:
+    actor = pressed.from_user.id
+    await desk.admins.revoke(desk.archive, who)
+    log.info("admin %d revoked the admin rights of %d", actor, who)
+    await redraw_message(pressed, words.rich("revoke-done", who=Code(str(who))), None)
+    if actor != who:
+        await _notify_user(bot, who, "revoked-told", desk)
+    await withdraw_menu(bot, who)
+    await _notify_other_admins(bot, (actor, who), "revoked-others", desk, who=str(who), by=str(actor))
+
+
+async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, desk: AppContext, **values: str) -> None:
+    """Whoever else is an admin hears of it: nobody should gain the channels unseen."""
+    for admin in desk.admins:
+        if admin not in but:
+            await _notify_user(bot, admin, said, desk, **values)
+
+
+async def _notify_user(bot: Bot, user_id: int, said: str, desk: AppContext, **values: str) -> bool:
+    """Send somebody a sentence in the language of their questions; False where they cannot be reached."""
+    lang = await stats.get_user_language(desk.archive, user_id) or desk.settings.bot.language
+    try:
+        await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
+    except (TelegramAPIError, ClientDecodeError) as exc:  # has never written to the bot, or blocked it
+        log.info("user %d could not be told: %s", user_id, exc)
+        return False
+    return True
+
+
+async def _format_person(bot: Bot, who: int) -> Text:
+    """The id, and the name where Telegram tells it: a wrong digit is seen before it is too late."""
+    try:
+        async with asyncio.timeout(_NAME_TIMEOUT_SECONDS):
+            chat = await bot.get_chat(who)
+    except (TelegramAPIError, ClientDecodeError, TimeoutError):
+        return Text(Code(str(who)))
+    return Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
+
+
+def _render_admin_list(desk: AppContext, words: Translator) -> Text:
+    """How it is written, and who is an admin by whom since when."""
+    how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
+    return as_list(how, words("grant-list"), *_format_admin_lines(desk, words))
+
+
+def _format_admin_lines(desk: AppContext, words: Translator) -> Iterator[Text]:
+    for owner in desk.admins.owners:
+        yield words.rich("grant-line-owner", who=Code(str(owner)))
+    for one in desk.admins.granted.values():
+        date = words.date(one.at, desk.settings.bot.zone)
+        yield words.rich("grant-line", who=Code(str(one.user_id)), by=Code(str(one.by)), date=date)
+
+
+def routes() -> Router:
+    """Handlers of /grant, /revoke and their buttons."""
+    router = Router(name="granting")
+    router.message.register(_on_grant_or_revoke, Command("grant", "revoke", ignore_case=True), F.chat.type == "private")
+    router.callback_query.register(_press_confirm, _GrantCallback.filter())
+    return router

@@ -1,0 +1,459 @@
+"""Handlers of channels: posts wake the indexer, new channels wait for approval, /channels manages them.
+
+Handlers never commit posts: those were saved with their raw batch (bot/telegram/session.py).
+
+A channel waits until an admin says who may read it; whoever added the bot is told so, when reachable. Posts stay
+readable when the bot is removed. Anybody may add a bot to any number of channels: admins are told of the first
+changes one by one, of more of them in a digest, and where too many channels wait, the bot leaves those that
+strangers add.
+
+Removing a channel erases all its data after a confirmation; where the bot stays in it, the next post makes the
+channel wait for approval again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
+from aiogram.filters import Command
+from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
+from aiogram.utils.formatting import Bold, Text, as_list
+
+from bot.access import is_admin
+from bot.context import AppContext
+from bot.handlers.channel_notices import (
+    ChannelNotificationLimiter,
+    iterate_admin_translators,
+    leave_channel,
+    send_channel_notice,
+)
+from bot.i18n import Translator, choose_interface_language, get_translator
+from bot.views.answer import format_channel_title, format_one_line, link_channel_title
+from bot.views.channel_card import (
+    ChannelAction,
+    ChannelCallback,
+    awaits_approval,
+    build_approval_keyboard,
+    build_keyboard,
+    edit_message,
+    find_channel_by_token,
+    load_channel_views,
+    make_channel_token,
+    redraw_message,
+    refuse_non_admin,
+    render_channel_card,
+    render_channel_line,
+)
+from ingest.inbox import MAX_WAITING_CHANNELS
+from rag_core.storage import Archive, channels, gaps, posts
+from rag_core.storage import channels as unapproved
+from rag_core.types import Channel, Visibility
+
+__all__ = [
+    "BotMembershipHandlers",
+    "find_pressed_channel",
+    "mark_channel_joined",
+    "on_channels",
+    "on_chat_member",
+    "on_group_title",
+    "press_card",
+    "press_confirm_remove",
+    "press_leave",
+    "press_list",
+    "press_remove",
+    "press_switch",
+    "render_channel_list",
+    "routes",
+]
+
+_TIMEOUT_SECONDS = 3.0  # for what Telegram knows of a channel; the card is shown without it then
+_ADMIN_STATUSES = {"administrator", "creator"}
+_VISIBILITY_BY_ACTION = {
+    ChannelAction.PUBLIC: Visibility.PUBLIC,
+    ChannelAction.MEMBERS: Visibility.MEMBERS,
+    ChannelAction.ADMINS: Visibility.ADMINS,
+}
+
+
+async def find_pressed_channel(
+    pressed: CallbackQuery, data: ChannelCallback, desk: AppContext, words: Translator
+) -> Channel | None:
+    """The channel of a button that an admin pressed; None where something else has been said."""
+    if await refuse_non_admin(pressed, desk, words):
+        return None
+    channel = find_channel_by_token(desk.archive, data.mark, await channels.load_channels(desk.archive))
+    if channel is None:
+        await pressed.answer(words("channel-gone"), show_alert=True)
+    return channel
+
+
+async def press_card(
+    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
+) -> None:
+    """Show the channel, with the name it has now and whether the bot is in it now."""
+    if channel := await find_pressed_channel(pressed, callback_data, desk, words):
+        await _refresh_channel(bot, desk, channel)
+        await _show_card(pressed, channel.chat_id, desk, words)
+
+
+async def press_switch(
+    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+) -> None:
+    """Change the channel and show it."""
+    channel = await find_pressed_channel(pressed, callback_data, desk, words)
+    if channel is None:
+        return
+    done = await _apply_action(callback_data.act, channel, desk, words)
+    await _show_card(pressed, channel.chat_id, desk, words, done)
+
+
+async def _apply_action(act: ChannelAction, channel: Channel, desk: AppContext, words: Translator) -> str:
+    """Do what the button says; what to say of it."""
+    title, archive, chat_id = format_channel_title(channel, words, 60), desk.archive, channel.chat_id
+    if visibility := _VISIBILITY_BY_ACTION.get(act):
+        await channels.set_channel_visibility(archive, chat_id, visibility)
+        if awaits_approval(channel):
+            await channels.set_channel_state(archive, chat_id, "active")
+        said = words("channel-visibility", visibility=visibility.value)
+        return words("channel-set", title=title, visibility=said)
+    if act in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
+        await channels.allow_guarded_posts(archive, chat_id, act is ChannelAction.GUARDED_IN)
+        desk.indexing.wake()
+        return words("channel-set-guarded", title=title, shown="yes" if act is ChannelAction.GUARDED_IN else "no")
+    if act in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
+        await channels.set_channel_bindable(archive, chat_id, act is ChannelAction.BINDABLE)
+        return words("channel-set-bindable", title=title, may="yes" if act is ChannelAction.BINDABLE else "no")
+    if awaits_approval(channel):  # a button of an earlier day: pausing is no approval, and resuming would be one
+        return words("channel-not-approved", title=title)
+    await channels.set_channel_state(archive, chat_id, "paused" if act is ChannelAction.PAUSE else "active")
+    return words("channel-paused" if act is ChannelAction.PAUSE else "channel-resumed", title=title)
+
+
+async def _show_card(pressed: CallbackQuery, chat_id: int, desk: AppContext, words: Translator, done: str = "") -> None:
+    channel = (await channels.load_channels(desk.archive)).get(chat_id)
+    if channel is None:  # removed by another admin meanwhile
+        await pressed.answer(words("channel-gone"), show_alert=True)
+        return
+    (view,) = await load_channel_views(desk, [channel])
+    said, buttons = render_channel_card(view, desk, words)
+    await redraw_message(pressed, said, buttons, done)
+
+
+async def mark_channel_joined(archive: Archive, chat_id: int) -> None:
+    """The bot is in a known channel from now on; what was posted before may be missing."""
+    await channels.record_bot_joined(archive, chat_id)
+    await gaps.note_gap_before_joining(archive, chat_id)
+
+
+async def _refresh_channel(bot: Bot, desk: AppContext, channel: Channel) -> None:
+    """Ask Telegram for the channel's name and the bot's place in it: no update tells of a new username,
+    and none of what happened while the bot was off for more than a day."""
+    if channel.kind != "channel":
+        return
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            member = await bot.get_chat_member(channel.chat_id, bot.id)
+            inside = member.status in _ADMIN_STATUSES
+            if inside:
+                chat = await bot.get_chat(channel.chat_id)
+                named = Channel(channel.chat_id, chat.title or channel.title, chat.username, channel.kind)
+                await channels.save_channel(desk.archive, named)
+    except TelegramForbiddenError:
+        inside = False
+    except (TelegramAPIError, ClientDecodeError, TimeoutError):
+        return  # not known now: the card shows what was known before
+    if inside and not channel.inside:
+        await mark_channel_joined(desk.archive, channel.chat_id)
+    elif channel.inside and not inside:
+        await channels.record_bot_left(desk.archive, channel.chat_id)
+
+
+_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
+_MAX_LABEL_LENGTH = 60  # characters; a longer one is cut by the phone
+
+
+async def on_channels(message: Message, desk: AppContext, words: Translator) -> None:
+    """The command."""
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return
+    said, buttons = await render_channel_list(desk, 0, words)
+    await message.answer(**said.as_kwargs(), reply_markup=buttons)
+
+
+async def press_list(
+    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+) -> None:
+    """A button that turns to another part."""
+    if not await refuse_non_admin(pressed, desk, words):
+        await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
+
+
+async def render_channel_list(
+    desk: AppContext, number: int, words: Translator
+) -> tuple[Text, InlineKeyboardMarkup | None]:
+    """One part of the list; the nearest there is."""
+    listed = await _list_channels(desk)
+    if not listed:
+        return Text(words("channels-none")), None
+    last = (len(listed) - 1) // _CHANNELS_PER_PAGE
+    number = max(0, min(number, last))
+    shown = listed[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]
+    lines = [render_channel_line(view, desk, words) for view in await load_channel_views(desk, shown)]
+    head = Bold(words("channels-title", count=len(listed)))
+    rows = [
+        [
+            (
+                format_channel_title(c, words, _MAX_LABEL_LENGTH),
+                ChannelCallback(act=ChannelAction.CARD, mark=make_channel_token(desk.archive, c.chat_id)),
+            )
+        ]
+        for c in shown
+    ]
+    turns = (
+        [(words("button-earlier"), ChannelCallback(act=ChannelAction.LIST, number=number - 1))] if number > 0 else []
+    )
+    turns += (
+        [(words("button-later"), ChannelCallback(act=ChannelAction.LIST, number=number + 1))] if number < last else []
+    )
+    return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
+
+
+async def _list_channels(desk: AppContext) -> list[Channel]:
+    """All channels but those that are being removed; what they post after that has to be approved."""
+    known = (await channels.load_channels(desk.archive)).values()
+    there = [c for c in known if c.state != "removed" or await posts.count_posts(desk.archive, c.chat_id)]
+    return sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
+
+
+# In a channel a bot that is no administrator gets no posts.
+# Channels whose last update is remembered, because updates are handled side by side.
+_MAX_REMEMBERED_UPDATES = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class BotMembershipHandlers:
+    """Handles the bot's own coming and going, in the order it happened: updates are handled side by side."""
+
+    def __init__(self, notices: ChannelNotificationLimiter) -> None:
+        self._notices = notices
+        self._turn = asyncio.Lock()
+        self._latest: dict[int, int] = {}
+
+    async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, desk: AppContext) -> None:
+        """The bot became an administrator of a channel, or is none any more."""
+        chat_id, number = event.chat.id, event_update.update_id
+        before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
+        if before == after:
+            return
+        async with self._turn:
+            if number < self._latest.get(chat_id, 0):
+                return
+            if len(self._latest) >= _MAX_REMEMBERED_UPDATES:
+                self._latest.clear()  # of channels that came and went: their updates were handled long ago
+            self._latest[chat_id] = number
+            known = (await channels.load_channels(desk.archive)).get(chat_id)
+            refused = after and known is None and await self._refused(event, desk)
+            if after and not refused:
+                await _register_channel(event, desk, known)
+            elif known:
+                await channels.record_bot_left(desk.archive, chat_id)
+        if refused:
+            await self._leave(event, bot, desk)
+        elif after:
+            await self._tell_of_coming(event, bot, desk, known)
+        elif known:
+            await self._tell_of_going(event, bot, desk, known)
+
+    async def _refused(self, event: ChatMemberUpdated, desk: AppContext) -> bool:
+        """Whether a stranger adds one more channel where as many wait as may."""
+        return event.from_user.id not in desk.admins and await unapproved.is_approval_queue_full(
+            desk.archive, MAX_WAITING_CHANNELS
+        )
+
+    async def _leave(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext) -> None:
+        chat, adder = event.chat, event.from_user
+        log.warning(
+            "%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id
+        )
+        self._notices.count_refused(bot, desk)
+        if not adder.is_bot and self._notices.allow(adder.id):
+            words = get_translator(choose_interface_language(adder.language_code, desk.settings.bot.language))
+            title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
+            await send_channel_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
+        await leave_channel(bot, chat.id)
+
+    async def _tell_of_coming(
+        self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel | None
+    ) -> None:
+        chat, adder = event.chat, event.from_user
+        pending = known is None or awaits_approval(known)
+        found = Channel(chat.id, chat.title or "", chat.username)
+        if not desk.admins:
+            log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
+        if not self._notices.allow(adder.id):
+            log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
+            self._notices.merge(found, bot, desk)
+            return
+        state = known.state if known and not pending else "pending"
+        async for words, admin in iterate_admin_translators(desk, adder):
+            said = words.rich("channel-added", state=state, title=link_channel_title(found, words))
+            by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
+            buttons = build_approval_keyboard(desk.archive, chat.id, words) if pending else None
+            await send_channel_notice(bot, admin, as_list(said, by, sep="\n\n"), buttons)
+        if pending and adder.id not in desk.admins and not adder.is_bot:
+            words = get_translator(choose_interface_language(adder.language_code, desk.settings.bot.language))
+            await send_channel_notice(
+                bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words))
+            )
+
+    async def _tell_of_going(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel) -> None:
+        actor = event.from_user
+        # What an admin told it to leave, or never approved, is no news.
+        if actor.id == bot.id or awaits_approval(known):
+            return
+        if not self._notices.allow(actor.id):
+            log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
+            self._notices.merge(known, bot, desk)
+            return
+        async for words, admin in iterate_admin_translators(desk, actor):
+            said = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
+            by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
+            await send_channel_notice(bot, admin, as_list(said, by, sep="\n\n"))
+
+
+async def _register_channel(event: ChatMemberUpdated, desk: AppContext, known: Channel | None) -> None:
+    chat = event.chat
+    # For a channel that is known, `put` takes over the title and the username only.
+    await channels.save_channel(desk.archive, Channel(chat.id, chat.title or "", chat.username, state="pending"))
+    if known and known.state == "removed":
+        await channels.set_channel_state(desk.archive, chat.id, "pending")
+    await mark_channel_joined(desk.archive, chat.id)
+
+
+async def on_group_title(message: Message, desk: AppContext) -> None:
+    """A group that was imported has another title. Channels bring theirs with every post."""
+    known = (await channels.load_channels(desk.archive)).get(message.chat.id)
+    if known and message.chat.title:
+        await channels.save_channel(
+            desk.archive, Channel(known.chat_id, message.chat.title, message.chat.username, known.kind)
+        )
+
+
+async def on_chat_member(event: ChatMemberUpdated, desk: AppContext) -> None:
+    """Somebody came, went or changed, in a chat where the bot is an administrator: Telegram is asked anew."""
+    desk.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
+
+
+# An older "yes" is somebody scrolling back.
+_CONFIRMATION_SECONDS = 600
+
+
+async def press_remove(
+    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+) -> None:
+    """The first press: say what goes."""
+    channel = await find_pressed_channel(pressed, callback_data, desk, words)
+    if channel is None:
+        return
+    count, mark = await posts.count_posts(desk.archive, channel.chat_id), callback_data.mark
+    asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
+    yes = ChannelCallback(act=ChannelAction.REMOVE, mark=mark, number=int(time.time()))
+    buttons = build_keyboard(
+        [(words("button-remove-yes"), yes)],
+        [(words("button-back"), ChannelCallback(act=ChannelAction.CARD, mark=mark))],
+    )
+    await redraw_message(pressed, asked, buttons)
+
+
+async def press_confirm_remove(
+    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+) -> None:
+    """The second press: do it."""
+    channel = await find_pressed_channel(pressed, callback_data, desk, words)
+    if channel is None:
+        return
+    if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
+        await pressed.answer(words("channel-remove-late", channels="/channels"), show_alert=True)
+        return
+    # Half a minute for a million posts: longer than Telegram waits for the answer to a button.
+    toast = words("channel-removing", title=format_channel_title(channel, words, 60))
+    await redraw_message(pressed, Text(toast), None, toast)
+    count = await posts.remove_channel(desk.archive, channel.chat_id)
+    desk.indexing.wake()
+    log.info("admin %d removed channel %d with %d posts", pressed.from_user.id, channel.chat_id, count)
+    blocks = [words.rich("channel-removed", title=link_channel_title(channel, words), count=count)]
+    rows = []
+    if channel.inside:
+        blocks.append(Text(words("channel-removed-inside")))
+        leave = ChannelCallback(act=ChannelAction.LEAVE, mark=callback_data.mark, number=channel.chat_id)
+        rows.append([(words("button-leave"), leave)])
+    rows.append([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))])
+    await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
+
+
+async def press_leave(
+    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
+) -> None:
+    """Go out of a channel that has been removed, and forget what it posted since."""
+    if await refuse_non_admin(pressed, desk, words):
+        return
+    chat_id = callback_data.number  # the channel may be forgotten by now; the mark says that the number is ours
+    if callback_data.mark != make_channel_token(desk.archive, chat_id):
+        await pressed.answer(words("channel-gone"), show_alert=True)
+        return
+    try:
+        await bot.leave_chat(chat_id)
+    except (TelegramBadRequest, TelegramForbiddenError) as exc:  # thrown out meanwhile, or the channel is gone
+        log.info("channel %d was left before: %s", chat_id, exc)
+    channel = (await channels.load_channels(desk.archive)).get(chat_id)
+    if channel and awaits_approval(channel):
+        await posts.remove_channel(desk.archive, chat_id)
+        desk.indexing.wake()
+    before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
+    left = words("channel-left-now")
+    said = before if before.endswith(left) else f"{before}\n\n{left}".strip()
+    await redraw_message(
+        pressed, Text(said), build_keyboard([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]), left
+    )
+
+
+_SWITCH_ACTIONS = {
+    ChannelAction.PUBLIC,
+    ChannelAction.MEMBERS,
+    ChannelAction.ADMINS,
+    ChannelAction.PAUSE,
+    ChannelAction.RESUME,
+    ChannelAction.GUARDED_IN,
+    ChannelAction.GUARDED_OUT,
+}
+_SWITCH_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
+_GROUP = F.chat.type.in_({"group", "supergroup"})
+
+
+async def _on_channel_post(_: Message, desk: AppContext) -> None:
+    desk.indexing.wake()
+
+
+def routes(notices: ChannelNotificationLimiter) -> Router:
+    """Handlers of posts, of the bot's own membership, of /channels and its buttons."""
+    router = Router(name="channels")
+    router.channel_post.register(_on_channel_post)
+    router.edited_channel_post.register(_on_channel_post)
+    router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
+    router.chat_member.register(on_chat_member)
+    router.message.register(on_group_title, F.new_chat_title, _GROUP)
+    router.message.register(on_channels, Command("channels", ignore_case=True), F.chat.type == "private")
+    pressed = router.callback_query
+    pressed.register(press_list, ChannelCallback.filter(F.act == ChannelAction.LIST))
+    pressed.register(press_card, ChannelCallback.filter(F.act == ChannelAction.CARD))
+    pressed.register(press_switch, ChannelCallback.filter(F.act.in_(_SWITCH_ACTIONS)))
+    pressed.register(press_remove, ChannelCallback.filter(F.act == ChannelAction.ASK_REMOVE))
+    pressed.register(press_confirm_remove, ChannelCallback.filter(F.act == ChannelAction.REMOVE))
+    pressed.register(press_leave, ChannelCallback.filter(F.act == ChannelAction.LEAVE))
+    return router

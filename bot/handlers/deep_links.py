@@ -1,0 +1,92 @@
+"""Deep links that ask a question: t.me/bot?start=... with the question itself, or with the key of a stored question.
+
+A text is stored only when its own asker makes a link to it: nobody finds another's question by guessing.
+Source: https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from secrets import token_urlsafe
+
+from aiogram import Bot, F, Router
+from aiogram.dispatcher.event.bases import SkipHandler
+from aiogram.filters import Command, CommandObject, CommandStart
+from aiogram.types import Message, Update
+from aiogram.utils.formatting import Text, as_list
+
+from bot.context import AppContext
+from bot.handlers.explain import find_asked_answer
+from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
+from bot.i18n import Translator
+from bot.views.answer import make_link
+from bot.views.plain_text import strip_control_characters
+from bot.views.text import neutralize_links
+from rag_core.storage import Archive, questions
+
+__all__ = ["create_question_link", "decode_payload", "encode_payload", "routes"]
+
+_MAX_PAYLOAD_LENGTH = 64
+# The first sign of a payload: the question stands in it, or it is kept under the rest.
+_TEXT_PREFIX, _STORED_PREFIX = "q", "s"
+_PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
+
+
+def encode_payload(text: str) -> str | None:
+    """The payload that holds a question; None for one that is too long for it."""
+    payload = _TEXT_PREFIX + urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
+
+
+async def decode_payload(payload: str, archive: Archive) -> str | None:
+    """The question that a payload stands for; None for one that stands for none."""
+    if not _PAYLOAD_PATTERN.fullmatch(payload):
+        return None
+    if payload[0] == _STORED_PREFIX:
+        return await questions.get_linked_question(archive, payload[1:])
+    try:
+        text = urlsafe_b64decode(payload[1:] + "=" * (-len(payload[1:]) % 4)).decode()
+    except ValueError:  # no base64, or no UTF-8
+        return None
+    return text if text and text == strip_control_characters(text) and encode_payload(text) == payload else None
+
+
+async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archive, words: Translator) -> Text:
+    """What to tell whoever wants a link to their question: the link, and who can read what."""
+    payload = encode_payload(text)
+    if payload is None:
+        payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
+    url = f"https://t.me/{(await bot.me()).username}?start={payload}"
+    said = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
+    return as_list(words(said), make_link(url, url), sep="\n\n")
+
+
+async def _on_start_link(
+    message: Message, command: CommandObject, event_update: Update, desk: AppContext, words: Translator
+) -> None:
+    text = await decode_payload(command.args or "", desk.archive)
+    if text is None or len(text) > MAX_QUESTION_LENGTH:
+        raise SkipHandler  # the plain greeting
+    await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
+    await submit_question(message, text, event_update.update_id, desk, words)
+
+
+async def _on_link(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+    asked = await find_asked_answer(message, bot, desk.archive)
+    if isinstance(asked, str):
+        if message.chat.type == "private" or command.mention:
+            await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
+        return
+    said = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
+    await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+
+
+def routes() -> Router:
+    """Handlers of /link and of /start with a payload."""
+    router = Router(name="deep_links")
+    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), F.chat.type == "private")
+    router.message.register(
+        _on_link, Command("link", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
+    )
+    return router

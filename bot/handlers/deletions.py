@@ -1,0 +1,269 @@
+"""Handlers of /delete and /check: admins take posts out of all answers, or check whether they still exist.
+
+Bots are not told of deletions (https://core.telegram.org/bots/api#update). /check copies the post to the admin's
+chat and judges by the error: only a clear "not found" makes a post suspected, only a successful copy clears it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import blake2b
+
+from aiogram import Bot, F, Router
+from aiogram.enums import ButtonStyle, MessageEntityType
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
+from aiogram.utils.formatting import Text, as_list
+from aiogram.utils.keyboard import InlineKeyboardBuilder
+
+from bot.access import is_admin
+from bot.context import AppContext
+from bot.i18n import Translator
+from bot.links import PostLink, find_post_links, resolve_post_link
+from bot.views.answer import make_link
+from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.text import neutralize_links, split_pages
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
+from rag_core.types import Channel, PostKey, format_post_link
+
+__all__ = ["PostPresence", "classify_copy_result", "routes"]
+
+
+class PostPresence(StrEnum):
+    """What one call told of a post. Only GONE makes a post suspected, only THERE clears it."""
+
+    THERE = "there"
+    GONE = "gone"
+    UNCOPIED = "uncopied"
+    CLOSED = "closed"
+    UNSURE = "unsure"
+
+
+# The sentences of https://github.com/tdlib/telegram-bot-api; MESSAGE_ID_INVALID is not among them, because
+# Telegram says it of posts that are there as well, where what was asked for cannot be done with them.
+_ERROR_PATTERNS = (
+    (PostPresence.UNCOPIED, r"protected content|forwards_restricted|message can't be (copied|forwarded)"),
+    (PostPresence.GONE, r"message to (copy|forward|be replied|react) not found|(replied|reply) message not found"),
+    (
+        PostPresence.CLOSED,
+        r"bot (is not a member|was kicked)|chat not found|channel_private|not enough rights|need administrator rights"
+        r"|chat_admin_required|have no rights",
+    ),
+)
+
+
+def classify_copy_result(failure: Exception | None) -> PostPresence:
+    """What a call about the post tells: it went well (None), or failed like this.
+
+    Whatever is not said in so many words is UNSURE: the network, a limit, a sentence of tomorrow.
+    """
+    if failure is None:
+        return PostPresence.THERE
+    if not isinstance(failure, TelegramBadRequest | TelegramForbiddenError):
+        return PostPresence.UNSURE
+    said = failure.message.lower().replace("’", "'")
+    return next((where for where, sign in _ERROR_PATTERNS if re.search(sign, said)), PostPresence.UNSURE)
+
+
+# What is confirmed must fit one message with its first words.
+_MAX_POSTS = 10
+_MAX_FIRST_WORDS_LENGTH = 100
+
+
+class DeleteCallback(CallbackData, prefix="delete"):
+    """The answer to "delete these?"; `which` tells whether the message still means the same posts."""
+
+    sure: bool
+    which: str
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkedPost:
+    """A link and what is meant by it: the post, or all of its album."""
+
+    link: PostLink
+    keys: tuple[PostKey, ...]
+    channel: Channel
+    date: datetime
+    words: str
+
+    def line(self, number: int, shown: RenderContext) -> Text:
+        """The channel as a link to the post, the day, and the post's first words."""
+        title = strip_control_characters(self.channel.title).replace("\n", " ") or shown.words("unnamed-channel")
+        url = format_post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel.username)
+        head = Text(f"{number}. ", make_link(title, url + ("?single" if self.link.single else "")))
+        said = Text(head, " · ", format_day_and_edit(self.date, None, shown))
+        return Text(said, "\n", neutralize_links(self.words)) if self.words else said
+
+
+async def _on_delete(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    links = await _get_requested_links(message, command, desk, words)
+    if not links:
+        return
+    items, others = await _resolve_links(desk.archive, links)
+    blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
+    if items:
+        shown = RenderContext(words, desk.settings.bot.zone)
+        lines = [item.line(number, shown) for number, item in enumerate(items, 1)]
+        blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
+    buttons = _build_confirm_keyboard(items, words) if items else None
+    await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
+
+
+async def _press_delete(
+    pressed: CallbackQuery, callback_data: DeleteCallback, desk: AppContext, words: Translator
+) -> None:
+    """The posts are read out of the message itself: it was written by us, and it outlives a restart."""
+    message = pressed.message
+    private = message is not None and message.chat.type == "private"
+    if not (private and pressed.from_user.id in desk.admins):
+        await pressed.answer(words("admins-only", start="/start"), show_alert=True)
+        return
+    if not isinstance(message, Message):  # too old to be read
+        await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
+        return
+    said = words("delete-kept")
+    if callback_data.sure:
+        items, _ = await _resolve_links(desk.archive, find_post_links(_extract_hidden_links(message)))
+        if _make_posts_token(items) != callback_data.which:
+            await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
+            return
+        await posts.mark_posts_deleted(desk.archive, [key for item in items for key in item.keys], how="admin")
+        desk.indexing.wake()
+        said = words("delete-done", count=len(items))
+    with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
+        await message.edit_text(f"{message.text}\n\n{said}", entities=message.entities)
+    await pressed.answer(said)
+
+
+async def _on_check(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+    links = await _get_requested_links(message, command, desk, words)
+    if not links:
+        return
+    items, others = await _resolve_links(desk.archive, links)
+    blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
+    shown = RenderContext(words, desk.settings.bot.zone)
+    for number, item in enumerate(items, 1):
+        said = await _check_post(item, message.chat.id, bot, desk, words)
+        blocks.append(as_list(item.line(number, shown), Text(said)))
+    for page in split_pages(as_list(*blocks, sep="\n\n")):
+        await message.answer(page.text, entities=list(page.entities))
+
+
+async def _check_post(item: _LinkedPost, chat_id: int, bot: Bot, desk: AppContext, words: Translator) -> str:
+    """Copy each post to the admin's chat and draw the conclusion; what to tell of it."""
+    told = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
+    gone = [key for key, where in told.items() if where is PostPresence.GONE]
+    there = [key for key, where in told.items() if where is PostPresence.THERE]
+    marked = await posts.mark_posts_suspected(desk.archive, gone)
+    cleared = await posts.clear_suspicion(desk.archive, there)
+    if marked or cleared:
+        desk.indexing.wake()
+    # Of an album only some may be gone: it is there, without them.
+    worst = (
+        PostPresence.GONE if len(gone) == len(told) else next(w for w in told.values() if w is not PostPresence.GONE)
+    )
+    return words("check-back" if cleared and not gone else "check-told", where=worst.value)
+
+
+async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:
+    try:
+        copy = await bot.copy_message(chat_id, key.chat_id, key.message_id, disable_notification=True)
+    except (TelegramAPIError, ClientDecodeError) as exc:
+        return classify_copy_result(exc)
+    with suppress(TelegramAPIError, ClientDecodeError):  # the copy is no harm where it stays
+        await bot.delete_message(chat_id, copy.message_id)
+    return PostPresence.THERE
+
+
+async def _get_requested_links(
+    message: Message, command: CommandObject, desk: AppContext, words: Translator
+) -> list[PostLink]:
+    """The links of a command, or the post that it replies to; none where the sender has been told why not."""
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return []
+    links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}") or _get_forwarded_link(
+        message.reply_to_message
+    )
+    if not links:
+        await message.answer(words("delete-how", command=f"/{command.command.lower()}"))
+    elif len(links) > _MAX_POSTS:
+        await message.answer(words("delete-most", most=_MAX_POSTS))
+        return []
+    return links
+
+
+def _extract_hidden_links(message: Message) -> str:
+    """The addresses behind the words of a message."""
+    hidden = (e.url for e in message.entities or () if e.type == MessageEntityType.TEXT_LINK and e.url)
+    return " ".join(hidden)
+
+
+def _get_forwarded_link(message: Message | None) -> list[PostLink]:
+    origin = message.forward_origin if message else None
+    if not isinstance(origin, MessageOriginChannel):
+        return []
+    return [
+        PostLink(origin.chat.id, origin.message_id, text=format_post_link(_get_post_key(origin), origin.chat.username))
+    ]
+
+
+def _get_post_key(origin: MessageOriginChannel) -> PostKey:
+    return PostKey(origin.chat.id, origin.message_id)
+
+
+async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:
+    """What the links mean, and those that mean no post of the archive, or a deleted one."""
+    known = await channels.load_channels(archive)
+    items: list[_LinkedPost] = []
+    others = []
+    for one in links:
+        key = resolve_post_link(one, known)
+        keys = (key,) if key and one.single else await list_album_keys(archive, key) if key else ()
+        here = {k: post for k, post in (await fetch_post_records(archive, keys)).items() if not post.deleted}
+        if key not in here:
+            others.append(one)
+        elif not any(set(here) & set(item.keys) for item in items):
+            said = next((post.text for post in here.values() if post.text.strip()), "")
+            items.append(_LinkedPost(one, tuple(here), known[key.chat_id], here[key].date, _cut_first_words(said)))
+    return items, others
+
+
+def _cut_first_words(text: str) -> str:
+    said = " ".join(strip_control_characters(text).split())
+    if len(said) <= _MAX_FIRST_WORDS_LENGTH:
+        return said
+    return f"{said[:_MAX_FIRST_WORDS_LENGTH].rsplit(' ', 1)[0].rstrip(' ,.;:–—-')}…"
+
+
+def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
+    keys = sorted(key for item in items for key in item.keys)
+    return blake2b(repr([tuple(key) for key in keys]).encode(), digest_size=8).hexdigest()
+
+
+def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> InlineKeyboardMarkup:
+    keys, which = InlineKeyboardBuilder(), _make_posts_token(items)
+    keys.button(
+        text=words("button-delete"), callback_data=DeleteCallback(sure=True, which=which), style=ButtonStyle.DANGER
+    )
+    keys.button(text=words("button-keep"), callback_data=DeleteCallback(sure=False, which=which))
+    return keys.as_markup()
+
+
+def routes() -> Router:
+    """Handlers of /delete, its buttons, and /check."""
+    router = Router(name="deletions")
+    private = F.chat.type == "private"
+    router.message.register(_on_delete, Command("delete", ignore_case=True), private)
+    router.message.register(_on_check, Command("check", ignore_case=True), private)
+    router.callback_query.register(_press_delete, DeleteCallback.filter())
+    return router

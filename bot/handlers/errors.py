@@ -1,0 +1,83 @@
+"""Error handler: an exception of a handler becomes a sentence for the reader; and buttons that no handler takes.
+
+Expected errors have a sentence by class, bugs a general one, with a traceback in the log. The reason may name
+files, so that only an admin sees it. Unknown buttons (of an earlier version, or made up) are answered, because
+Telegram shows a button as busy until it is.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from aiogram import Router
+from aiogram.exceptions import TelegramAPIError
+from aiogram.types import CallbackQuery, ErrorEvent, Message
+
+from bot.access import AdminRegistry, get_reader_id
+from bot.i18n import Translator, choose_interface_language, get_translator
+from bot.recheck import ContentWithdrawn, RecheckUnavailable
+from bot.settings import Settings
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
+
+__all__ = ["format_error", "get_unexpected_error", "routes", "stale_button_routes"]
+
+_ERROR_SENTENCES: dict[type[RagError], str] = {
+    ArchiveUnavailable: "trouble-archive",
+    IndexUnavailable: "trouble-index",
+    StageTimeout: "trouble-timeout",
+    ContentWithdrawn: "answer-withdrawn",
+    RecheckUnavailable: "trouble-unchecked",
+}
+
+log = logging.getLogger(__name__)
+
+
+def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
+    """What to tell the reader. The reason itself may name files: only an admin sees it."""
+    found = next((said for kind, said in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
+    if admin and isinstance(exc, RagError):
+        return f"{words(found)}\n\n{words('trouble-reason', reason=exc.reason)}"
+    return words(found)
+
+
+def get_unexpected_error(exc: Exception) -> Exception | None:
+    """The exception if it is a bug, whose traceback belongs into the log; None if it was planned for."""
+    return None if isinstance(exc, RagError) else exc
+
+
+async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry) -> bool:
+    exc = event.exception
+    log.error("update %d failed: %s", event.update.update_id, exc, exc_info=get_unexpected_error(exc))
+    pressed = event.update.callback_query
+    message = pressed.message if pressed else event.update.message
+    if not isinstance(message, Message):  # nobody waits for an answer, or it is too old to be answered
+        return True
+    user = pressed.from_user if pressed else message.from_user
+    words = get_translator(choose_interface_language(user.language_code if user else None, settings.bot.language))
+    asker = pressed.from_user.id if pressed else get_reader_id(message)
+    admin = message.chat.type == "private" and asker in admins
+    try:
+        await message.answer(format_error(exc, words, admin=admin))
+        if pressed and isinstance(exc, ContentWithdrawn | RecheckUnavailable):
+            await pressed.answer()  # or the button looks busy; refused where the handler has done it
+    except TelegramAPIError as failed:
+        log.warning("update %d: the reader could not be told: %s", event.update.update_id, failed)
+    return True
+
+
+def routes() -> Router:
+    """The one place where an exception of a handler becomes a sentence."""
+    router = Router(name="trouble")
+    router.error.register(_on_error)
+    return router
+
+
+async def _on_unknown_button(pressed: CallbackQuery, words: Translator) -> None:
+    await pressed.answer(words("button-stale"), show_alert=True)
+
+
+def stale_button_routes() -> Router:
+    """The handler of every other button. To be included last."""
+    router = Router(name="stale")
+    router.callback_query.register(_on_unknown_button)
+    return router

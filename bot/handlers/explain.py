@@ -1,0 +1,207 @@
+"""Handlers of /why: the posts behind an answer, their edits since, and posts that were found and not cited.
+
+Access is worked out anew: a channel that is closed to this reader by now is not named at all. Admins also see the
+stages of the answer with times and counts, by its trace; a trace holds no texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from aiogram import Bot, F, Router
+from aiogram.filters import Command, CommandObject
+from aiogram.types import Message
+from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
+
+from bot import access
+from bot.access import get_reader_id, is_admin
+from bot.context import AppContext
+from bot.control.schemas import format_stages
+from bot.i18n import Translator, get_translator
+from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.views import answer
+from bot.views.answer import CitedPost, StoredAnswer, link_author
+from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.text import format_changes, split_pages, style_text
+from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
+from rag_core.storage.posts import PostVersion
+from rag_core.storage.questions import AnsweredQuestion, fetch_trace
+from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
+
+__all__ = ["explain_answer", "find_asked_answer", "render_trace", "routes"]
+
+
+async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
+    """How an answer was made; None where its trace is not known, or no longer. Raises ArchiveUnavailable."""
+    found = await fetch_trace(archive, trace_id)
+    if found is None:
+        return None
+    head = words("why-trace", recipe=found.recipe)
+    return Text(
+        Bold(head), " ", Code(found.trace_id), "\n", ExpandableBlockQuote("\n".join(format_stages(found.spans)))
+    )
+
+
+# Posts named that were found and not cited: more of them explain nothing.
+_MAX_OTHERS = 5
+# Of the question, to tell which one it was.
+_MAX_SHOWN_QUESTION_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _ExplanationContext:
+    """What is looked up for one explanation: `stored` are the posts that this reader may see now."""
+
+    archive: Archive
+    channels: Mapping[int, Channel]
+    stored: Mapping[PostKey, Post]
+    shown: RenderContext
+    answered_at: datetime
+
+    def named(self, key: PostKey, post: Post) -> Text:
+        """Who speaks in a post, linked, and when."""
+        channel = self.channels.get(key.chat_id)
+        who = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
+        return Text(who, " · ", format_day_and_edit(post.date, post.edited, self.shown))
+
+
+async def explain_answer(asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
+    """What the answer to a question stands on, as far as this viewer may read it now."""
+    given = answer.parse_stored_answer(asked.answer)
+    cited = [(number, one) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
+    others = [key for key in given.others if key.chat_id in viewer.channels]
+    stored = await posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
+    shelf = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
+    words, asked_for = shown.words, " ".join(strip_control_characters(asked.text).split())
+    asked_for = (
+        asked_for
+        if len(asked_for) <= _MAX_SHOWN_QUESTION_LENGTH
+        else f"{asked_for[:_MAX_SHOWN_QUESTION_LENGTH].rstrip()}…"
+    )
+    blocks: list[Text] = [style_text(Bold, words("why-question", question=asked_for))]
+    if sources := [await _explain_source(number, one, shelf) for number, one in cited]:
+        blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
+        blocks += sources[1:]
+    blocks += _format_others([key for key in others if key in stored], given, shelf)
+    if len(blocks) == 1:
+        blocks.append(Text(words("why-closed" if given.cited or given.others else "why-nothing-found")))
+    if notes := dict.fromkeys(words("shortfall", stage=stage) for stage in given.shortfalls):
+        blocks.append(Italic("\n".join(notes)))
+    return as_list(*blocks, sep="\n\n")
+
+
+async def _explain_source(number: int, one: CitedPost, shelf: _ExplanationContext) -> Text:
+    post, words = shelf.stored.get(one.key), shelf.shown.words
+    if post is None:
+        channel = shelf.channels.get(one.key.chat_id)
+        title = strip_control_characters(channel.title) if channel else ""
+        date = words.date(one.date, shelf.shown.zone)
+        return Text(f"{number}. ", words("why-gone", title=title or words("unnamed-channel"), date=date))
+    line = Text(f"{number}. ", shelf.named(one.key, post))
+    edits = await _list_edits(one, post, shelf) if post.edited else []
+    return as_list(line, *edits)
+
+
+async def _list_edits(one: CitedPost, post: Post, shelf: _ExplanationContext) -> list[Text]:
+    """What was changed in a post, or in any of its album."""
+    edits = []
+    keys = await list_album_keys(shelf.archive, one.key) if post.album else (one.key,)
+    for key, now in (await fetch_post_records(shelf.archive, keys)).items():
+        chain = [PostVersion(now.stamp, now.text), *await posts.list_post_versions(shelf.archive, key)]
+        edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, shelf)
+    return edits or [Text(shelf.shown.words("why-unknown-before"))]
+
+
+async def _explain_versions(chain: Sequence[PostVersion], cited: str, shelf: _ExplanationContext) -> list[Text]:
+    """What was changed after the answer, and what last before it, in texts of which the newest is first."""
+    then = next((place for place, version in enumerate(chain) if answer.hash_text_version(version.text) == cited), None)
+    # The cited text is not known where it was that of several captions; then the last edit is what can be shown.
+    if then is None:
+        return [await _format_edit("why-changed", chain[1], chain[0], shelf)]
+    edits = []
+    if then > 0:
+        edits.append(await _format_edit("why-changed-after", chain[then], chain[0], shelf))
+    if then + 1 < len(chain):
+        # A text may have been taken back after the answer: then it is the cited one again.
+        before = chain[then].stamp <= shelf.answered_at
+        edits.append(
+            await _format_edit("why-changed-before" if before else "why-changed", chain[then + 1], chain[then], shelf)
+        )
+    return edits
+
+
+async def _format_edit(said: str, old: PostVersion, new: PostVersion, shelf: _ExplanationContext) -> Text:
+    words = shelf.shown.words
+    head = words(said, date=words.date(new.stamp, shelf.shown.zone))
+    # Two long texts without anything in common take a while.
+    difference, more = await asyncio.to_thread(format_changes, old.text, new.text)
+    if not difference.as_kwargs()["text"]:
+        difference = Text(words("why-changed-spaces"))
+    tail = [Text(words("why-changed-more", more=more))] if more else []
+    return Text(head, "\n", BlockQuote(as_list(difference, *tail)))
+
+
+def _format_others(keys: Sequence[PostKey], given: StoredAnswer, shelf: _ExplanationContext) -> list[Text]:
+    """The posts that were found and not cited; of a refusal, all there were."""
+    words = shelf.shown.words
+    if not keys:
+        return []
+    lines = [Text("• ", shelf.named(key, shelf.stored[key])) for key in keys[:_MAX_OTHERS]]
+    if (more := len(keys) - _MAX_OTHERS) > 0:
+        lines.append(Text(words("titles-more", more=more)))
+    said = words("why-others") if given.cited else words("why-refused", count=len(keys))
+    return [Text(said, "\n", ExpandableBlockQuote(as_list(*lines)))]
+
+
+async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+    admin = message.chat.type == "private" and is_admin(message, desk.admins)
+    if admin and command.args:
+        stages = await render_trace(command.args.strip(), desk.archive, words)
+        await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
+        return
+    asked = await find_asked_answer(message, bot, desk.archive)
+    if isinstance(asked, str):
+        # In a group a bare command may be meant for another bot.
+        if message.chat.type == "private" or command.mention:
+            await message.reply(words(asked, why="/why"), allow_sending_without_reply=True)
+        return
+    where = {"user_id": get_reader_id(message), "chat_id": message.chat.id}
+    private = message.chat.type == "private"
+    viewer = await access.build_viewer(desk.archive, desk.admins, **where, private=private)
+    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
+    shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
+    said = await explain_answer(asked, viewer, desk.archive, shown)
+    if admin and (stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, desk.archive, words)):
+        said = as_list(said, stages, sep="\n\n")
+    first, *rest = split_pages(said)
+    with recheck_before_sending(basis, Reader(**where, private=private), desk.archive, desk.admins):
+        await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
+        for page in rest:
+            await message.answer(page.text, entities=list(page.entities))
+
+
+async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | str:
+    """The answer that is asked about; else the id of the sentence that says why there is none."""
+    reader, parent = get_reader_id(message), message.reply_to_message
+    # In a topic every message "replies" to its opening.
+    if parent is None or parent.forum_topic_created:
+        thread = message.message_thread_id if message.is_topic_message else None
+        last = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, thread)
+        return last or "why-none"
+    asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
+    if asked is None:
+        return "why-unknown"
+    return asked if asked.user_id == reader else "why-not-yours"
+
+
+def routes() -> Router:
+    """Handlers of /why."""
+    router = Router(name="why")
+    router.message.register(
+        _on_why, Command("why", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
+    )
+    return router

@@ -1,0 +1,439 @@
+"""Handlers of the buttons under answers: votes, sources, explanation, shorter, deeper, link; and /sources.
+
+Every press is checked for whether this person may use the button; otherwise they are told why not. Sources are
+shown page by page, with the quoted words read from the archive at each press. The shorter answer is the first
+sentence, put together from the stored answer and the post as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import TelegramBadRequest
+from aiogram.filters import Command, CommandObject
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
+from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
+
+from bot import access
+from bot.access import get_reader_id
+from bot.context import AppContext
+from bot.handlers import deep_links
+from bot.handlers.deep_links import create_question_link
+from bot.handlers.explain import explain_answer, find_asked_answer
+from bot.i18n import Translator, get_translator
+from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.views import answer
+from bot.views import answer as kept
+from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
+from bot.views.channel_card import redraw_message
+from bot.views.keyboards import (
+    DEEP_MODE,
+    REASONS_BY_ACTION,
+    AnswerAction,
+    AnswerCallback,
+    ButtonRow,
+    add_reason_buttons,
+    get_button_action,
+    make_answer_button,
+    remove_buttons,
+    update_vote_counts,
+)
+from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.text import neutralize_links, split_pages
+from bot.worker.limits import format_rate_limit
+from bot.worker.queue import DEEP_SENTENCES
+from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import questions as feedback
+from rag_core.storage.questions import AnsweredQuestionRow, fetch_answered_question
+from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
+
+__all__ = [
+    "build_render_context",
+    "check_button_access",
+    "prepare_viewer",
+    "press_routes",
+    "render_sources_page",
+    "routes",
+    "shorten_answer",
+    "source_routes",
+]
+
+# They send something for the one who asked, or ask again in their name.
+_ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
+
+
+async def check_button_access(
+    pressed: CallbackQuery, press: AnswerCallback, desk: AppContext, words: Translator
+) -> tuple[AnsweredQuestionRow, Message] | None:
+    """The answer and the message that the button is at; None where the presser was told why there is none."""
+    presser, message, asked = (
+        pressed.from_user.id,
+        pressed.message,
+        await fetch_answered_question(desk.archive, press.handle),
+    )
+    # A message that was deleted, or is too old for Telegram to show; a made-up button, or one of another chat.
+    if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
+        said = "answer-gone"
+    elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
+        said = "answer-not-member"
+    elif press.deed in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+        said = "answer-not-yours"
+    else:
+        return asked, message
+    await pressed.answer(words(said)[:200], show_alert=True)
+    return None
+
+
+async def prepare_viewer(
+    asked: AnsweredQuestionRow, user_id: int, desk: AppContext
+) -> tuple[Viewer, AbstractContextManager[None]]:
+    """What somebody may read now where the question was asked, and the context to send what is made of it in.
+
+    To be worked out before the view is made: what changes after this is not sent.
+    """
+    here = Reader(user_id, asked.chat_id, asked.private)
+    viewer = await access.build_viewer(
+        desk.archive, desk.admins, user_id=user_id, chat_id=asked.chat_id, private=asked.private
+    )
+    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
+    return viewer, recheck_before_sending(basis, here, desk.archive, desk.admins)
+
+
+def build_render_context(asked: AnsweredQuestionRow, desk: AppContext) -> RenderContext:
+    """How things are said about this answer: in its language."""
+    return RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not asked.private)
+
+
+async def shorten_answer(
+    asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext
+) -> Text | None:
+    """The first sentence with its sources; None where a post behind it has changed, is gone or closed by now."""
+    answer = kept.parse_stored_answer(asked.answer)
+    if not answer.sentences:
+        return None
+    said = answer.sentences[0]
+    keys = tuple(dict.fromkeys(key for key, _, _ in said.places))
+    if not keys or any(key.chat_id not in viewer.channels for key in keys):
+        return None
+    stored = await posts.fetch_posts(archive, keys)
+    if any(key not in stored or not _is_unchanged(key, stored[key], answer) for key in keys):
+        return None
+    known = await channels.load_channels(archive)
+    numbers = {one.key: number for number, one in enumerate(answer.cited, 1)}
+    marks = [
+        piece
+        for key in keys
+        for piece in (" ", make_link(f"[{numbers[key]}]", format_channel_post_link(key, known.get(key.chat_id))))
+    ]
+    lines = [_format_source(numbers[key], stored[key], known, shown) for key in keys]
+    sentence = Text(neutralize_links(strip_control_characters(_format_sentence(said, stored))), *marks)
+    return as_list(sentence, BlockQuote(as_list(*lines)), Italic(shown.words("shorter-note")), sep="\n\n")
+
+
+def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
+    """Whether the post says what it said when it was cited."""
+    return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
+
+
+def _format_sentence(said: StoredSentence, stored: dict[PostKey, Post]) -> str:
+    if said.quote is None:
+        return said.around
+    key, start, end = said.places[said.quote]
+    return f"{said.around} {stored[key].text[start:end]}".strip()
+
+
+def _format_source(number: int, post: Post, known: dict[int, Channel], shown: RenderContext) -> Text:
+    channel = known.get(post.key.chat_id)
+    who = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
+    return Text(f"{number}. ", who, " · ", format_day_and_edit(post.date, post.edited, shown))
+
+
+SOURCES_PER_PAGE = 3
+# Three sources with three quotes of so many characters, which may count twice, fit 4096.
+_MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
+_MAX_ONLY_QUOTE_LENGTH = 600  # of the only quote of a post
+
+
+@dataclass(frozen=True, slots=True)
+class _SourcesContext:
+    """What a page is made of: `stored` are the posts that this reader may see now."""
+
+    answer: StoredAnswer
+    stored: Mapping[PostKey, Post]
+    channels: Mapping[int, Channel]
+    shown: RenderContext
+
+
+async def render_sources_page(
+    asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
+) -> tuple[Text, InlineKeyboardMarkup | None]:
+    """One page of the sources that this viewer may read now, and the buttons to turn it."""
+    answer, words = kept.parse_stored_answer(asked.answer), shown.words
+    cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
+    if not cited:
+        return Text(words("why-closed" if answer.cited else "sources-none")), None
+    last = (len(cited) - 1) // SOURCES_PER_PAGE
+    page = max(0, min(page, last))
+    here = cited[page * SOURCES_PER_PAGE : (page + 1) * SOURCES_PER_PAGE]
+    stored = await posts.fetch_posts(archive, [one.key for _, one in here])
+    shelf = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
+    head: list[Text] = [Bold(words("sources", count=len(cited)))]
+    head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
+    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, shelf) for number, one in here)]
+    return as_list(*blocks, sep="\n\n"), _build_page_buttons(page, last, asked.handle)
+
+
+def _render_source(number: int, one: CitedPost, shelf: _SourcesContext) -> Text:
+    post, channel, shown = shelf.stored.get(one.key), shelf.channels.get(one.key.chat_id), shelf.shown
+    words = shown.words
+    if post is None:
+        title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
+        return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
+    who = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
+    head = Text(f"{number}. ", who, " · ", format_day_and_edit(post.date, post.edited, shown))
+    if kept.hash_text_version(post.text) != one.mark:
+        return as_list(head, words("sources-changed"))
+    if quotes := list(_list_quotes(one.key, post, shelf.answer)):
+        return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
+    return head
+
+
+def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
+    """The words of a post that the answer stands on, in the order of the post."""
+    places = {(start, end) for said in answer.sentences for cited, start, end in said.places if cited == key}
+    found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
+        :_MAX_QUOTES
+    ]
+    longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
+    for text in found:
+        yield text if len(text) <= longest else f"{text[:longest].rstrip()}…"
+
+
+def _build_page_buttons(page: int, last: int, handle: str) -> InlineKeyboardMarkup | None:
+    row: ButtonRow = [make_answer_button("◀", AnswerAction.PAGE, handle, page - 1)] if page > 0 else []
+    row += [make_answer_button("▶", AnswerAction.PAGE, handle, page + 1)] if page < last else []
+    return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
+
+
+async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+    found = await find_asked_answer(message, bot, desk.archive)
+    asked = None if isinstance(found, str) else await fetch_answered_question(desk.archive, found.handle)
+    if asked is None:
+        # In a group a bare command may be meant for another bot.
+        if message.chat.type == "private" or command.mention:
+            said = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
+            await message.reply(said, allow_sending_without_reply=True)
+        return
+    viewer, checked = await prepare_viewer(asked, get_reader_id(message), desk)
+    text, buttons = await render_sources_page(asked, viewer, desk.archive, build_render_context(asked, desk))
+    with checked:
+        await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+
+
+def source_routes() -> Router:
+    """The handler of /sources."""
+    router = Router(name="sources")
+    router.message.register(
+        _on_sources, Command("sources", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
+    )
+    return router
+
+
+@dataclass(frozen=True, slots=True)
+class _ButtonPress:
+    """A press by somebody who may: what of, at which message, and what handlers need."""
+
+    query: CallbackQuery
+    press: AnswerCallback
+    asked: AnsweredQuestionRow
+    message: Message
+    desk: AppContext
+    words: Translator
+    update_id: int
+
+    @property
+    def user_id(self) -> int:
+        """Who pressed."""
+        return self.query.from_user.id
+
+
+class AnswerButtonHandlers:
+    """The handler, with the presses that are at work: a button that sends something sends it once."""
+
+    def __init__(self) -> None:
+        self._busy: set[tuple[str, AnswerAction]] = set()
+
+    async def on_press(
+        self,
+        query: CallbackQuery,
+        callback_data: AnswerCallback,
+        event_update: Update,
+        desk: AppContext,
+        words: Translator,
+    ) -> None:
+        """Any button under an answer."""
+        found = await check_button_access(query, callback_data, desk, words)
+        if found is None:
+            return
+        pressed = _ButtonPress(query, callback_data, *found, desk, words, event_update.update_id)
+        deed = callback_data.deed
+        if deed in _VOTE_ACTIONS:
+            await _press_vote(pressed)
+        elif deed is AnswerAction.PAGE:
+            await _press_page(pressed)
+        else:
+            async with self._once(pressed) as first:
+                if first:
+                    await _ACTION_HANDLERS[deed](pressed)
+                else:
+                    await query.answer(words("answer-already"))
+
+    @asynccontextmanager
+    async def _once(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
+        """False for a button that is at work, or has done its work: it is not there any more."""
+        key, shown = (pressed.press.handle, pressed.press.deed), pressed.message.reply_markup
+        there = shown is not None and any(
+            get_button_action(one) is key[1] for row in shown.inline_keyboard for one in row
+        )
+        if key in self._busy or not there:
+            yield False
+            return
+        self._busy.add(key)
+        try:
+            yield True
+        finally:
+            self._busy.discard(key)
+
+
+async def _press_vote(pressed: _ButtonPress) -> None:
+    """Keep the vote; after a bad one ask why. The last vote of a reader counts."""
+    deed, words = pressed.press.deed, pressed.words
+    archive, asked = pressed.desk.archive, pressed.asked
+    good, reason = deed is AnswerAction.GOOD, REASONS_BY_ACTION.get(deed)
+    new = await feedback.save_vote(archive, asked.id, pressed.user_id, good=good, reason=reason)
+    shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
+    shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
+    if deed is AnswerAction.BAD:
+        shown = add_reason_buttons(shown, asked.handle, words)
+    await _replace_keyboard(pressed.message, shown)
+    said = "vote-good" if good else "vote-reason" if reason else "vote-bad"
+    await pressed.query.answer(words(said if new else "vote-same"))
+
+
+async def _press_page(pressed: _ButtonPress) -> None:
+    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
+    shown = build_render_context(pressed.asked, pressed.desk)
+    said, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
+    with checked:
+        await redraw_message(pressed.query, said, buttons)
+
+
+async def _press_sources(pressed: _ButtonPress) -> None:
+    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
+    shown = build_render_context(pressed.asked, pressed.desk)
+    said, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
+    with checked:
+        await _reply_with_text(pressed, said, buttons)
+
+
+async def _press_why(pressed: _ButtonPress) -> None:
+    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
+    shown = build_render_context(pressed.asked, pressed.desk)
+    said = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
+    with checked:
+        await _reply_with_text(pressed, said)
+
+
+async def _press_shorter(pressed: _ButtonPress) -> None:
+    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
+    said = await shorten_answer(
+        pressed.asked, viewer, pressed.desk.archive, build_render_context(pressed.asked, pressed.desk)
+    )
+    if said is None:
+        await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
+        return
+    with checked:
+        await _reply_with_text(pressed, said)
+
+
+async def _press_deeper(pressed: _ButtonPress) -> None:
+    """Queue the question once more, within the limits. The days it names are those of when it was asked."""
+    asked = pressed.asked
+    async with pressed.desk.turns.limits.counted(asked.user_id, asked.chat_id) as wait:
+        if wait is None:
+            await questions.queue_question(
+                pressed.desk.archive,
+                bot_id=asked.bot_id,
+                update_id=pressed.update_id,
+                chat_id=asked.chat_id,
+                message_id=asked.message_id,
+                thread=asked.thread,
+                user_id=asked.user_id,
+                text=asked.text,
+                lang=asked.lang,
+                asked_at=asked.asked_at,
+                private=asked.private,
+                mode=DEEP_MODE,
+            )
+    if wait is not None:
+        await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
+        return
+    pressed.desk.turns.wake()
+    await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
+
+
+async def _press_link(pressed: _ButtonPress) -> None:
+    bot = pressed.query.bot
+    assert bot is not None
+    said = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
+    await _reply_with_text(pressed, said)
+
+
+async def _reply_with_text(pressed: _ButtonPress, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    """Answer below, in as many messages as it takes; `buttons` under the last."""
+    cut = split_pages(said)
+    for page in cut:
+        await pressed.message.reply(
+            page.text,
+            entities=list(page.entities),
+            reply_markup=buttons if page is cut[-1] else None,
+            allow_sending_without_reply=True,
+        )
+    await _finish_press(pressed)
+
+
+async def _finish_press(pressed: _ButtonPress, said: str = "") -> None:
+    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.deed))
+    await pressed.query.answer(said[:200] or None)
+
+
+async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> None:
+    with suppress(TelegramBadRequest):  # "message is not modified", or it is gone meanwhile
+        await message.edit_reply_markup(reply_markup=shown)
+
+
+_VOTE_ACTIONS = {AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION}
+_ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
+    AnswerAction.SOURCES: _press_sources,
+    AnswerAction.WHY: _press_why,
+    AnswerAction.SHORTER: _press_shorter,
+    AnswerAction.DEEPER: _press_deeper,
+    AnswerAction.LINK: _press_link,
+}
+
+
+def press_routes() -> Router:
+    """The handler of all buttons under answers."""
+    router, presses = Router(name="presses"), AnswerButtonHandlers()
+    router.callback_query.register(presses.on_press, AnswerCallback.filter())
+    return router
+
+
+def routes() -> Router:
+    """Handlers of the buttons under answers, of /sources and /link, and of links that ask. Before /start."""
+    router = Router(name="after")
+    router.include_routers(press_routes(), source_routes(), deep_links.routes())
+    return router

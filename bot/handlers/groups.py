@@ -1,0 +1,308 @@
+"""Handlers of groups: /bind and /unbind by bot admins, /settings by group admins, migration to a supergroup.
+
+Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
+of this very group pressed, under their own name, and the channel is one that they may bind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+
+from aiogram import F, Router
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Bold, Code, Text, as_list
+
+from bot.access import get_reader_id, is_admin
+from bot.context import AppContext
+from bot.group_access import is_group_admin
+from bot.handlers.start import list_channel_titles
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
+from bot.views.answer import format_channel_title, format_one_line, link_channel_title
+from bot.views.channel_card import find_channel_by_token, make_channel_token, redraw_message
+from bot.views.text import style_text
+from rag_core.conversation import migrate_memory_setting
+from rag_core.storage import Archive, channels
+from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
+from rag_core.storage.users import load_answer_mode, save_answer_mode
+from rag_core.types import Channel, Visibility
+
+__all__ = ["routes", "settings_routes"]
+
+_GROUP = F.chat.type.in_({"group", "supergroup"})
+_CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
+
+
+def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
+    """The channel that somebody means: @username, t.me link, numeric id, or its exact title."""
+    match = _CHANNEL_LINK_PATTERN.match(said)
+    if match:
+        name = (match["name"] or match["at"]).casefold()
+        return next((c for c in known.values() if (c.username or "").casefold() == name), None)
+    if re.fullmatch(r"-?\d{1,20}", said):
+        return known.get(int(said)) or known.get(int(f"-100{said.lstrip('-')}"))
+    named = [c for c in known.values() if c.title.casefold() == said.casefold()]
+    return named[0] if len(named) == 1 else None
+
+
+async def _on_bind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    if not is_admin(message, desk.admins):
+        await message.reply(words("admins-only", start="/start"), allow_sending_without_reply=True)
+        return
+    said = await _bind_or_unbind(message, command, desk, words)
+    await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+
+
+async def _bind_or_unbind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> Text:
+    asked, group = (command.args or "").strip(), message.chat.id
+    known = await channels.load_channels(desk.archive)
+    if not asked:
+        return await _list_bound_channels(group, known, desk, words)
+    channel = find_channel(asked, known)
+    if channel is None:
+        return words.rich("bind-unknown", name=format_one_line(asked), channels="/channels")
+    title = style_text(Bold, format_channel_title(channel, words))
+    if command.command.lower() == "unbind":
+        await channels.unbind_channel(desk.archive, group, channel.chat_id)
+        return words.rich("bind-undone", title=title)
+    if channel.state == "pending":
+        return words.rich("bind-pending", title=title, channels="/channels")
+    await channels.bind_channel(desk.archive, group, channel.chat_id)
+    return words.rich("bind-done", title=title)
+
+
+async def _list_bound_channels(group: int, known: dict[int, Channel], desk: AppContext, words: Translator) -> Text:
+    ids = await channels.list_bound_channels(desk.archive, group)
+    listed = [channel for key, channel in known.items() if key in ids]
+    how = words.rich("bind-how", example=Code("/bind @channel"))
+    if not listed:
+        return as_list(words("bind-none"), how)
+    return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
+
+
+async def _on_bind_in_private(message: Message, desk: AppContext, words: Translator) -> None:
+    admin = is_admin(message, desk.admins)
+    await message.answer(words("bind-in-group") if admin else words("admins-only", start="/start"))
+
+
+async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
+    """A group that becomes a supergroup gets a new id; what is bound to it and chosen there moves along."""
+    old, new = message.chat.id, message.migrate_to_chat_id
+    assert new is not None
+    await move_group(desk.archive, old, new)
+    await save_answer_mode(desk.archive, new, await load_answer_mode(desk.archive, old))
+    await migrate_memory_setting(old, new, desk.rag)
+
+
+def routes() -> Router:
+    """Handlers of /bind, /unbind and the move."""
+    router = Router(name="groups")
+    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
+    router.message.register(_on_bind, Command("bind", "unbind", ignore_case=True), _GROUP)
+    router.message.register(_on_bind_in_private, Command("bind", "unbind", ignore_case=True), F.chat.type == "private")
+    return router
+
+
+_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
+_MAX_LABEL_LENGTH = 48
+_MAX_TITLES = 10
+
+
+class _SettingsAction(StrEnum):
+    """What a button does. It says what shall be, so that pressing it twice is pressing it once."""
+
+    SHOW = "s"
+    CHANNELS = "c"
+    BIND = "b"
+    UNBIND = "u"
+    CITED = "r"
+    ANYHOW = "a"
+    ADMINS = "m"
+    EVERYBODY = "e"
+    LANG = "l"
+
+
+class _SettingsCallback(CallbackData, prefix="gs"):
+    """A button: what it does, the mark of a channel, and a part of the list or the place of a language."""
+
+    do: _SettingsAction
+    mark: str = ""
+    number: int = 0
+
+
+_RULE_CHANGES: dict[_SettingsAction, Callable[[GroupRules], GroupRules]] = {
+    _SettingsAction.CITED: lambda rules: replace(rules, cited_only=True),
+    _SettingsAction.ANYHOW: lambda rules: replace(rules, cited_only=False),
+    _SettingsAction.ADMINS: lambda rules: replace(rules, admins_ask=True),
+    _SettingsAction.EVERYBODY: lambda rules: replace(rules, admins_ask=False),
+}
+_LANGUAGE_CHOICES = ("", *LANGUAGES)
+
+
+async def _on_settings(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    if not command.mention:  # a bare command may be meant for another bot
+        return
+    if not await is_group_admin(get_reader_id(message), message.chat.id, desk):
+        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
+        return
+    said, buttons = await _render_settings(message.chat.id, desk.archive, words)
+    await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+
+
+async def _on_settings_in_private(message: Message, words: Translator) -> None:
+    await message.answer(words("settings-in-group"))
+
+
+async def _press_settings(
+    pressed: CallbackQuery, callback_data: _SettingsCallback, desk: AppContext, words: Translator
+) -> None:
+    group = pressed.message.chat if pressed.message else None
+    mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
+    if group is None or not mine or not await is_group_admin(pressed.from_user.id, group.id, desk):
+        await pressed.answer(words("group-admins-only"), show_alert=True)
+        return
+    done = await _apply_action(callback_data, group.id, desk.archive, words)
+    if not done:
+        await pressed.answer(words("settings-channel-gone"), show_alert=True)
+        return
+    if callback_data.do is _SettingsAction.LANG:  # what is said from now on is said in it
+        chosen = (await load_group_rules(desk.archive, group.id)).lang
+        spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
+        words = get_translator(chosen or spoken)
+    if callback_data.do in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
+        said, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
+    else:
+        said, buttons = await _render_settings(group.id, desk.archive, words)
+    await redraw_message(
+        pressed,
+        said,
+        buttons,
+        "" if callback_data.do in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
+    )
+
+
+async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
+    """Do what the button says; False where its channel is not one of theirs to bind."""
+    if press.do in (_SettingsAction.BIND, _SettingsAction.UNBIND):
+        channel = find_channel_by_token(
+            archive, press.mark, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
+        )
+        if channel is None:
+            return False
+        if press.do is _SettingsAction.UNBIND:
+            await channels.unbind_channel(archive, group, channel.chat_id)
+        else:
+            await channels.bind_channel(archive, group, channel.chat_id, own=True)
+    elif press.do in _RULE_CHANGES:
+        await save_group_rules(archive, group, _RULE_CHANGES[press.do](await load_group_rules(archive, group)))
+    elif press.do is _SettingsAction.LANG:
+        lang = _LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)]
+        await save_group_rules(archive, group, replace(await load_group_rules(archive, group), lang=lang))
+    return True
+
+
+async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
+    """What this group asks now, and what its admins may add: what is public, or what an admin of the bot lets them."""
+    bound = await channels.list_bound_channels(archive, group)
+    return sorted(
+        (
+            channel
+            for key, channel in (await channels.load_channels(archive)).items()
+            if channel.state == "active"
+            and (key in bound or channel.bindable or channel.visibility is Visibility.PUBLIC)
+        ),
+        key=lambda channel: (format_channel_title(channel, words).casefold(), channel.chat_id),
+    )
+
+
+async def _render_settings(group: int, archive: Archive, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+    """The settings on one screen."""
+    rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
+    mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
+    titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
+    if (more := len(mine) - len(titles)) > 0:
+        titles.append(Text(words("titles-more", more=more)))
+    asks = as_list(words("bind-list", count=len(mine)), *titles) if mine else Text(words("settings-no-channels"))
+    chosen = as_list(
+        words("settings-sure", on="yes" if rules.cited_only else "no"),
+        words("settings-who", who="admins" if rules.admins_ask else "everybody"),
+        words("settings-lang", lang=rules.lang or "each"),
+    )
+    said = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
+    return said, _build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
+
+
+def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
+    yield words("button-group-channels"), _SettingsCallback(do=_SettingsAction.CHANNELS)
+    if rules.cited_only:
+        yield words("button-anyhow"), _SettingsCallback(do=_SettingsAction.ANYHOW)
+    else:
+        yield words("button-cited"), _SettingsCallback(do=_SettingsAction.CITED)
+    if rules.admins_ask:
+        yield words("button-everybody-asks"), _SettingsCallback(do=_SettingsAction.EVERYBODY)
+    else:
+        yield words("button-admins-ask"), _SettingsCallback(do=_SettingsAction.ADMINS)
+    following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
+    yield (
+        words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"),
+        _SettingsCallback(do=_SettingsAction.LANG, number=following),
+    )
+
+
+async def _render_channel_choices(
+    group: int, number: int, archive: Archive, words: Translator
+) -> tuple[Text, InlineKeyboardMarkup]:
+    """One part of the channels, each with what pressing it does; the nearest there is."""
+    offered, bound = (
+        await _list_offered_channels(group, archive, words),
+        await channels.list_bound_channels(archive, group),
+    )
+    last = max(0, len(offered) - 1) // _CHANNELS_PER_PAGE
+    number = max(0, min(number, last))
+    rows = []
+    for channel in offered[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]:
+        on = channel.chat_id in bound
+        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
+        mark = make_channel_token(archive, channel.chat_id)
+        rows.append(
+            [
+                (
+                    label,
+                    _SettingsCallback(
+                        do=_SettingsAction.UNBIND if on else _SettingsAction.BIND, mark=mark, number=number
+                    ),
+                )
+            ]
+        )
+    turns = (
+        [(words("button-earlier"), _SettingsCallback(do=_SettingsAction.CHANNELS, number=number - 1))]
+        if number > 0
+        else []
+    )
+    turns += (
+        [(words("button-later"), _SettingsCallback(do=_SettingsAction.CHANNELS, number=number + 1))]
+        if number < last
+        else []
+    )
+    said = words("settings-channels") if offered else words("settings-none-offered")
+    return Text(said), _build_keyboard(
+        *rows, turns, [(words("button-back"), _SettingsCallback(do=_SettingsAction.SHOW))]
+    )
+
+
+def _build_keyboard(*rows: list[tuple[str, _SettingsCallback]]) -> InlineKeyboardMarkup:
+    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+
+
+def settings_routes() -> Router:
+    """Handlers of /settings and its buttons."""
+    router = Router(name="group settings")
+    router.message.register(_on_settings, Command("settings", ignore_case=True), _GROUP)
+    router.message.register(_on_settings_in_private, Command("settings", ignore_case=True), F.chat.type == "private")
+    router.callback_query.register(_press_settings, _SettingsCallback.filter())
+    return router

@@ -1,0 +1,476 @@
+"""/import: an admin sends an export as a document, and a child process reads it beside the running bot.
+
+The document comes with the command, with the replied message, or by the button that is offered for an export. One
+import runs at a time. One message shows its progress, can stop it, and reports the result at the end.
+
+All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note of whom to
+tell if the bot dies before the import is done. The importer's English sentences are matched by patterns and shown in
+the reader's language; a sentence without a pattern is shown as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from secrets import token_urlsafe
+from typing import Any
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, Document, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Code, Text, as_list
+
+from bot.access import is_admin
+from bot.context import AppContext
+from bot.handlers import errors
+from bot.i18n import Translator, get_translator
+from bot.imports.fetch import MAX_DOCUMENT_BYTES, fetch_document
+from bot.imports.process import read_child_messages
+from bot.imports.unpack import DocumentRefused
+from bot.settings import Settings
+from bot.views.answer import format_one_line, link_channel_title
+from bot.views.channel_card import build_approval_keyboard, refuse_non_admin
+from bot.views.plain_text import strip_control_characters
+from bot.views.text import split_pages
+from ingest.exports.scan import resolve_chat_id
+from rag_core.errors import ImportRefused, RagError
+from rag_core.storage import Archive, channels
+from rag_core.types import Channel, Visibility
+
+__all__ = [
+    "ImportOrder",
+    "ImportProgressMessage",
+    "ImportRunner",
+    "StartImportButton",
+    "StopImportButton",
+    "ask_who_reads",
+    "build_start_keyboard",
+    "format_import_report",
+    "routes",
+    "translate_note",
+    "translate_refusal",
+]
+
+_REFUSAL_ID_BY_PATTERN = {
+    r"ends in the middle": "import-cut",
+    r"is empty": "import-empty",
+    r"number that is too big": "import-number",
+    r"is not JSON": "import-not-json",
+    r"nested too deeply": "import-deep",
+    r"is JSON, but no export": "import-no-export",
+    r"is HTML, but no chat": "import-no-page",
+    r"does not say which chat it is from": "import-nameless",
+    r"holds private conversations only": "import-private",
+    r"does not say which channel|names no channel|is known yet": "import-whose",
+    r"is of another chat than|posts are of other days": "import-other-chat",
+}
+_NOTE_ID_BY_PATTERN = {
+    r"Left out (?P<count>\d+) private conversations": "import-note-private",
+    r"Left out (?P<count>\d+) chats without an id": "import-note-nameless",
+    r"(?P<title>.*): the export holds no messages": "import-note-empty",
+    r"(?P<title>.*): left out (?P<count>\d+) messages older than the supergroup": "import-note-migrated",
+    r"(?P<title>.*): left out (?P<count>\d+) entries that could not be read": "import-note-broken",
+    r"(?P<title>.*): Telegram calls it public, but its username": "import-note-public",
+    r"(?P<title>.*): (?P<count>\d+) known posts are not in this full export": "import-note-kept",
+    r"(?P<title>.*): (?P<count>\d+) messages of the export are damaged": "import-note-damaged",
+    r".* goes on in (?P<page>messages\d+\.html)": "import-note-next",
+    r"(?P<count>\d+) posts read otherwise than after": "import-note-doubtful",
+}
+
+
+def translate_refusal(reason: str) -> DocumentRefused:
+    """Why nothing was imported."""
+    found = next((said for pattern, said in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None)
+    return (
+        DocumentRefused(found) if found else DocumentRefused("import-refused", reason=strip_control_characters(reason))
+    )
+
+
+def translate_note(note: str, words: Translator) -> str:
+    """What should be known of an import."""
+    for pattern, said in _NOTE_ID_BY_PATTERN.items():
+        if found := re.match(pattern, note, re.DOTALL):
+            return words(
+                said, **{name: _parse_note_value(text) for name, text in found.groupdict().items()}, command="/import"
+            )
+    return strip_control_characters(note)
+
+
+def _parse_note_value(text: str) -> str | int:
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    return format_one_line(text)
+
+
+# Telegram's limits for edits are not published; a person looks every few seconds.
+_EDIT_INTERVAL_SECONDS = 3.0
+_EDIT_TIMEOUT_SECONDS = 5.0
+_MAX_TITLES = 5
+_MAX_ASKED_CHANNELS = 3
+
+log = logging.getLogger(__name__)
+
+
+class StartImportButton(CallbackData, prefix="import-go"):
+    """A button that imports the document its message replies to."""
+
+
+class StopImportButton(CallbackData, prefix="import-stop"):
+    """A button that stops the import that runs."""
+
+    run: str
+
+
+def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
+    """The offer's button."""
+    return _build_one_button_keyboard(words("button-import"), StartImportButton())
+
+
+class ImportProgressMessage:
+    """The message, edited now and then. Telling must not stop the work: what cannot be said is logged."""
+
+    def __init__(self, message: Message, file: str, run: str, words: Translator) -> None:
+        self.message = message
+        self._file = file
+        self._words = words
+        self._buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
+        self._edited = time.monotonic()
+
+    @classmethod
+    async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
+        """Reply to the document, or to who asked for it."""
+        buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
+        said = words("import-fetching", file=file)
+        sent = await to.reply(said, reply_markup=buttons, allow_sending_without_reply=True)
+        return cls(sent, file, run, words)
+
+    async def at(self, done: int, total: int) -> None:
+        """Say how much is done, unless it was said just now."""
+        if time.monotonic() - self._edited < _EDIT_INTERVAL_SECONDS:
+            return
+        percent = min(99, 100 * done // max(total, 1))
+        await self._edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
+        self._edited = time.monotonic()
+
+    async def end(self, said: Text) -> bool:
+        """Say what came of it; whether that arrived."""
+        return await self._edit(said, None)
+
+    async def _edit(self, said: Text, buttons: InlineKeyboardMarkup | None) -> bool:
+        page = split_pages(said)[0]
+        try:
+            async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
+                await self.message.edit_text(page.text, entities=list(page.entities), reply_markup=buttons)
+        except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
+            log.warning("an import could not be told of: %s", type(exc).__name__)
+            return False
+        return True
+
+
+def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
+    """What was imported, in numbers, and what should be known of it."""
+    names = [link_channel_title(channel, words) for channel in channels[:_MAX_TITLES]]
+    if more := len(channels) - len(names):
+        names.append(Text(words("titles-more", more=more)))
+    n = end["tally"]
+    counts = words("import-counts", new=n["new"], edited=n["edited"], unchanged=n["unchanged"],
+                   skipped=n["skipped"], deleted=n["deleted"])  # fmt: skip
+    notes = [Text(translate_note(note, words)) for note in end["notes"]]
+    if end["more"]:
+        notes.append(Text(words("import-notes-more", count=int(end["more"]))))
+    return as_list(Text(words("import-done", file=file)), as_list(*names, counts), *notes, sep="\n\n")
+
+
+async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
+    """Channels that are new here are read by admins only; offer to change it."""
+    try:
+        if len(closed) > _MAX_ASKED_CHANNELS:
+            await to.answer(words("import-who-many", count=len(closed), channels="/channels"))
+            return
+        for channel in closed:
+            said = words.rich("import-who", title=link_channel_title(channel, words))
+            await to.answer(**said.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
+    except (TelegramAPIError, ClientDecodeError) as exc:
+        log.warning("an admin could not be asked who may read what was imported: %s", exc)
+
+
+def _build_one_button_keyboard(label: str, press: CallbackData) -> InlineKeyboardMarkup:
+    return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text=label, callback_data=press.pack())]])
+
+
+_INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.json", "document"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOrder:
+    """What an admin wants: the document, and which channel it is of (`chat`), if they said so.
+
+    `username` is the channel's, without @: exports do not hold it. `message` is what is replied to.
+    """
+
+    document: Document
+    message: Message
+    words: Translator
+    chat: str | None = None
+    username: str | None = None
+
+    @property
+    def file(self) -> str:
+        """What the reader calls the document."""
+        return format_one_line(self.document.file_name or "") or self.words("import-file")
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportOutcome:
+    """What to say at the end; `closed` are channels that only admins read until somebody says otherwise."""
+
+    said: Text
+    closed: Sequence[Channel] = ()
+    cut_short: bool = False
+
+
+class ImportRunner:
+    """The import that runs, if any. `wake` lets the indexes look at the archive."""
+
+    def __init__(self, bot: Bot, settings: Settings, archive: Archive, wake: Callable[[], None]) -> None:
+        self._bot = bot
+        self._settings = settings
+        self._archive = archive
+        self._wake = wake
+        self._folder = settings.data.dir / _INCOMING_FOLDER_NAME
+        self._task: asyncio.Task[None] | None = None
+        self._run = ""
+        self._stopped = False
+        self._left = _read_note(self._folder)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def tell_left(self) -> None:
+        """Say that an import of an earlier life was cut short."""
+        if self._left is None:
+            return
+        words = get_translator(self._left["lang"])
+        said = words("import-interrupted", file=self._left["file"])
+        try:
+            await self._bot.edit_message_text(said, chat_id=self._left["chat"], message_id=self._left["message"])
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.warning("an interrupted import could not be told of: %s", exc)
+
+    def begin(self, order: ImportOrder) -> bool:
+        """Begin in the background; False where an import runs already."""
+        if self._task and not self._task.done():
+            return False
+        self._run, self._stopped = token_urlsafe(9), False
+        self._task = asyncio.create_task(self._begun(order))
+        return True
+
+    def cancel(self, run: str) -> bool:
+        """Stop the import with this button; False where it is over."""
+        if run != self._run or self._task is None or self._task.done() or self._stopped:
+            return False
+        self._stopped = True
+        self._task.cancel()
+        return True
+
+    async def stop(self) -> None:
+        """The bot ends: so does the import, and says so."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _begun(self, order: ImportOrder) -> None:
+        try:
+            progress = await ImportProgressMessage.begun(order.message, order.file, self._run, order.words)
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.error("an import was not begun, as its admin cannot be told: %s", exc)
+            return
+        end = await self._ended(order, progress)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if not await progress.end(end.said) and end.cut_short:  # then the next start says it
+            await asyncio.to_thread(self._prepared, order, progress)
+        await ask_who_reads(order.message, self._archive, end.closed, order.words)
+
+    async def _ended(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+        """Do it; what to say of it, whatever happened."""
+        words = order.words
+        try:
+            return await self._done(order, progress)
+        except asyncio.CancelledError:
+            if self._stopped:
+                return _ImportOutcome(Text(words("import-stopped", file=order.file)))
+            return _ImportOutcome(Text(words("import-interrupted", file=order.file)), cut_short=True)
+        except DocumentRefused as exc:
+            return _ImportOutcome(Text(words(exc.sentence, **({"file": order.file} | exc.values))))
+        except RagError as exc:
+            return _ImportOutcome(Text(errors.format_error(exc, words, admin=True)))
+        except OSError as exc:
+            log.error("an import failed: %s", exc.strerror)
+            return _ImportOutcome(Text(words("import-disk")))
+        except Exception:
+            log.exception("an import failed")
+            return _ImportOutcome(Text(words("trouble-general")))
+
+    async def _done(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+        before = await channels.load_channels(self._archive)
+        document = await asyncio.to_thread(self._prepared, order, progress)
+        await fetch_document(self._bot, order.document, document)
+        end = await self._read(order, progress)
+        found = await self._settled(order, end["channels"])
+        self._wake()
+        closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
+        return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
+
+    def _prepared(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
+        """An empty folder for what comes, with the note."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700, parents=True)
+        place = {"chat": progress.message.chat.id, "message": progress.message.message_id}
+        note = json.dumps(place | {"lang": order.words.lang, "file": order.file})
+        (self._folder / _NOTE_FILE_NAME).write_text(note, encoding="utf-8")
+        return self._folder / _DOCUMENT_FILE_NAME
+
+    async def _read(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
+        """Let the child read it; what it says at the end. Raises `DocumentRefused`."""
+        data = self._settings.data.dir.resolve()
+        told: dict[str, object] = {
+            "folder": str(data / _INCOMING_FOLDER_NAME),
+            "document": _DOCUMENT_FILE_NAME,
+            "data": str(data),
+            "chat": order.chat,
+        }
+        told |= {"zone": self._settings.bot.timezone}
+        async with aclosing(read_child_messages(told)) as lines:
+            async for line in lines:
+                if "at" in line:
+                    await progress.at(*line["at"])
+                elif "refused" in line:
+                    raise DocumentRefused(line["refused"][0], **line["refused"][1])
+                elif "error" in line:
+                    raise translate_refusal(line["error"])
+                elif "end" in line:
+                    return dict(line["end"])
+        raise RuntimeError("the child that imports ended without a word")  # its traceback is on stderr
+
+    async def _settled(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
+        """The imported channels: with the username the admin gave, and no longer removed."""
+        if order.username and len(chat_ids) == 1:
+            channel = (await channels.load_channels(self._archive))[chat_ids[0]]
+            if not channel.username:
+                await channels.save_channel(self._archive, replace(channel, username=order.username))
+        known = await channels.load_channels(self._archive)
+        for channel in (known[chat_id] for chat_id in chat_ids if known[chat_id].state == "removed"):
+            await channels.set_channel_visibility(self._archive, channel.chat_id, Visibility.ADMINS)
+            await channels.set_channel_state(self._archive, channel.chat_id, "active")
+        known = await channels.load_channels(self._archive)
+        return [known[chat_id] for chat_id in chat_ids]
+
+
+def _read_note(folder: Path) -> dict[str, Any] | None:
+    """The note of an import that was cut short."""
+    try:
+        return dict(json.loads((folder / _NOTE_FILE_NAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+_IN_PRIVATE_CHAT = F.chat.type == "private"
+_EXPORT_SUFFIXES = frozenset({".json", ".html", ".htm", ".zip"})
+_CHANNEL_NAME_PATTERN = re.compile(r"(?:https?://)?(?:t\.me/|@)?(?P<name>[A-Za-z]\w{3,31})/?", re.ASCII)
+_LOOKUP_TIMEOUT_SECONDS = 3.0
+
+
+async def _on_import(
+    message: Message, command: CommandObject, bot: Bot, desk: AppContext, imports: ImportRunner, words: Translator
+) -> None:
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return
+    document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
+    if document is None:
+        await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
+        return
+    asked = (command.args or "").strip()
+    chat, username = await _resolve_channel(bot, desk.archive, asked) if asked else (None, None)
+    await _begin_import(ImportOrder(document, message, words, chat, username), imports)
+
+
+async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
+    words = order.words
+    if (order.document.file_size or 0) > MAX_DOCUMENT_BYTES:
+        await order.message.reply(words("import-too-big", file=order.file), allow_sending_without_reply=True)
+    elif not imports.begin(order):
+        await order.message.reply(words("import-busy"), allow_sending_without_reply=True)
+
+
+async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str, str | None]:
+    """The channel that was named, by its id where that can be found out, and its username where it is one."""
+    name = found["name"] if (found := _CHANNEL_NAME_PATTERN.fullmatch(asked)) else None
+    try:
+        known = resolve_chat_id(asked, await channels.load_channels(archive))
+    except ImportRefused:  # names nothing: the child says so
+        return asked, None
+    if known is not None or name is None:
+        return str(known or asked), name
+    try:
+        async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
+            chat = await bot.get_chat(f"@{name}")
+    except (TelegramAPIError, ClientDecodeError, TimeoutError):
+        return asked, name
+    return (str(chat.id), chat.username) if chat.type in ("channel", "supergroup") else (asked, name)
+
+
+def _is_export(document: Document) -> bool:
+    return PurePath(document.file_name or "").suffix.lower() in _EXPORT_SUFFIXES
+
+
+async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
+    """A filter: an admin sent something that looks like an export, and said nothing."""
+    document = message.document
+    return bool(document and not message.caption and _is_export(document) and is_admin(message, desk.admins))
+
+
+async def _on_document(message: Message, words: Translator) -> None:
+    assert message.document is not None
+    file = format_one_line(message.document.file_name or "") or words("import-file")
+    offer = words("import-offer", file=file)
+    await message.reply(offer, reply_markup=build_start_keyboard(words), allow_sending_without_reply=True)
+
+
+async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: ImportRunner, words: Translator) -> None:
+    if await refuse_non_admin(pressed, desk, words):
+        return
+    offer = pressed.message if isinstance(pressed.message, Message) else None
+    sent = offer.reply_to_message if offer else None
+    if sent is None or sent.document is None or not is_admin(sent, desk.admins):
+        await pressed.answer(words("import-gone", command="/import"), show_alert=True)
+        return
+    await pressed.answer()
+    await _begin_import(ImportOrder(sent.document, sent, words), imports)
+
+
+async def _on_stop_button(
+    pressed: CallbackQuery, callback_data: StopImportButton, desk: AppContext, imports: ImportRunner, words: Translator
+) -> None:
+    if await refuse_non_admin(pressed, desk, words):
+        return
+    stopped = imports.cancel(callback_data.run)
+    await pressed.answer(words("import-stopping" if stopped else "import-over"))
+
+
+def routes() -> Router:
+    """Handlers of /import and its buttons; before those of questions, which take every caption."""
+    router = Router(name="importing")
+    router.message.register(_on_import, Command("import", ignore_case=True), _IN_PRIVATE_CHAT)
+    router.message.register(_on_document, _IN_PRIVATE_CHAT, _is_export_from_admin)
+    router.callback_query.register(_on_start_button, StartImportButton.filter())
+    router.callback_query.register(_on_stop_button, StopImportButton.filter())
+    return router

@@ -1,0 +1,145 @@
+"""Handlers of /mode: the recipe of a chat, chosen in groups by their admins; bot admins switch recipes on and off.
+
+Anybody who sees a button can press it: every press is checked.
+"""
+
+from __future__ import annotations
+
+from aiogram import F, Router
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, Chat, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text
+
+from bot.access import get_reader_id, is_admin
+from bot.context import AppContext
+from bot.group_access import is_group_admin
+from bot.i18n import Translator
+from bot.views.channel_card import edit_message
+from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.recipes import RECIPES
+from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
+
+__all__ = ["may_change_chat_settings", "routes"]
+
+_CAREFUL_MODE = "careful"
+_AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
+
+
+class _ModeCallback(CallbackData, prefix="md"):
+    """A button: `use` a recipe here, or, by admins, `on` or `off` for everyone, `share` for `auto`."""
+
+    do: str
+    name: str
+    number: int = 0
+
+
+async def may_change_chat_settings(chat: Chat, user_id: int, desk: AppContext) -> bool:
+    """Whether somebody may choose for a chat: for their own, and for a group its admins under their own names."""
+    return chat.type == "private" or await is_group_admin(user_id, chat.id, desk)
+
+
+async def _on_mode(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    private = message.chat.type == "private"
+    wanted = (command.args or "").strip().casefold()
+    known = wanted in (*_list_offered_modes(), _CAREFUL_MODE)
+    if not (private or command.mention or known):
+        return  # a command in a group may be meant for another bot
+    if wanted and not known:
+        await message.reply(words("mode-unknown", names=", ".join((*_list_offered_modes(), _CAREFUL_MODE))))
+        return
+    if wanted and not await may_change_chat_settings(message.chat, get_reader_id(message), desk):
+        await message.reply(words("mode-not-yours"))
+        return
+    if wanted:
+        await _set_chat_mode(desk, message.chat.id, wanted)
+    admin = private and is_admin(message, desk.admins)
+    said, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    await message.answer(said, reply_markup=buttons)
+
+
+async def _press_mode(
+    pressed: CallbackQuery, callback_data: _ModeCallback, desk: AppContext, words: Translator
+) -> None:
+    message = pressed.message
+    if message is None:
+        await pressed.answer()
+        return
+    admin = message.chat.type == "private" and pressed.from_user.id in desk.admins
+    do, name = callback_data.do, callback_data.name
+    if do == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
+        if not await may_change_chat_settings(message.chat, pressed.from_user.id, desk):
+            await pressed.answer(words("mode-not-yours"), show_alert=True)
+            return
+        await _set_chat_mode(desk, message.chat.id, name)
+    elif not admin:
+        await pressed.answer(words("mode-not-yours"), show_alert=True)
+        return
+    elif do in {"on", "off"} and name in RECIPES:
+        await set_recipe_enabled(desk.rag, name, on=do == "on")
+    elif do == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
+        await set_recipe_enabled(desk.rag, AGENT, on=True)
+        await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
+    await pressed.answer()
+    said, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    await edit_message(pressed, Text(said), buttons)
+
+
+def _list_offered_modes() -> tuple[str, ...]:
+    return (AUTO_RECIPE, *RECIPES)
+
+
+async def _set_chat_mode(desk: AppContext, chat_id: int, wanted: str) -> None:
+    now = await load_answer_mode(desk.archive, chat_id)
+    chosen = AnswerMode(now.recipe, not now.careful) if wanted == _CAREFUL_MODE else AnswerMode(wanted, now.careful)
+    await save_answer_mode(desk.archive, chat_id, chosen)
+
+
+async def _render_mode(
+    desk: AppContext, chat_id: int, words: Translator, *, admin: bool
+) -> tuple[str, InlineKeyboardMarkup]:
+    """The mode of a chat and its buttons; for an admin the switches below."""
+    now, state = await load_answer_mode(desk.archive, chat_id), await load_recipe_switches(desk.rag)
+    lines = [words("mode-now", recipe=now.recipe), words("mode-about", recipe=now.recipe)]
+    if now.careful:
+        lines.append(words("mode-careful-on"))
+    if now.recipe in state and not state[now.recipe][0]:
+        lines.append(words("mode-off-now"))
+    offered = [name for name in _list_offered_modes() if name not in state or state[name][0] or name == now.recipe]
+    rows = [[_make_mode_button(name, now, words)] for name in offered]
+    rows.append([_make_button(f"{'✓ ' if now.careful else ''}{words('mode-careful')}", "use", _CAREFUL_MODE)])
+    if admin:
+        rows += _build_recipe_switches(state, words)
+    return "\n".join(lines), InlineKeyboardMarkup(inline_keyboard=rows)
+
+
+def _make_mode_button(name: str, now: AnswerMode, words: Translator) -> InlineKeyboardButton:
+    return _make_button(f"{'✓ ' if name == now.recipe else ''}{words('mode-name', recipe=name)}", "use", name)
+
+
+def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[InlineKeyboardButton]]:
+    rows = []
+    for name, (on, _) in state.items():
+        label = words("mode-switch-off", recipe=name) if on else words("mode-switch-on", recipe=name)
+        rows.append([_make_button(label, "off" if on else "on", name)])
+    on, share = state[AGENT]
+    if on:
+        percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
+        rows.append(
+            [_make_button(f"{mark}{words('mode-share', percent=n)}", "share", AGENT, n) for n, mark in percents]
+        )
+    return rows
+
+
+def _make_button(label: str, do: str, name: str, number: int = 0) -> InlineKeyboardButton:
+    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(do=do, name=name, number=number).pack())
+
+
+def routes() -> Router:
+    """Handlers of /mode and its buttons."""
+    router = Router(name="mode")
+    router.message.register(
+        _on_mode, Command("mode", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
+    )
+    router.callback_query.register(_press_mode, _ModeCallback.filter())
+    return router

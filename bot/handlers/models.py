@@ -1,0 +1,121 @@
+"""Handlers of /models: an admin sees the models on this machine and which are in use, and switches with a button.
+
+A button carries a token that only this archive can make of a model's name; the presser is checked every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiogram import F, Router
+from aiogram.filters import Command
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text
+
+from bot.access import is_admin
+from bot.callback_data import make_callback_token
+from bot.context import AppContext
+from bot.i18n import Translator
+from bot.views.channel_card import edit_message, refuse_non_admin
+from rag_core.errors import ModelUnavailable
+from rag_core.models.catalog import MODELS, ModelRole
+from rag_core.models.model_folder import is_model_present
+from rag_core.models.selection import get_models_folder
+from rag_core.models.switching import list_models_in_use, switch_model
+from rag_core.storage import Archive, users
+
+__all__ = ["routes"]
+
+_NO_MODEL = "none"  # to do without a writer
+_USE_LABELS = {
+    "writer": "model-writer",
+    "planner": "model-planner",
+    "embedder": "model-embedder",
+    "reranker": "model-reranker",
+}
+
+
+class _ModelCallback(CallbackData, prefix="mo"):
+    """A button: the mark of a model."""
+
+    mark: str
+
+
+def _make_model_token(archive: Archive, name: str) -> str:
+    return make_callback_token(f"model {name}", archive.identity)
+
+
+async def _on_models(message: Message, desk: AppContext, words: Translator) -> None:
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return
+    said, buttons = await _render_models(desk, words)
+    await message.answer(said, reply_markup=buttons)
+
+
+async def _press_model(
+    pressed: CallbackQuery, callback_data: _ModelCallback, desk: AppContext, words: Translator
+) -> None:
+    if await refuse_non_admin(pressed, desk, words):
+        return
+    found = {_make_model_token(desk.archive, name): (name, use) for name, use in await _list_offered_models(desk)}
+    if callback_data.mark not in found:
+        await pressed.answer(words("models-gone"), show_alert=True)
+        return
+    name, use = found[callback_data.mark]
+    await pressed.answer()  # a large model takes minutes to load, and a button waits for seconds
+    await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
+    try:
+        done = await asyncio.shield(switch_model(desk.rag, name, use))
+        told = words(
+            "models-now" if done.now else "models-next",
+            use=words(_USE_LABELS[use]),
+            name=_format_model_name(name, words),
+        )
+    except ModelUnavailable as exc:
+        told = words("models-refused", reason=exc.reason)
+    said, buttons = await _render_models(desk, words)
+    await edit_message(pressed, Text(f"{told}\n\n{said}"), buttons)
+
+
+async def _list_offered_models(desk: AppContext) -> list[tuple[str, str]]:
+    """The models that are here, each with what it is for; and none, to do without a writer."""
+    folder = get_models_folder(desk.rag.settings)
+
+    def look() -> list[tuple[str, str]]:
+        return [(row.name, row.role.value) for row in MODELS if is_model_present(row, folder / row.name)]
+
+    found = await asyncio.to_thread(look)
+    return [*found, (_NO_MODEL, ModelRole.WRITER.value)] if (ModelRole.WRITER in {use for _, use in found}) else found
+
+
+async def _render_models(desk: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:
+    offered = await _list_offered_models(desk)
+    used = list_models_in_use(desk.rag.settings, await users.load_choices(desk.archive))
+    lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
+    said = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
+    if not offered:
+        return f"{said}\n\n{words('models-none', pull='citegram models pull default')}", None
+    rows = [[_make_model_button(desk.archive, name, use, used, words)] for name, use in offered]
+    return f"{said}\n\n{words('models-press')}", InlineKeyboardMarkup(inline_keyboard=rows)
+
+
+def _make_model_button(
+    archive: Archive, name: str, use: str, used: dict[str, str], words: Translator
+) -> InlineKeyboardButton:
+    on = used.get(use, _NO_MODEL) == name
+    label = f"{'✓ ' if on else ''}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
+    return InlineKeyboardButton(text=label, callback_data=_ModelCallback(mark=_make_model_token(archive, name)).pack())
+
+
+def _format_model_name(name: str, words: Translator) -> str:
+    return words("models-nobody") if name == _NO_MODEL else name
+
+
+def routes() -> Router:
+    """Handlers of /models and its buttons."""
+    router = Router(name="models")
+    router.message.register(_on_models, Command("models", ignore_case=True), F.chat.type == "private")
+    router.callback_query.register(_press_model, _ModelCallback.filter())
+    return router

@@ -1,0 +1,276 @@
+"""Handlers of /privacy, /mydata and /forget: what is stored of a reader is explained, exported, erased.
+
+/mydata sends everything as one JSON document, in private only. /forget erases after a confirmation, which is valid
+for ten minutes; in a group it erases what is stored from that group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from sqlite3 import Row
+from typing import Any
+
+from aiogram import F, Router
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text
+
+from bot import access
+from bot.access import get_reader_id
+from bot.context import AppContext
+from bot.i18n import Translator
+from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.settings import Settings
+from bot.views import answer
+from bot.views.channel_card import redraw_message
+from rag_core.storage import channels, posts
+from rag_core.storage.users import (
+    UserDataCounts,
+    count_user_data,
+    erase_user_data,
+    list_user_links,
+    list_user_questions,
+    list_user_turns,
+    list_user_votes,
+    list_waiting_chats,
+)
+from rag_core.types import Channel, PostKey, format_post_link
+
+__all__ = ["erasure_routes", "export_routes", "policy_routes", "routes"]
+
+
+async def _on_privacy(message: Message, command: CommandObject, settings: Settings, words: Translator) -> None:
+    private = message.chat.type == "private"
+    if not private and not command.mention:
+        return  # in a group a bare command may be meant for another bot
+    data, server = settings.data, bool(settings.llm.url or settings.qdrant.url)
+    kept = [
+        words("privacy-what"),
+        words("privacy-questions", days=data.keep_questions_days),
+        words("privacy-votes"),
+        words("privacy-updates"),
+        *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
+        words("privacy-memory"),
+    ]
+    more = [
+        words("privacy-backups", count=data.backups),
+        words("privacy-not", search="/search"),
+        words("privacy-log", texts="yes" if settings.log.texts else "no"),
+        words("privacy-where", server="yes" if server else "no"),
+        words("privacy-do", mydata="/mydata", forget="/forget"),
+    ]
+    await message.answer("\n\n".join(["\n".join(kept), *more]))
+
+
+def policy_routes() -> Router:
+    """The handler of /privacy."""
+    router = Router(name="privacy_told")
+    chats = F.chat.type.in_({"private", "group", "supergroup"})
+    router.message.register(_on_privacy, Command("privacy", ignore_case=True), chats)
+    return router
+
+
+JsonObject = dict[str, Any]
+
+
+async def _on_mydata(message: Message, desk: AppContext, words: Translator) -> None:
+    with ExitStack() as checks:
+        document = json.dumps(
+            await _collect_user_data(get_reader_id(message), desk, checks), ensure_ascii=False, indent=2
+        )
+        file = BufferedInputFile(document.encode(), "citegram-mydata.json")
+        await message.answer_document(file, caption=words("mydata-here"))
+
+
+async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) -> JsonObject:
+    """All of it; what it shows of posts is checked again before it is sent, by `checks`."""
+    archive, known = desk.archive, await channels.load_channels(desk.archive)
+    rows = list(await list_user_questions(archive, user_id))
+    cited: dict[Reader, list[PostKey]] = {}
+    for row in rows:
+        keys = [one.key for one in answer.parse_stored_answer(row["answer"]).cited] if row["answer"] else []
+        cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
+    open_in: dict[int, frozenset[int]] = {}
+    for here, keys in cited.items():
+        viewer = await access.build_viewer(
+            archive, desk.admins, user_id=user_id, chat_id=here.chat_id, private=here.private
+        )
+        open_in[here.chat_id] = viewer.channels
+        checks.enter_context(
+            recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, desk.admins)
+        )
+    questions = [await _export_question(row, open_in[row["chat_id"]], known, desk) for row in rows]
+    votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}
+             for vote in await list_user_votes(archive, user_id)]  # fmt: skip
+    links = [
+        dict(link) | {"made_at": _format_timestamp(link["made_at"])} for link in await list_user_links(archive, user_id)
+    ]
+    talks = [
+        dict(talk) | {"asked_at": _format_timestamp(talk["asked_at"])}
+        for talk in await list_user_turns(archive, user_id)
+    ]
+    return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
+            "questions": questions, "votes": votes, "links": links, "remembered": talks}  # fmt: skip
+
+
+async def _export_question(
+    row: Row, open_here: frozenset[int], known: Mapping[int, Channel], desk: AppContext
+) -> JsonObject:
+    given = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
+    said: list[JsonObject] = []
+    for sentence in given.sentences if given else ():
+        keys = dict.fromkeys(key for key, _, _ in sentence.places)
+        stored = await posts.fetch_posts(desk.archive, list(keys))
+        if any(key.chat_id not in open_here or key not in stored for key in keys):
+            said.append({"closed": True})  # its words are those of posts that this reader may not see any more
+            continue
+        places = [
+            {"post": format_post_link(key, known[key.chat_id].username), "start": start, "end": end}
+            for key, start, end in sentence.places
+        ]
+        said.append({"said": sentence.around, "cited": places})
+    return {
+        "text": row["text"], "kind": row["kind"], "lang": row["lang"], "asked_at": _format_timestamp(row["asked_at"]),
+        "answered_at": _format_timestamp(row["finished_at"]), "chat_id": row["chat_id"], "thread": row["thread"],
+        "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": said,
+    }  # fmt: skip
+
+
+def _format_timestamp(seconds: object) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) else None
+
+
+async def _on_mydata_in_group(message: Message, command: CommandObject, words: Translator) -> None:
+    if command.mention:
+        await message.reply(words("mydata-private", mydata="/mydata"), allow_sending_without_reply=True)
+
+
+def export_routes() -> Router:
+    """Handlers of /mydata."""
+    router = Router(name="export")
+    router.message.register(_on_mydata, Command("mydata", ignore_case=True), F.chat.type == "private")
+    router.message.register(
+        _on_mydata_in_group, Command("mydata", ignore_case=True), F.chat.type.in_({"group", "supergroup"})
+    )
+    return router
+
+
+# How long an answer that was stopped may take to be closed.
+_STOP_TIMEOUT_SECONDS = 5.0
+_CONFIRMATION_SECONDS = 600  # a confirmation that lies about for longer was not meant any more
+
+
+class ForgetCallback(CallbackData, prefix="fg"):
+    """A button: whether to erase, whose data, and when it was asked (Unix seconds)."""
+
+    erase: bool
+    user_id: int
+    asked: int
+
+
+async def _on_forget(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    private = message.chat.type == "private"
+    if not private and not command.mention:
+        return  # in a group a bare command may be meant for another bot
+    if message.sender_chat or message.from_user is None:
+        await message.reply(words("forget-masked"), allow_sending_without_reply=True)
+        return
+    user_id = message.from_user.id
+    found = await count_user_data(desk.archive, user_id, None if private else message.chat.id)
+    if found.nothing:
+        said = words("forget-nothing" if private else "forget-nothing-here")
+        await message.reply(said, allow_sending_without_reply=True)
+        return
+    asks = words("forget-ask") if private else words("forget-ask-here", forget="/forget")
+    said = "\n".join([asks, *_list_counts(found, words)])
+    await message.reply(said, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
+
+
+async def _press_forget(
+    pressed: CallbackQuery, callback_data: ForgetCallback, desk: AppContext, words: Translator
+) -> None:
+    """Anybody who sees the button may press it, and data can be made up: only what is the presser's own is erased."""
+    if callback_data.user_id != pressed.from_user.id:
+        await pressed.answer(words("forget-not-yours", forget="/forget"), show_alert=True)
+        return
+    message, now = pressed.message, time.time()
+    if not isinstance(message, Message) or not now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1:
+        await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
+        return
+    if not message.reply_markup:  # pressed twice: it is done
+        await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
+        return
+    said = words("forget-kept")
+    if callback_data.erase:
+        said = await _erase_user_data(pressed.from_user.id, message, desk, words)
+    await redraw_message(pressed, Text(said), None)
+
+
+async def _erase_user_data(user_id: int, message: Message, desk: AppContext, words: Translator) -> str:
+    """Erase, and say what."""
+    private = message.chat.type == "private"
+    where = None if private else message.chat.id
+    await _stop_questions(user_id, where, desk)
+    found = await erase_user_data(desk.archive, user_id, where)
+    desk.rag.caches.forget()
+    desk.turns.forget()
+    if found.nothing:
+        return words("forget-nothing" if private else "forget-nothing-here")
+    rest = words("forget-rest", backups=desk.settings.data.backups)
+    return "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
+
+
+async def _stop_questions(user_id: int, where: int | None, desk: AppContext) -> None:
+    """Stop what is being answered, and wait until that is said: an answer on its way would be kept again."""
+    for chat_id in await list_waiting_chats(desk.archive, user_id, where):
+        await desk.turns.halt(chat_id, user_id)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
+            while await list_waiting_chats(desk.archive, user_id, where):  # noqa: ASYNC110 - the archive rings no bell
+                await asyncio.sleep(0.05)
+
+
+def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
+    for name, count in (
+        ("forget-questions", found.questions),
+        ("forget-pending", found.pending),
+        ("forget-votes", found.votes),
+        ("forget-links", found.links),
+        ("forget-unread", found.unread),
+        ("forget-talks", found.talks),
+    ):
+        if count:
+            yield f"• {words(name, count=count)}"
+
+
+def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMarkup:
+    now = int(time.time())
+    row = [
+        InlineKeyboardButton(
+            text=words(label), callback_data=ForgetCallback(erase=erase, user_id=user_id, asked=now).pack(), style=style
+        )
+        for label, erase, style in (("forget-yes", True, "danger"), ("forget-no", False, None))
+    ]
+    return InlineKeyboardMarkup(inline_keyboard=[row])
+
+
+def erasure_routes() -> Router:
+    """Handlers of /forget and its buttons."""
+    router = Router(name="forgetting")
+    chats = F.chat.type.in_({"private", "group", "supergroup"})
+    router.message.register(_on_forget, Command("forget", ignore_case=True), chats)
+    router.callback_query.register(_press_forget, ForgetCallback.filter())
+    return router
+
+
+def routes() -> Router:
+    """Handlers of /privacy, /mydata and /forget."""
+    router = Router(name="privacy")
+    router.include_routers(policy_routes(), export_routes(), erasure_routes())
+    return router

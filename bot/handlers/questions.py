@@ -1,0 +1,149 @@
+"""Handlers of questions: /ask, plain text in private chats, and mentions of the bot or replies to it in groups.
+
+A handler only queues a row and wakes the workers (bot/worker/queue.py); the same update twice is one row.
+"""
+
+from __future__ import annotations
+
+import re
+
+from aiogram import Bot, F, Router
+from aiogram.enums import ContentType
+from aiogram.filters import Command, CommandObject
+from aiogram.types import Message, Update
+from aiogram.utils.formatting import Code
+
+from bot import logs
+from bot.access import get_reader_id
+from bot.context import AppContext
+from bot.i18n import Translator, detect_question_language
+from bot.worker.streaming import acknowledge_question
+from rag_core.storage import questions
+
+__all__ = ["MAX_QUESTION_LENGTH", "queue_message_text", "routes", "submit_question"]
+
+# A question, not an essay: enough for a paragraph of context, little enough for a small model.
+MAX_QUESTION_LENGTH = 1000
+
+_PRIVATE = F.chat.type == "private"
+_GROUP = F.chat.type.in_({"group", "supergroup"})
+# What people send; everything else in a private chat is a service message.
+_USER_CONTENT_TYPES = {
+    ContentType.ANIMATION, ContentType.AUDIO, ContentType.CONTACT, ContentType.DOCUMENT,
+    ContentType.LOCATION, ContentType.PHOTO, ContentType.POLL, ContentType.STICKER,
+    ContentType.VIDEO, ContentType.VIDEO_NOTE, ContentType.VOICE,
+}  # fmt: skip
+
+
+async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, str] | bool:
+    """A filter for groups: the question in a mention of the bot or in a reply to it; False where it is not meant."""
+    text = message.text or message.caption or ""
+    from_bot = bool(message.from_user and message.from_user.is_bot and not message.sender_chat)
+    if from_bot or message.is_automatic_forward or not text or text.startswith("/"):
+        return False
+    name = (await bot.me()).username or ""
+    mention = re.compile(rf"@{re.escape(name)}(?!\w)", re.IGNORECASE)
+    if not (_mentions_bot(message, bot.id, mention) or _replies_to_bot(message, bot.id)):
+        return False
+    return {"question": mention.sub(" ", text).strip(" \t\n,:;—–-")}
+
+
+def _mentions_bot(message: Message, bot_id: int, mention: re.Pattern[str]) -> bool:
+    text = message.text or message.caption or ""
+    for entity in message.entities or message.caption_entities or ():
+        if entity.type == "text_mention" and entity.user and entity.user.id == bot_id:
+            return True
+        # Found by Telegram, so that an e-mail address or a link that holds the name is none.
+        if entity.type == "mention" and mention.fullmatch(entity.extract_from(text)):
+            return True
+    return False
+
+
+def _replies_to_bot(message: Message, bot_id: int) -> bool:
+    parent = message.reply_to_message
+    # In a topic that the bot opened, every message "replies" to the opening.
+    if parent is None or parent.forum_topic_created:
+        return False
+    return bool(parent.from_user and parent.from_user.id == bot_id)
+
+
+async def _on_ask(
+    message: Message, command: CommandObject, event_update: Update, desk: AppContext, words: Translator
+) -> None:
+    await submit_question(message, (command.args or "").strip(), event_update.update_id, desk, words)
+
+
+async def _on_text(message: Message, event_update: Update, desk: AppContext, words: Translator) -> None:
+    text = (message.text or message.caption or "").strip()
+    await submit_question(message, text, event_update.update_id, desk, words)
+
+
+async def _on_addressed_question(
+    message: Message, question: str, event_update: Update, desk: AppContext, words: Translator
+) -> None:
+    await submit_question(message, question, event_update.update_id, desk, words)
+
+
+async def _on_unknown_command(message: Message, words: Translator) -> None:
+    await message.answer(words("unknown-command", help="/help"))
+
+
+async def _on_no_text(message: Message, words: Translator) -> None:
+    await message.answer(words("not-text"))
+
+
+async def submit_question(message: Message, text: str, update_id: int, desk: AppContext, words: Translator) -> None:
+    """Queue a question that somebody asked in this message, or tell them why it is none."""
+    if not text:
+        said = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
+        await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+        return
+    if len(text) > MAX_QUESTION_LENGTH:
+        too_long = words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text))
+        await message.reply(too_long, allow_sending_without_reply=True)
+        return
+    await queue_message_text(message, text, update_id, desk, words, lang=detect_question_language(text, words.lang))
+
+
+async def queue_message_text(  # noqa: PLR0913 - a row has as many columns as it has
+    message: Message, text: str, update_id: int, desk: AppContext, words: Translator, *, lang: str, kind: str = "ask"
+) -> None:
+    """Queue a text to be answered or verified in `lang`, unless this reader has asked enough for now."""
+    assert message.bot is not None
+    limits, reader = desk.turns.limits, get_reader_id(message)
+    async with limits.counted(reader, message.chat.id) as wait:
+        if wait is None:
+            number = await questions.queue_question(
+                desk.archive,
+                bot_id=message.bot.id,
+                update_id=update_id,
+                chat_id=message.chat.id,
+                message_id=message.message_id,
+                thread=message.message_thread_id if message.is_topic_message else None,
+                user_id=reader,
+                text=text,
+                lang=lang,
+                asked_at=message.date,
+                private=message.chat.type == "private",
+                kind=kind,
+            )
+    if wait is not None:
+        if said := limits.said(wait, reader, words):
+            await message.reply(said, allow_sending_without_reply=True)
+        return
+    if number is not None:
+        logs.log_question(number, text)
+        desk.turns.wake()
+        if message.chat.type != "private":
+            await acknowledge_question(message.bot, message.chat.id, message.message_id)
+
+
+def routes() -> Router:
+    """Handlers of questions. Included last: plain text in private is whatever nothing else wanted."""
+    router = Router(name="questions")
+    router.message.register(_on_ask, Command("ask", ignore_case=True), _PRIVATE | _GROUP)
+    router.message.register(_on_unknown_command, _PRIVATE, F.text.startswith("/"))
+    router.message.register(_on_text, _PRIVATE, F.text | F.caption)
+    router.message.register(_on_no_text, _PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
+    router.message.register(_on_addressed_question, _GROUP, extract_addressed_question)
+    return router

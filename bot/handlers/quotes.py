@@ -1,0 +1,378 @@
+"""Handlers of the citation buttons: the bot replies with the cited words, as a native quote of the post if possible.
+
+Telegram refuses a quote whose words are not in the post. Then, and where the post cannot be replied to at all, the
+words are sent as text with the link to the post and the reason. A bot's quote is cleaned before it is compared with
+the message, so that a part with characters that do not survive this can never be quoted.
+Rules: https://core.telegram.org/bots/api#replyparameters
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+
+from aiogram import Bot, Router
+from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
+from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
+from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
+
+from bot import access
+from bot.context import AppContext
+from bot.i18n import Translator, get_translator
+from bot.recheck import Basis, Reader, build_posts_basis, recheck_before_sending
+from bot.views import answer
+from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
+from bot.views.keyboards import QuoteCallback, find_quote_by_token
+from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.text import neutralize_links
+from rag_core.storage import Archive, posts, questions
+from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
+from rag_core.types import Channel, Entity, Post, PostKey, Viewer, format_post_link
+
+__all__ = [
+    "MAX_QUOTE_LENGTH",
+    "CitedWords",
+    "NativeQuote",
+    "QuoteButtonHandlers",
+    "QuotePlace",
+    "build_native_quote",
+    "count_utf16_units",
+    "load_cited_words",
+    "locate_quote",
+    "routes",
+]
+
+MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
+
+# Taken out or replaced by the server (TDLib's clean_input_string): control characters, turns of writing direction,
+# three combining lines and the ring; of direction marks those in a row. With its word, as half a word misleads.
+_UNSAFE_PATTERN = re.compile(
+    r"[\x00-\x09\x0b-\x1f\u2028\u2029]|\S*(?:[\u202a-\u202e\u030a\u0333\u033f]|[\u200e\u200f]{2})\S*"
+)
+_STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
+# Must be repeated with what they stand for, which the archive does not keep, and most bots may not send.
+_UNQUOTABLE_ENTITIES = frozenset({"custom_emoji", "date_time"})
+_SPACE_PATTERN = re.compile(r"\s")
+# What belongs to the sign before it: combining marks, joiners, variation selectors, skin tones.
+_JOINED_CHARACTERS = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u064b-\u065f\u200d\u20d0-\u20ff\ufe00-\ufe0f🏻-🏿]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeQuote:
+    """Ready for `ReplyParameters`: `position` and the entities are in UTF-16 units."""
+
+    text: str
+    position: int
+    entities: tuple[MessageEntity, ...] = ()
+
+
+def count_utf16_units(text: str) -> int:
+    """Length in UTF-16 units."""
+    return len(text) + sum(letter > "\uffff" for letter in text)
+
+
+def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> NativeQuote | None:
+    """The longest piece between two places of a post's text (code points) that can be quoted; None where none can."""
+    known = tuple(entities)
+    pieces = [_shorten_piece(text, *piece) for piece in _split_quotable_pieces(text, start, end, known)]
+    first, last = max(pieces, key=lambda piece: piece[1] - piece[0], default=(start, start))
+    if first >= last:
+        return None
+    said, position = text[first:last], count_utf16_units(text[:first])
+    return NativeQuote(said, position, tuple(_clip_styles(known, position, count_utf16_units(said))))
+
+
+def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Entity, ...]) -> Iterator[tuple[int, int]]:
+    """What is left between the places where a quote would break, without white space around it."""
+    breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
+    if any(entity.type in _UNQUOTABLE_ENTITIES for entity in entities):
+        points = _map_utf16_to_code_points(text)
+        spans = ((e.offset, e.offset + e.length) for e in entities if e.type in _UNQUOTABLE_ENTITIES)
+        breaks += [(points[a], points[b]) for a, b in spans if a in points and b in points]
+    at = start
+    for left, right in [*sorted(breaks), (end, end)]:
+        piece = text[at : max(at, min(left, end))]
+        yield at + len(piece) - len(piece.lstrip()), at + len(piece.rstrip())
+        at = max(at, right)
+
+
+def _map_utf16_to_code_points(text: str) -> dict[int, int]:
+    """UTF-16 place -> place in code points."""
+    places = accumulate((2 if letter > "\uffff" else 1 for letter in text), initial=0)
+    return {unit: point for point, unit in enumerate(places)}
+
+
+def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
+    """The piece, cut between words where it is too long; between signs where it is one word."""
+    if count_utf16_units(text[start:end]) <= MAX_QUOTE_LENGTH:
+        return start, end
+    sizes = accumulate(2 if letter > "\uffff" else 1 for letter in text[start:end])
+    fitting = start + sum(size <= MAX_QUOTE_LENGTH for size in sizes)
+    for cut in range(fitting, start, -1):
+        if _SPACE_PATTERN.match(text, cut):
+            return start, start + len(text[start:cut].rstrip())
+    while fitting > start and (_JOINED_CHARACTERS.match(text, fitting) or text[fitting - 1] == "\u200d"):
+        fitting -= 1
+    return start, fitting
+
+
+def _clip_styles(entities: Iterable[Entity], start: int, length: int) -> Iterator[MessageEntity]:
+    """The styles that Telegram compares, as far as they lie in the quote."""
+    for entity in entities:
+        left = max(entity.offset, start) - start
+        right = min(entity.offset + entity.length, start + length) - start
+        if entity.type in _STYLE_ENTITIES and right > left:
+            yield MessageEntity(type=entity.type, offset=left, length=right - left)
+
+
+_CAPTION_SEPARATOR_LENGTH = 2  # characters between two captions of an album
+
+
+@dataclass(frozen=True, slots=True)
+class CitedWords:
+    """A cited post as it is now, and the words that were cited; "" where their text is not kept.
+
+    `at` is where they begin in the text that the post has now, None where they are not in it any more.
+    """
+
+    post: Post
+    text: str
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotePlace:
+    """The message to reply to, and what of the words can be quoted from it."""
+
+    key: PostKey
+    quote: NativeQuote
+
+
+async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost) -> CitedWords | None:
+    """The words of a citation; None where the post is deleted or closed. Raises ArchiveUnavailable."""
+    post = (await posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
+    if post is None:
+        return None
+    older = (version.text for version in await posts.list_post_versions(archive, quoted.key))
+    text = next((text for text in (post.text, *older) if hash_text_version(text) == cited.mark), None)
+    if text is None:
+        return CitedWords(post, "", None)
+    said = text[quoted.start : quoted.end]
+    return CitedWords(post, said, _find_nearest(post.text, said, quoted.start))
+
+
+def _find_nearest(text: str, said: str, wanted: int) -> int | None:
+    """Where `said` stands in a text, nearest to where it was looked for."""
+    if text.startswith(said, wanted):
+        return wanted
+    before, after = text.rfind(said, 0, wanted + len(said)), text.find(said, wanted)
+    found = [place for place in (before, after) if place >= 0]
+    return min(found, key=lambda place: abs(place - wanted), default=None) if said else None
+
+
+async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None:
+    """Where to quote the words from; None where Telegram would not take them. Raises ArchiveUnavailable.
+
+    The captions of an album are one text here, and several messages there.
+    """
+    if found.at is None or found.post.guarded:
+        return None
+    quote = build_native_quote(found.post.text, found.at, found.at + len(found.text), found.post.entities)
+    if quote is None:
+        return None
+    if not found.post.album:
+        return QuotePlace(found.post.key, quote)
+    return await _locate_in_album(archive, found.post, quote)
+
+
+async def _locate_in_album(archive: Archive, post: Post, quote: NativeQuote) -> QuotePlace | None:
+    before = 0
+    for key, member in (await fetch_post_records(archive, await list_album_keys(archive, post.key))).items():
+        if member.deleted or member.suspected or not member.text.strip():
+            continue
+        end = before + count_utf16_units(member.text)
+        if (
+            before <= quote.position
+            and quote.position + count_utf16_units(quote.text) <= end
+            and quote.text in member.text
+        ):
+            return QuotePlace(key, NativeQuote(quote.text, quote.position - before, quote.entities))
+        before = end + _CAPTION_SEPARATOR_LENGTH
+    return None
+
+
+# Who presses again so soon has it on the screen: seconds.
+_REPEAT_SECONDS = 60.0
+# Characters of words that come as text: with the lines around them they fit one message.
+_MAX_SHOWN_LENGTH = 1500
+# What Telegram says of a post that is not there, and of a chat that is closed to the bot.
+_POST_GONE_ERRORS = ("message to be replied not found", "message_id_invalid")
+_CHAT_CLOSED_ERRORS = ("chat not found", "channel_private", "not a member", "was kicked")
+
+
+@dataclass(frozen=True, slots=True)
+class _QuoteRequest:
+    """What a receipt is to show, and where: `number` is the post's in the answer at `message_id`."""
+
+    found: CitedWords | None
+    basis: Basis
+    reader: Reader
+    cited: CitedPost
+    number: int
+    channel: Channel
+    shown: RenderContext
+    chat_id: int
+    message_id: int
+    thread: int | None
+
+    def head(self) -> Text:
+        """Whose words they are, as the link that opens the post, and of when."""
+        post = self.found.post if self.found else None
+        url = format_post_link(self.cited.key, self.channel.username)
+        who = link_author(self.channel, post.origin if post else None, url, self.shown.words)
+        date = format_day_and_edit(post.date if post else self.cited.date, post.edited if post else None, self.shown)
+        return Text(f"[{self.number}] ", who, " · ", date)
+
+    def told(self, said: str, *, with_words: bool = True) -> Text:
+        """The receipt as text: the words where they may be shown, and what is the matter."""
+        text = strip_control_characters(self.found.text) if self.found and with_words else ""
+        if len(text) > _MAX_SHOWN_LENGTH:
+            text = f"{text[:_MAX_SHOWN_LENGTH].rstrip()}…"
+        blocks = [
+            self.head(),
+            *([ExpandableBlockQuote(neutralize_links(text))] if text else []),
+            Italic(self.shown.words(said)),
+        ]
+        return as_list(*blocks)
+
+
+class QuoteButtonHandlers:
+    """The handler, and what was pressed lately: the same twice in a row is shown once."""
+
+    def __init__(self) -> None:
+        self._lately: dict[tuple[int, int, str], float] = {}
+
+    async def on_press(
+        self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, desk: AppContext, words: Translator
+    ) -> None:
+        """A button. In a group every member may press it, for channels that are open there."""
+        wanted = await _load_quote_request(pressed, callback_data, bot, desk)
+        if isinstance(wanted, str):
+            await _answer_press(pressed, words(wanted))
+            return
+        now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.mark)
+        self._lately = {one: then for one, then in self._lately.items() if now - then < _REPEAT_SECONDS}
+        if key in self._lately:
+            await _answer_press(pressed, words("receipt-shown"))
+            return
+        self._lately[key] = now
+        try:
+            await _answer_press(pressed)
+            with recheck_before_sending(wanted.basis, wanted.reader, desk.archive, desk.admins):
+                await _show_quote(wanted, bot, desk)
+        except BaseException:
+            del self._lately[key]  # it did not come: the next press is the first
+            raise
+
+
+async def _answer_press(pressed: CallbackQuery, said: str = "") -> None:
+    with suppress(TelegramBadRequest):  # pressed long ago, while the bot was away
+        await pressed.answer(said[:200] or None, show_alert=bool(said))
+
+
+async def _load_quote_request(
+    pressed: CallbackQuery, button: QuoteCallback, bot: Bot, desk: AppContext
+) -> _QuoteRequest | str:
+    """What the button stands for; else the id of the sentence that says why it shows nothing."""
+    if pressed.message is None:
+        return "receipt-unknown"
+    chat, message_id = pressed.message.chat, pressed.message.message_id
+    asked = await questions.find_question_of_message(desk.archive, bot.id, chat.id, message_id)
+    given = answer.parse_stored_answer(asked.answer) if asked else None
+    quoted = find_quote_by_token(given, desk.archive, button.mark) if given else None
+    if asked is None or given is None or quoted is None:
+        return "receipt-unknown"
+    private, reader = chat.type == "private", pressed.from_user.id
+    where = {"user_id": reader, "chat_id": chat.id}
+    if not private and not await access.is_chat_member(desk.admins, **where):
+        return "answer-not-member"
+    readable = await access.get_readable_channels(desk.archive, desk.admins, **where, private=private)
+    if quoted.key.chat_id not in readable:
+        return "receipt-closed"
+    basis = await build_posts_basis([quoted.key], Viewer(reader, frozenset(readable)), desk.archive)
+    number, one = next((n, one) for n, one in enumerate(given.cited, 1) if one.key == quoted.key)
+    shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
+    found = await load_cited_words(desk.archive, quoted, one)
+    channel = readable[quoted.key.chat_id]
+    here = Reader(**where, private=private)
+    return _QuoteRequest(found, basis, here, one, number, channel, shown, chat.id, message_id, asked.thread)
+
+
+async def _show_quote(wanted: _QuoteRequest, bot: Bot, desk: AppContext) -> None:
+    place = await locate_quote(desk.archive, wanted.found) if wanted.found else None
+    if place is None:
+        await _send_text_quote(wanted, _explain_missing_quote(wanted), bot)
+        return
+    try:
+        sent = await _send_native_quote(wanted, place, bot)
+    except (TelegramBadRequest, TelegramForbiddenError) as exc:
+        await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
+        return
+    if sent.quote is None:  # Telegram drops the reply in silence where the channel protects what it posts
+        said = wanted.told("receipt-protected")
+        await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **said.as_kwargs())
+
+
+def _explain_missing_quote(wanted: _QuoteRequest) -> str:
+    """Why there is no native quote to try."""
+    found = wanted.found
+    if found is None:
+        return "receipt-gone"
+    if not found.text:
+        return "receipt-changed-unknown"
+    if found.at is None:
+        return "receipt-changed"
+    return "receipt-protected" if found.post.guarded else "receipt-refused"
+
+
+def _explain_refused_quote(exc: TelegramBadRequest | TelegramForbiddenError) -> str:
+    said = exc.message.lower()
+    if any(sign in said for sign in _POST_GONE_ERRORS):
+        return "receipt-gone-there"
+    return "receipt-outside" if any(sign in said for sign in _CHAT_CLOSED_ERRORS) else "receipt-refused"
+
+
+async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot) -> Message:
+    """The reply to the post, in the topic of the answer. A public channel answers to its name without the bot."""
+    channel, quote = wanted.channel, place.quote
+    by_name = channel.username and not channel.inside
+    source = ReplyParameters(
+        chat_id=f"@{channel.username}" if by_name else place.key.chat_id,
+        message_id=place.key.message_id,
+        quote=quote.text,
+        quote_parse_mode=None,  # the words are no markup
+        quote_entities=list(quote.entities),
+        quote_position=quote.position,
+    )
+    said = wanted.head().as_kwargs()
+    return await bot.send_message(wanted.chat_id, **said, message_thread_id=wanted.thread, reply_parameters=source)
+
+
+async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
+    """The words as text, under the answer. What is deleted is not shown, here as little as there."""
+    said = wanted.told(matter, with_words=matter != "receipt-gone-there").as_kwargs()
+    under = ReplyParameters(message_id=wanted.message_id, allow_sending_without_reply=True)
+    await bot.send_message(wanted.chat_id, **said, message_thread_id=wanted.thread, reply_parameters=under)
+
+
+def routes() -> Router:
+    """Handlers of the buttons under answers."""
+    router, receipts = Router(name="receipts"), QuoteButtonHandlers()
+    router.callback_query.register(receipts.on_press, QuoteCallback.filter())
+    return router

@@ -1,0 +1,241 @@
+"""Handlers of /reindex: rebuild the search index of all channels or of one, with progress in one message.
+
+The message is edited every three seconds at most, and goes on being edited after a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from enum import StrEnum
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import (
+    CallbackQuery,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    MaybeInaccessibleMessageUnion,
+    Message,
+)
+from aiogram.utils.formatting import Text
+
+from bot.access import is_admin
+from bot.context import AppContext
+from bot.i18n import Translator, get_translator
+from bot.reindexing import RebuildRunner, find_channel_by_name
+from bot.views.answer import format_channel_title
+from bot.views.channel_card import find_channel_by_token, make_channel_token, redraw_message, refuse_non_admin
+from rag_core.errors import RagError, RebuildRefused
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.index_state import ProgressMessage, Rebuild
+from rag_core.types import Channel
+
+__all__ = ["build_stop_keyboard", "report_rebuilds", "routes"]
+
+_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
+_MAX_LABEL_LENGTH = 60  # characters; a longer one is cut by the phone
+
+
+class _RebuildAction(StrEnum):
+    """What a button does. Short: Telegram gives a button 64 bytes."""
+
+    ALL = "a"
+    CHOOSE = "c"
+    ONE = "o"
+    NOTHING = "n"
+    STOP = "s"
+
+
+class _RebuildCallback(CallbackData, prefix="ri"):
+    """A button: what it does, the mark of its channel, and a part of the list or the number of a rebuild."""
+
+    do: _RebuildAction
+    mark: str = ""
+    number: int = 0
+
+
+def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
+    """The button that cancels this rebuild, and no later one."""
+    return _build_keyboard([(words("reindex-stop"), _RebuildCallback(do=_RebuildAction.STOP, number=rebuild))])
+
+
+async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return
+    if not command.args:
+        await message.answer(words("reindex-ask"), reply_markup=_build_scope_keyboard(words))
+        return
+    channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(desk))
+    if channel is None:
+        await message.answer(
+            words("reindex-unknown", name=command.args.strip()[:_MAX_LABEL_LENGTH], channels="/channels")
+        )
+        return
+    shown = await message.answer(words("reindex-begins"))
+    if refusal := await _start_rebuild(desk, channel.chat_id, shown, words):
+        await shown.edit_text(words("reindex-busy"), reply_markup=refusal)
+
+
+async def _press_reindex(
+    pressed: CallbackQuery, callback_data: _RebuildCallback, desk: AppContext, words: Translator
+) -> None:
+    if await refuse_non_admin(pressed, desk, words):
+        return
+    do, known = callback_data.do, await _list_rebuildable_channels(desk)
+    channel = find_channel_by_token(desk.archive, callback_data.mark, known)
+    if do is _RebuildAction.STOP:
+        stopped = await desk.reindexing.cancel(callback_data.number)
+        await pressed.answer(None if stopped else words("reindex-over"))
+    elif do is _RebuildAction.NOTHING:
+        await redraw_message(pressed, Text(words("reindex-nothing")), None)
+    elif do is _RebuildAction.CHOOSE:
+        await redraw_message(
+            pressed, Text(words("reindex-which")), _build_channel_keyboard(desk, known, callback_data.number, words)
+        )
+    elif do is _RebuildAction.ONE and channel is None:
+        await redraw_message(pressed, Text(words("channel-gone")), None)
+    else:
+        await _start_from_button(pressed, channel if do is _RebuildAction.ONE else None, desk, words)
+
+
+async def _start_from_button(
+    pressed: CallbackQuery, channel: Channel | None, desk: AppContext, words: Translator
+) -> None:
+    shown = pressed.message
+    refusal = await _start_rebuild(desk, channel.chat_id if channel else None, shown, words)
+    if refusal:
+        await redraw_message(pressed, Text(words("reindex-busy")), refusal)
+    else:
+        await pressed.answer()
+
+
+async def _start_rebuild(
+    desk: AppContext, chat_id: int | None, shown: MaybeInaccessibleMessageUnion | None, words: Translator
+) -> InlineKeyboardMarkup | None:
+    """Begin; from now on the message is kept up to date by reindex_told.py. Else the button that stops the other."""
+    tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
+    try:
+        await desk.reindexing.start(chat_id, tell)
+    except RebuildRefused:
+        running = desk.reindexing.current
+        return build_stop_keyboard(running.id if running else 0, words)
+    return None
+
+
+async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
+    return {key: c for key, c in (await channels.load_channels(desk.archive)).items() if c.state != "removed"}
+
+
+def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
+    return _build_keyboard(
+        [(words("reindex-all"), _RebuildCallback(do=_RebuildAction.ALL))],
+        [(words("reindex-one"), _RebuildCallback(do=_RebuildAction.CHOOSE))],
+        [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))],
+    )
+
+
+def _build_channel_keyboard(
+    desk: AppContext, known: dict[int, Channel], number: int, words: Translator
+) -> InlineKeyboardMarkup:
+    """One part of the list of channels; the nearest there is."""
+    listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
+    number = max(0, min(number, (len(listed) - 1) // _CHANNELS_PER_PAGE))
+    shown = listed[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]
+    earlier = (
+        [(words("button-earlier"), _RebuildCallback(do=_RebuildAction.CHOOSE, number=number - 1))] if number else []
+    )
+    more = (number + 1) * _CHANNELS_PER_PAGE < len(listed)
+    later = [(words("button-later"), _RebuildCallback(do=_RebuildAction.CHOOSE, number=number + 1))] if more else []
+    rows = [
+        [
+            (
+                format_channel_title(c, words, _MAX_LABEL_LENGTH),
+                _RebuildCallback(do=_RebuildAction.ONE, mark=make_channel_token(desk.archive, c.chat_id)),
+            )
+        ]
+        for c in shown
+    ]
+    return _build_keyboard(*rows, earlier + later, [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))])
+
+
+def _build_keyboard(*rows: list[tuple[str, _RebuildCallback]]) -> InlineKeyboardMarkup:
+    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+
+
+def routes() -> Router:
+    """Handlers of /reindex and its buttons."""
+    router = Router(name="reindex")
+    router.message.register(_on_reindex, Command("reindex", ignore_case=True), F.chat.type == "private")
+    router.callback_query.register(_press_reindex, _RebuildCallback.filter())
+    return router
+
+
+_UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down who edits much oftener
+
+log = logging.getLogger(__name__)
+
+
+async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
+    """Tell of every rebuild that has a message, one after the other."""
+    last = 0
+    while True:
+        last = (await reindexing.begun(last)).id
+        try:
+            await _follow_rebuild(bot, reindexing, archive)
+        except RagError as exc:  # the archive; the rebuild goes on without being told of
+            log.warning("the progress of rebuild %d is not told: %s", last, exc.reason)
+
+
+async def _follow_rebuild(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
+    told = -_UPDATE_INTERVAL_SECONDS
+    async for rebuild in reindexing.states():
+        over = rebuild.state != "running"
+        if rebuild.tell and (over or time.monotonic() - told >= _UPDATE_INTERVAL_SECONDS):
+            words = get_translator(rebuild.tell.lang)
+            await _edit_progress(bot, rebuild, rebuild.tell, await _format_rebuild(rebuild, archive, words), words)
+            told = time.monotonic()
+
+
+async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, said: str, words: Translator) -> None:
+    """Edit the message; where it is gone or too old, the end is told in a new one."""
+    over = rebuild.state != "running"
+    buttons = None if over else build_stop_keyboard(rebuild.id, words)
+    try:
+        try:
+            await bot.edit_message_text(said, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)
+        except TelegramBadRequest as exc:
+            if over and "not modified" not in exc.message:
+                await bot.send_message(tell.chat_id, said)
+    except (TelegramAPIError, ClientDecodeError) as exc:  # blocked, or out of reach for longer than the session tries
+        log.warning("the progress of rebuild %d was not told: %s", rebuild.id, exc)
+
+
+async def _format_rebuild(rebuild: Rebuild, archive: Archive, words: Translator) -> str:
+    what = words("reindex-what-all")
+    if rebuild.chat_id is not None:
+        channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
+        what = format_channel_title(channel, words) if channel else words("unnamed-channel")
+    if rebuild.state == "running":
+        return "\n".join([words("reindex-running", what=what), *_format_progress(rebuild, words)])
+    if rebuild.state == "cancelled":
+        return words("reindex-cancelled")
+    if rebuild.state == "failed":
+        return words("reindex-failed", reason=rebuild.reason)
+    count = await posts.count_posts(archive, rebuild.chat_id)
+    renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
+    return "\n".join([words("reindex-done", what=what, count=count), *renewed])
+
+
+def _format_progress(rebuild: Rebuild, words: Translator) -> list[str]:
+    if not rebuild.total:
+        return [words("reindex-preparing")]
+    percent = 100 * rebuild.done // rebuild.total
+    lines = [words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent)]
+    if rebuild.left_s is not None and rebuild.done < rebuild.total:
+        lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
+    return lines

@@ -1,0 +1,213 @@
+"""Handlers of /search: posts by words, dates and channels, page by page, without an answer.
+
+Nothing of a search is stored. The query is read again from the message that a page replies to, so that its buttons
+work after a restart; each press searches anew, in the channels that the presser may read at that moment. Two
+searches run at a time, and one reader may have three in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiogram import F, Router
+from aiogram.filters import Command, CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Code, Text
+
+from bot import access
+from bot.access import get_reader_id
+from bot.callback_data import make_callback_token
+from bot.context import AppContext
+from bot.handlers import errors
+from bot.handlers.questions import MAX_QUESTION_LENGTH
+from bot.i18n import Translator, detect_question_language
+from bot.recheck import Basis, Reader, ShownPost, recheck_before_sending
+from bot.views.answer import hash_text_version
+from bot.views.channel_card import redraw_message
+from bot.views.plain_text import RenderContext
+from bot.views.search_results import get_last_page, get_page_entries, render_search_page
+from rag_core.errors import RagError
+from rag_core.retrieval.browse import SearchListing, list_posts
+from rag_core.storage import Archive
+from rag_core.types import Question
+
+__all__ = ["SearchPageCallback", "routes"]
+
+_MAX_CONCURRENT_SEARCHES = 2  # searches, of all readers: they share the machine with answers
+_MAX_WAITING_SEARCHES = 3  # of one reader, the one that runs included
+
+_PRIVATE = F.chat.type == "private"
+_GROUP = F.chat.type.in_({"group", "supergroup"})
+
+
+class SearchPageCallback(CallbackData, prefix="s"):
+    """A button: the page it turns to, which search it belongs to, and which posts that had found."""
+
+    number: int
+    search: str
+    found: str
+
+
+@dataclass(slots=True)
+class _ReaderQueue:
+    """The searches of one reader, which run one after the other."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+
+
+class SearchHandlers:
+    """The handlers, with the line that they keep: no search waits for answers, and few run at once."""
+
+    def __init__(self) -> None:
+        self._at_once = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
+        self._lines: dict[int, _ReaderQueue] = {}
+
+    async def on_search(self, message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+        """The command."""
+        asked = _get_search_text(message)
+        private = message.chat.type == "private"
+        if not asked and not private and not command.mention:
+            return  # in a group a bare command may be meant for another bot
+        if not asked or len(asked) > MAX_QUESTION_LENGTH:
+            said = _format_search_error(asked, words)
+            await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+            return
+        reader = get_reader_id(message)
+        async with self._in_line(reader) as free:
+            if not free:
+                await message.reply(words("search-busy"), allow_sending_without_reply=True)
+                return
+            said, buttons, _, basis = await self._shown(message, reader, 0, desk, words)
+            with recheck_before_sending(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
+                await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+
+    async def on_turn(
+        self, pressed: CallbackQuery, callback_data: SearchPageCallback, desk: AppContext, words: Translator
+    ) -> None:
+        """A button. In a group only whoever searched may press it; who wrote as a chat cannot be told from others."""
+        asked = _find_search_message(pressed, callback_data, desk.archive)
+        if asked is None:
+            await pressed.answer(words("search-stale", search="/search"), show_alert=True)
+            return
+        if not asked.sender_chat and get_reader_id(asked) != pressed.from_user.id:
+            await pressed.answer(words("search-not-yours", search="/search"), show_alert=True)
+            return
+        async with self._in_line(pressed.from_user.id) as free:
+            if not free:
+                await pressed.answer(words("search-busy"))
+                return
+            try:
+                said, buttons, found, basis = await self._shown(
+                    asked, pressed.from_user.id, callback_data.number, desk, words
+                )
+                moved = found not in ("", callback_data.found)
+                here = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
+                with recheck_before_sending(basis, here, desk.archive, desk.admins):
+                    await redraw_message(pressed, said, buttons, words("search-changed") if moved else "")
+            except RagError as exc:
+                await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
+
+    @asynccontextmanager
+    async def _in_line(self, reader: int) -> AsyncIterator[bool]:
+        """Wait for the reader's turn; False where too many wait already."""
+        line = self._lines.setdefault(reader, _ReaderQueue())
+        if line.waiting >= _MAX_WAITING_SEARCHES:
+            yield False
+            return
+        line.waiting += 1
+        try:
+            async with line.turn:
+                yield True
+        finally:
+            line.waiting -= 1
+            if not line.waiting:
+                del self._lines[reader]
+
+    async def _shown(
+        self, asked: Message, reader: int, number: int, desk: AppContext, words: Translator
+    ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
+        """A page, its buttons, the mark of what was found, and what the page stands on.
+
+        A sentence and no mark where nothing can be searched.
+        """
+        where = {"user_id": reader, "chat_id": asked.chat.id}
+        private = asked.chat.type == "private"
+        viewer = await access.build_viewer(desk.archive, desk.admins, **where, private=private)
+        if not viewer.channels:
+            admin = reader in desk.admins
+            return (
+                Text(await access.format_no_access(desk.archive, words, admin=admin, private=private)),
+                None,
+                "",
+                Basis(),
+            )
+        text, zone = _get_search_text(asked), desk.settings.bot.zone
+        # days are those of the reader, counted from when the search was asked for
+        question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
+        async with self._at_once:
+            found = await list_posts(question, desk.rag)
+            if not (found.sought.words or found.sought.filters):
+                return Text(words("search-common")), None, "", Basis()
+            number = max(0, min(number, get_last_page(found)))
+            # long posts take a while to be looked through
+            said = await asyncio.to_thread(
+                render_search_page, found, number, RenderContext(words, zone, group=not private)
+            )
+        entries = get_page_entries(found, number)
+        copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
+        shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
+        sign = _make_results_token(found)
+        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), sign)
+        return said, buttons, sign, Basis(shown, copies, viewer.channels)  # how many there are was counted over all
+
+
+def _get_search_text(message: Message) -> str:
+    """What stands behind the command."""
+    return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
+
+
+def _format_search_error(asked: str, words: Translator) -> Text:
+    if asked:
+        return Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
+    return words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
+
+
+def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archive: Archive) -> Message | None:
+    """The message that was searched with; None where it is gone or edited, or the button is made up."""
+    shown = pressed.message
+    asked = shown.reply_to_message if isinstance(shown, Message) else None
+    return asked if asked and _make_search_token(asked, archive) == turn.search else None
+
+
+def _make_search_token(asked: Message, archive: Archive) -> str:
+    """Eight signs that stand for this search; nobody else can make them."""
+    said = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
+    return make_callback_token(said, archive.identity)
+
+
+def _make_results_token(found: SearchListing) -> str:
+    """Four signs that stand for the posts that were found, in their order."""
+    return make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
+
+
+def _build_page_buttons(number: int, last: int, search: str, found: str) -> InlineKeyboardMarkup | None:
+    turns = [("◀", number - 1)] if number > 0 else []
+    turns += [("▶", number + 1)] if number < last else []
+    row = [
+        InlineKeyboardButton(text=label, callback_data=SearchPageCallback(number=to, search=search, found=found).pack())
+        for label, to in turns
+    ]
+    return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
+
+
+def routes() -> Router:
+    """Handlers of /search and its buttons."""
+    router, searches = Router(name="search"), SearchHandlers()
+    router.message.register(searches.on_search, Command("search", ignore_case=True), _PRIVATE | _GROUP)
+    router.callback_query.register(searches.on_turn, SearchPageCallback.filter())
+    return router

@@ -1,0 +1,215 @@
+"""Handlers of /start and /help: what the bot is, which channels it reads for you, how to ask; and the command menu."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.filters import Command, CommandObject
+from aiogram.types import (
+    BotCommand,
+    BotCommandScopeAllChatAdministrators,
+    BotCommandScopeAllGroupChats,
+    BotCommandScopeAllPrivateChats,
+    BotCommandScopeChat,
+    BotCommandScopeUnion,
+    Message,
+)
+from aiogram.utils.formatting import Code, Text, as_list
+
+from bot import access
+from bot.context import AppContext
+from bot.i18n import LANGUAGES, Translator, get_translator
+from bot.recheck import Basis, Reader, recheck_before_sending
+from bot.views.answer import format_channel_title, make_link
+from bot.views.text import neutralize_links
+from rag_core.types import Channel
+
+__all__ = ["list_channel_titles", "publish_menu", "routes", "withdraw_menu"]
+
+_PRIVATE = F.chat.type == "private"
+_GROUP = F.chat.type.in_({"group", "supergroup"})
+# More titles than this are a wall of text.
+_MAX_TITLES = 10
+_PRIVACY_COMMANDS = ("privacy", "mydata", "forget")
+_READER_COMMANDS = (
+    "ask",
+    "stop",
+    "search",
+    "verify",
+    "why",
+    "sources",
+    "link",
+    "mode",
+    "new",
+    "start",
+    "help",
+    *_PRIVACY_COMMANDS,
+)
+_ADMIN_COMMANDS = ("channels", "import", "delete", "check", "reindex", "models", "stats", "grant", "revoke")
+_GROUP_COMMANDS = (
+    "ask",
+    "stop",
+    "search",
+    "verify",
+    "why",
+    "sources",
+    "link",
+    "mode",
+    "new",
+    "help",
+    "privacy",
+    "forget",
+)
+
+log = logging.getLogger(__name__)
+
+
+def list_channel_titles(channels: Iterable[Channel], words: Translator) -> Text:
+    """The titles of channels, one per line, public ones as links; a long list ends in "and N more"."""
+    listed = sorted(channels, key=lambda channel: channel.title.casefold())
+    lines = [Text("• ", _link_title(channel, words)) for channel in listed[:_MAX_TITLES]]
+    if (more := len(listed) - _MAX_TITLES) > 0:
+        lines.append(Text(words("titles-more", more=more)))
+    return as_list(*lines)
+
+
+def _link_title(channel: Channel, words: Translator) -> Text:
+    title = format_channel_title(channel, words)
+    return make_link(title, f"https://t.me/{channel.username}") if channel.username else neutralize_links(title)
+
+
+async def _on_start(message: Message, desk: AppContext, words: Translator) -> None:
+    reads, checked = await _describe_readable_channels(message, desk, words)
+    blocks = [Text(words("start-hello")), *reads]
+    if not desk.admins and message.from_user:
+        number = str(message.from_user.id)
+        line = Code(f"BOT__ADMINS={number}")
+        blocks.append(words.rich("start-no-admin", id=Code(number), line=line))
+    with checked:
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+
+
+async def _describe_readable_channels(
+    message: Message, desk: AppContext, words: Translator
+) -> tuple[list[Text], AbstractContextManager[None]]:
+    """What may be read here, and how to ask, or what to do where nothing may; and the context to send it in."""
+    reader, private = access.get_reader_id(message), message.chat.type == "private"
+    here = Reader(reader, message.chat.id, private)
+    channels = await access.get_readable_channels(
+        desk.archive, desk.admins, user_id=reader, chat_id=message.chat.id, private=private
+    )
+    checked = recheck_before_sending(Basis(counted=frozenset(channels)), here, desk.archive, desk.admins)
+    if not channels:
+        admin = access.is_admin(message, desk.admins)
+        return [Text(await access.format_no_access(desk.archive, words, admin=admin, private=private))], checked
+    reads = as_list(words("start-reads", count=len(channels)), list_channel_titles(channels.values(), words))
+    how = words("start-how") if private else words("start-how-group", command="/ask")
+    return [reads, Text(how)], checked
+
+
+async def _on_help(message: Message, desk: AppContext, words: Translator) -> None:
+    verifying = words("verify-help", verify="/verify")
+    blocks = [
+        words(
+            "help-private", ask="/ask", search="/search", verifying=verifying, why="/why", mode="/mode", start="/start"
+        )
+    ]
+    blocks.append(
+        words("help-mine", sources="/sources", link="/link", privacy="/privacy", mydata="/mydata", forget="/forget")
+    )
+    if access.is_admin(message, desk.admins):
+        blocks.append(
+            words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
+                  check="/check", reindex="/reindex", models="/models", stats="/stats",
+                  grant="/grant", revoke="/revoke")
+        )  # fmt: skip
+    await message.answer("\n\n".join(blocks))
+
+
+async def _on_group_help(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    """In groups only by name: /help@bot. A bare /help is meant for whichever bot is there."""
+    if not command.mention:
+        return
+    blocks, checked = await _describe_readable_channels(message, desk, words)
+    if command.command.lower() == "help":
+        verifying = words("verify-help-group", verify="/verify")
+        blocks = [
+            Text(words("help-group", ask="/ask", search="/search", verifying=verifying)),
+            Text(words("help-settings", settings="/settings")),
+        ]
+    with checked:
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+
+
+def routes() -> Router:
+    """Handlers of /start and /help."""
+    router = Router(name="welcome")
+    router.message.register(_on_start, Command("start", ignore_case=True), _PRIVATE)
+    router.message.register(_on_help, Command("help", ignore_case=True), _PRIVATE)
+    router.message.register(_on_group_help, Command("start", "help", ignore_case=True), _GROUP)
+    return router
+
+
+async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True) -> None:
+    """Tell Telegram the commands, by language and scope; without `readers` those of the admins only.
+
+    A menu is a convenience, and no authorisation: failing is logged only.
+    """
+    scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
+        (BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
+        (BotCommandScopeAllGroupChats(), _GROUP_COMMANDS),
+        (BotCommandScopeAllChatAdministrators(), (*_GROUP_COMMANDS, "settings")),
+    ] * readers
+    scopes += [(BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
+    for scope, names in scopes:
+        for lang in LANGUAGES:
+            words = get_translator(lang)
+            commands = [BotCommand(command=name, description=_describe_command(name, words)) for name in names]
+            code = None if lang == "en" else lang  # English is what every other language sees
+            try:
+                await bot.set_my_commands(commands, scope=scope, language_code=code)
+            except (TelegramAPIError, ClientDecodeError) as exc:  # an admin who never wrote to the bot
+                log.info("the menu of commands was not set for %s: %s", scope, exc)
+
+
+async def withdraw_menu(bot: Bot, user_id: int) -> None:
+    """Take an admin's menu away: the readers' is seen again."""
+    for lang in LANGUAGES:
+        code = None if lang == "en" else lang
+        try:
+            await bot.delete_my_commands(scope=BotCommandScopeChat(chat_id=user_id), language_code=code)
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.info("the menu of user %d was not taken away: %s", user_id, exc)
+
+
+def _describe_command(name: str, words: Translator) -> str:
+    return {
+        "ask": words("menu-ask"),
+        "start": words("menu-start"),
+        "stop": words("menu-stop"),
+        "help": words("menu-help"),
+        "channels": words("menu-channels"),
+        "import": words("menu-import"),
+        "why": words("menu-why"),
+        "mode": words("menu-mode"),
+        "new": words("menu-new"),
+        "search": words("menu-search"),
+        "verify": words("menu-verify"),
+        "delete": words("menu-delete"),
+        "check": words("menu-check"),
+        "reindex": words("menu-reindex"),
+        "models": words("menu-models"),
+        "stats": words("menu-stats"),
+        "grant": words("menu-grant"),
+        "revoke": words("menu-revoke"),
+        "settings": words("menu-settings"),
+        "sources": words("menu-sources"),
+        "link": words("menu-link"),
+        "privacy": words("menu-privacy"),
+        "mydata": words("menu-mydata"),
+        "forget": words("menu-forget"),
+    }[name]

@@ -1,0 +1,166 @@
+"""Handler of /stats: contents, backlog, questions, votes, memory, disk and jobs on one screen for admins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from aiogram import F, Router
+from aiogram.filters import Command
+from aiogram.types import Message
+from aiogram.utils.formatting import Bold, Text, as_list
+
+from bot import files
+from bot.access import is_admin
+from bot.context import AppContext
+from bot.i18n import Translator
+from bot.views.plain_text import strip_control_characters
+from rag_core.errors import IndexUnavailable
+from rag_core.storage import channels, conversations, gaps, inbox, index_state, posts, questions, stats
+from rag_core.storage.backups import get_backup_time, list_backups
+from rag_core.storage.jobs import JobRecord
+
+__all__ = ["format_age", "routes"]
+
+_MAX_REASONS = 3  # why updates were set aside
+_MAX_ERROR_LENGTH = 200  # characters of a sentence that failed
+_RECENT_FAILURE_AGE = timedelta(days=1)  # a failure since mended is told for so long
+
+_StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
+
+
+async def _on_stats(message: Message, desk: AppContext, words: Translator) -> None:
+    if not is_admin(message, desk.admins):
+        await message.answer(words("admins-only", start="/start"))
+        return
+    blocks: tuple[_StatsBlock, ...] = (
+        _describe_contents,
+        _describe_backlog,
+        _describe_questions,
+        _describe_machine,
+        _describe_jobs,
+    )
+    shown = [as_list(*[line async for line in block(desk, words)]) for block in blocks]
+    await message.answer(**as_list(*shown, sep="\n\n").as_kwargs())
+
+
+async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    """Channels, posts, indexes."""
+    known, rag = await channels.load_channels(desk.archive), desk.rag
+    count = await posts.count_posts(desk.archive)
+    yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
+    behind = max(0, await posts.get_last_seq(desk.archive) - rag.lexical.watermark)
+    yield words("stats-words", count=len(rag.lexical), waiting=behind)
+    if rag.dense is None:
+        yield words("stats-no-vectors")
+        return
+    vectors = rag.dense.vectors
+    try:
+        count = await vectors.count()
+    except IndexUnavailable as exc:
+        yield words("stats-vectors-fail", reason=exc.reason)
+    else:
+        yield words(
+            "stats-vectors",
+            count=count,
+            waiting=await index_state.count_unembedded_changes(desk.archive, vectors.identity),
+        )
+
+
+async def _describe_backlog(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    """The inbox, what was set aside in it, and gaps."""
+    aside = (await inbox.count_updates_by_state(desk.archive))["poison"]
+    yield words("stats-inbox", waiting=await stats.count_unhandled_updates(desk.archive), aside=aside)
+    for poison in await stats.list_poison_updates(desk.archive, _MAX_REASONS) if aside else ():
+        yield f"• {poison.update_id}: {_cut_line(poison.error)}"
+    number = sum(map(len, (await gaps.list_open_gaps(desk.archive)).values()))
+    yield words("stats-gaps", count=number, channels="/channels")
+
+
+async def _describe_questions(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    """Questions of today and of the last seven days, and what readers say of the answers."""
+    now = datetime.now(desk.settings.bot.zone)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
+        asked = await stats.count_questions_since(desk.archive, since)
+        done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
+        yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
+    votes = await questions.count_votes_since(desk.archive, now - timedelta(days=7))
+    wrong, outdated, other, source = votes.reasons
+    yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
+                source=source)  # fmt: skip
+    talked = await conversations.load_conversation_stats(desk.archive, now - timedelta(days=7))
+    if understood := talked.get("rules", 0) + talked.get("model", 0):
+        yield words("stats-talks", count=understood, model=talked.get("model", 0))
+    bar = desk.rag.calibration.claims
+    yield words("stats-claims", target=words.number(100 * bar.target, 1), passed=words.number(100 * bar.passed, 1),
+                kept=words.number(100 * bar.kept, 1), data=bar.data, date=bar.date)  # fmt: skip
+
+
+async def _describe_machine(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    """Memory, disk, the last backup."""
+    folder = desk.archive.folder
+    disk = await asyncio.to_thread(files.measure_disk_usage, folder)
+    yield words("stats-memory", size=_format_size(files.measure_memory(), words))
+    archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
+    kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
+    yield words("stats-disk", archive=archive, indexes=indexes, backups=kept, free=free)
+    backups = await asyncio.to_thread(list_backups, folder)
+    if backups:
+        yield words("stats-backup", ago=format_age(get_backup_time(backups[0]), words), count=len(backups))
+    else:
+        yield words("stats-no-backup" if desk.settings.data.backups else "stats-backups-off")
+
+
+async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    """Jobs: those that are fine in one line, those that fail or failed with their sentence."""
+    jobs = [job for _, job in sorted(desk.indexing.ledger.jobs.items())]
+    fine = [
+        f"{_format_job_name(job, words)} {format_age(job.ran_at, words)}"
+        for job in jobs
+        if job.ran_at and not job.failing
+    ]
+    if fine:
+        yield words("stats-jobs", jobs=" · ".join(fine))
+    for line in _list_failures(jobs, words):
+        yield line
+
+
+def _list_failures(jobs: list[JobRecord], words: Translator) -> Iterator[str]:
+    for job in jobs:
+        if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
+            said = "stats-job-fails" if job.failing else "stats-job-failed"
+            moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
+            yield words(said, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
+
+
+def _format_job_name(job: JobRecord, words: Translator) -> str:
+    return words("job", name=job.name)
+
+
+def _cut_line(text: str) -> str:
+    line = " ".join(strip_control_characters(text).split())
+    return line if len(line) <= _MAX_ERROR_LENGTH else f"{line[:_MAX_ERROR_LENGTH]}…"
+
+
+def format_age(moment: datetime, words: Translator) -> str:
+    """How long ago, in the largest unit that says something; a moment to come is now."""
+    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size or (unit == "m" and seconds >= size):
+            return words("ago", unit=unit, number=seconds // size)
+    return words("ago", unit="s", number=seconds)
+
+
+def _format_size(size: int, words: Translator) -> str:
+    if size >= 1 << 30:
+        return words("size", unit="gb", number=words.number(size / (1 << 30), 1))
+    return words("size", unit="mb", number=str(max(1, size >> 20)))
+
+
+def routes() -> Router:
+    """The handler of /stats."""
+    router = Router(name="stats")
+    router.message.register(_on_stats, Command("stats", ignore_case=True), F.chat.type == "private")
+    return router

@@ -1,0 +1,132 @@
+"""Document unpacking: a zip is checked, then the export in it is extracted.
+
+Neither names nor sizes in a zip are trusted. Only the export itself is extracted, under fixed names. This runs in the
+confined child process: even a list of members may be a bomb.
+
+A refusal is the id of a Fluent message with its values, because the child does not know the reader's language.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+__all__ = ["MAX_COMPRESSION_RATIO", "MAX_MEMBERS", "MAX_UNPACKED_BYTES", "DocumentRefused", "unpack_document"]
+
+
+class DocumentRefused(Exception):
+    """`sentence` is an id of `locales/*.ftl`."""
+
+    def __init__(self, sentence: str, **values: str | int) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.values = values
+
+
+MAX_MEMBERS = 2_000
+MAX_UNPACKED_BYTES = 500 * 2**20  # unpacked, all members together
+MAX_COMPRESSION_RATIO = 100  # unpacked to packed; the text of an export is packed to a tenth
+_MIN_RATIO_BYTES = 2**16  # bytes; in smaller members a ratio says nothing
+
+_JSON_FILE_NAME, _PAGE_NAME_PATTERN = "result.json", re.compile(r"messages[0-9]{0,4}\.html", re.ASCII)
+_ARCHIVE_SUFFIXES = frozenset(".zip .rar .7z .gz .tgz .bz2 .xz .zst .tar .lz4 .cab .jar".split())
+_ENCRYPTED_FLAGS = 0x1 | 0x40  # APPNOTE.TXT 4.4.4
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+def unpack_document(document: Path, folder: Path) -> Path:
+    """The file to import, in `folder`. Raises `DocumentRefused`, OSError."""
+    with document.open("rb") as opened:
+        head = opened.read(512)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+        return _unpack_zip(document, folder)
+    page = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+    file = folder / ("messages.html" if page else _JSON_FILE_NAME)
+    document.rename(file)
+    return file
+
+
+def _unpack_zip(document: Path, folder: Path) -> Path:
+    with _refuse_broken_zip(), zipfile.ZipFile(document) as archive:
+        members = archive.infolist()
+        _check_members(members, document.stat().st_size)
+        files = [_extract_member(archive, member, folder) for member in _select_members(members)]
+    return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
+
+
+@contextmanager
+def _refuse_broken_zip() -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise
+    except _ZIP_ERRORS as exc:
+        raise DocumentRefused("import-zip-broken") from exc
+
+
+def _check_members(members: Sequence[zipfile.ZipInfo], packed: int) -> None:
+    """Refuse what an export never is. `packed`: bytes of the zip."""
+    if len(members) > MAX_MEMBERS:
+        raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
+    if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
+        raise DocumentRefused("import-zip-encrypted")
+    if any(not _is_inside_folder(member) for member in members):
+        raise DocumentRefused("import-zip-path")
+    if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
+        raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
+    total = sum(member.file_size for member in members)
+    if total > MAX_UNPACKED_BYTES:
+        raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
+    swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
+    if swollen or total > max(packed * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
+        raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
+
+
+def _is_inside_folder(member: zipfile.ZipInfo) -> bool:
+    """Whether the member is a plain file or folder below the zip's own folder."""
+    if stat.S_ISLNK(member.external_attr >> 16):
+        return False
+    names = (member.filename, member.orig_filename)
+    return not any(n.startswith("/") or "\\" in n or ":" in n.split("/")[0] or ".." in n.split("/") for n in names)
+
+
+def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """The one result.json, else the pages of one chat."""
+    named = [(PurePosixPath(member.filename), member) for member in members if not member.is_dir()]
+    found = [member for path, member in named if path.name == _JSON_FILE_NAME]
+    if not found:
+        pages = [(path, member) for path, member in named if _PAGE_NAME_PATTERN.fullmatch(path.name)]
+        if len({path for path, _ in pages}) < len(pages) or len({path.parent for path, _ in pages}) > 1:
+            raise DocumentRefused("import-zip-many")
+        return [member for _, member in pages] or _refuse_empty_zip()
+    if len(found) > 1:
+        raise DocumentRefused("import-zip-many")
+    return found
+
+
+def _refuse_empty_zip() -> list[zipfile.ZipInfo]:
+    raise DocumentRefused("import-zip-empty")
+
+
+def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
+    """The member as a file of ours; never longer than it says, which has been checked."""
+    file = folder / PurePosixPath(member.filename).name
+    with archive.open(member) as packed, _create_private_file(file) as written:
+        left = member.file_size
+        while left > 0 and (piece := packed.read(min(left, 2**18))):
+            written.write(piece)
+            left -= len(piece)
+    return file
+
+
+def _create_private_file(file: Path) -> BinaryIO:
+    """A new file that only its owner may read."""
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

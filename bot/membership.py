@@ -1,0 +1,146 @@
+"""Membership cache: whether a user is in a chat, asked from Telegram when needed and kept for minutes.
+
+A member is cached for 240 s, an admin status for 60 s, a non-member for 30 s; an update about a user drops the
+entry. One question asks about at most 20 chats, 5 at a time, for at most 3 s. A chat stays closed to a user whose
+status is new to the bot or cannot be learned in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from aiogram import Bot
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
+from aiogram.types import ChatMemberRestricted, ResultChatMemberUnion
+
+__all__ = ["MembershipCache"]
+
+# For finding posts. Before anything is sent Telegram is asked again (bot/recheck.py): whoever left and of whom no
+# update came is shown nothing more, except drafts of the next seconds.
+_MEMBER_TTL_SECONDS = 240.0
+_ADMIN_TTL_SECONDS = 60.0
+_OUTSIDER_TTL_SECONDS = 30.0  # whoever just joined where no update tells of it should not wait long
+_MAX_CALLS, _MAX_CONCURRENT_CALLS = 20, 5  # for one question
+_TIMEOUT_SECONDS = 3.0
+_MAX_CACHED = 50_000
+
+_ADMIN_STATUSES = {"creator", "administrator"}
+
+log = logging.getLogger(__name__)
+
+_ChatUserPair = tuple[int, int]  # chat id, user id
+
+
+@dataclass(frozen=True, slots=True)
+class _MemberStatus:
+    """What somebody was in a chat at a moment of the clock."""
+
+    inside: bool
+    leads: bool
+    at: float
+
+
+class MembershipCache:
+    """Answers from Telegram and remembers them. `forget` at every update about somebody."""
+
+    def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bot = bot
+        self._clock = clock
+        self._kept: dict[_ChatUserPair, _MemberStatus] = {}
+        self._moved: dict[_ChatUserPair, float] = {}
+
+    async def among(self, user_id: int, chats: Collection[int]) -> frozenset[int]:
+        """Those of the chats that this user is in now. At most so many are asked about for one question."""
+        return frozenset(chat for chat, inside in (await self.look_up(user_id, chats)).items() if inside)
+
+    async def look_up(
+        self, user_id: int, chats: Collection[int], max_age_s: float | None = None
+    ) -> dict[int, bool | None]:
+        """Whether this user is in each of the chats; None where Telegram does not say.
+
+        With `max_age_s` nothing older than that counts, 0 asks about each chat anew, however many they are.
+        """
+        if user_id <= 0:  # a channel or an anonymous admin is nobody
+            return dict.fromkeys(chats, False)
+        longest = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
+        known = {chat: self._known((chat, user_id), longest) for chat in chats}
+        unknown = [(chat, user_id) for chat, standing in known.items() if standing is None]
+        # with very many channels the next question asks about the others
+        unknown.sort(key=lambda pair: self._kept[pair].at if pair in self._kept else float("-inf"))
+        asked = await self._ask(unknown[:_MAX_CALLS] if max_age_s is None else unknown)
+        found = {chat: standing or asked.get((chat, user_id)) for chat, standing in known.items()}
+        return {chat: standing.inside if standing else None for chat, standing in found.items()}
+
+    async def leads(self, user_id: int, chat_id: int) -> bool:
+        """Whether this user owns the chat or is its administrator now."""
+        pair = (chat_id, user_id)
+        if user_id <= 0:
+            return False
+        standing = self._known(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
+        return standing is not None and standing.leads
+
+    def forget(self, chat_id: int, user_id: int) -> None:
+        """Something about this user changed: what was known or is being asked counts no more."""
+        now = self._clock()
+        self._kept.pop((chat_id, user_id), None)
+        if len(self._moved) >= _MAX_CACHED:
+            self._moved = {pair: at for pair, at in self._moved.items() if now - at <= 2 * _TIMEOUT_SECONDS}
+        self._moved[chat_id, user_id] = now
+
+    def _known(self, pair: _ChatUserPair, longest: float) -> _MemberStatus | None:
+        standing = self._kept.get(pair)
+        if standing is None:
+            return None
+        lasts = longest if standing.inside else min(longest, _OUTSIDER_TTL_SECONDS)
+        return standing if self._clock() - standing.at < lasts else None
+
+    async def _ask(self, pairs: Collection[_ChatUserPair]) -> dict[_ChatUserPair, _MemberStatus]:
+        """What Telegram says of each of them now; those of which it says nothing in time are left out."""
+        found: dict[_ChatUserPair, _MemberStatus] = {}
+        if not pairs:
+            return found
+        lines = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
+                for pair in pairs:
+                    group.create_task(self._one(pair, lines, found))
+        except TimeoutError:
+            log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs) - len(found))
+        return found
+
+    async def _one(
+        self, pair: _ChatUserPair, lines: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
+    ) -> None:
+        async with lines:
+            began = self._clock()
+            try:
+                member = await self._bot.get_chat_member(*pair)
+            except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is out
+                log.info("it is not known who is in chat %d: %s", pair[0], exc)
+                standing = _MemberStatus(inside=False, leads=False, at=began)
+            except (TelegramAPIError, ClientDecodeError) as exc:
+                log.warning("it is not known who is in chat %d: %s", pair[0], type(exc).__name__)
+                return
+            else:
+                standing = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
+            if self._moved.get(pair, float("-inf")) < began:  # else it may be of before the change
+                self._keep(pair, standing)
+                found[pair] = standing
+
+    def _keep(self, pair: _ChatUserPair, standing: _MemberStatus) -> None:
+        if len(self._kept) >= _MAX_CACHED:
+            self._kept = {p: s for p, s in self._kept.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
+        if len(self._kept) >= _MAX_CACHED:
+            self._kept.clear()
+        self._kept[pair] = standing
+
+
+def _is_inside(member: ResultChatMemberUnion) -> bool:
+    """Who is restricted may be in or out; who left, was thrown out, or is something new is out."""
+    if isinstance(member, ChatMemberRestricted):
+        return member.is_member
+    return member.status in {*_ADMIN_STATUSES, "member"}

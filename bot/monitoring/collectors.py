@@ -1,0 +1,217 @@
+"""Metrics collector: states that are read on each scrape (indexes, queues, gaps, caches, disk, jobs).
+
+Each part may fail by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
+from itertools import chain
+from typing import Generic, TypeVar
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from bot import files
+from bot.context import AppContext
+from bot.monitoring.metrics import Meter
+from ingest.dedup import FINGERPRINT_RECIPE
+from rag_core.errors import RagError
+from rag_core.storage import Archive, channels, copies, gaps, inbox, index_state, posts, stats
+from rag_core.storage.backups import get_backup_time, list_backups
+from rag_core.storage.questions import VOTE_REASONS
+
+__all__ = ["StateCollector"]
+
+_NO_REASON = "none"
+# What is counted row by row, and moves slowly: a million rows take a tenth of a second and more.
+_REFRESH_SECONDS = 300.0
+_PART_TIMEOUT_SECONDS = 3.0  # of one part; Prometheus waits ten for all of them
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+def _make_gauge(name: str, said: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"citegram_{name}", said, labels=labels)
+
+
+def _make_counter(name: str, said: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"citegram_{name}", said, labels=labels)
+
+
+def _make_value_gauge(name: str, said: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"citegram_{name}", said, value=value)
+
+
+class _CachedValue(Generic[T]):
+    """Works something out, and gives the same for a while."""
+
+    def __init__(self, work: Callable[[Archive], Awaitable[T]]) -> None:
+        self._work = work
+        self._known: tuple[float, T] | None = None
+
+    async def __call__(self, archive: Archive) -> T:
+        """The value, perhaps of a few minutes ago."""
+        now = time.monotonic()
+        if self._known is None or now - self._known[0] >= _REFRESH_SECONDS:
+            self._known = now, await self._work(archive)
+        return self._known[1]
+
+
+class StateCollector:
+    """Reads the states of one bot. `desk` gives its tray, None while it is not laid yet."""
+
+    def __init__(self, desk: Callable[[], AppContext | None], meter: Meter) -> None:
+        self._desk = desk
+        self._meter = meter
+        self._seq: int | None = None  # of the last change that was counted
+        self._changed: dict[tuple[str, str], int] = {}
+        self._counting = asyncio.Lock()
+        self._rows, self._voted = _CachedValue(stats.count_post_rows), _CachedValue(stats.count_votes_by_reason)
+
+    async def read(self) -> list[Metric]:
+        """All that can be told now; what cannot is counted as such."""
+        told = [
+            _make_value_gauge(
+                "event_loop_lag_seconds", "How long the event loop took to come round.", await _measure_loop_lag()
+            )
+        ]
+        silence = self._meter.wire.silence
+        if silence is not None:
+            said = "Since Telegram last answered for updates, or for the webhook that brings them."
+            told.append(_make_value_gauge("telegram_silence_seconds", said, silence))
+        desk = self._desk()
+        parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
+                 self._caches, self._jobs)  # fmt: skip
+        of_parts = await asyncio.gather(*(self._part(part, desk) for part in parts)) if desk else []
+        info = _make_gauge("build_info", "The version, as a label.", "version")
+        info.add_metric([version("citegram")], 1)
+        return [info, *told, *chain.from_iterable(of_parts)]
+
+    async def _part(self, part: Callable[[AppContext], AsyncIterator[Metric]], desk: AppContext) -> list[Metric]:
+        name = part.__name__.removeprefix("_")
+        try:
+            async with asyncio.timeout(_PART_TIMEOUT_SECONDS):
+                return [metric async for metric in part(desk)]
+        except (RagError, OSError, TimeoutError) as exc:
+            log.info("the metrics of %s cannot be read: %s", name, exc)
+            self._meter.instruments.scrape_failures.labels(name).inc()
+            return []
+
+    async def _lags(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """How far each leg is behind the archive."""
+        lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
+        lag.add_metric(["words"], max(0, await posts.get_last_seq(desk.archive) - desk.rag.lexical.watermark))
+        lag.add_metric(["copies"], await copies.count_uncompared_changes(desk.archive, FINGERPRINT_RECIPE))
+        if desk.rag.dense:
+            lag.add_metric(
+                ["vectors"], await index_state.count_unembedded_changes(desk.archive, desk.rag.dense.vectors.identity)
+            )
+        yield lag
+
+    async def _sizes(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """What each leg holds."""
+        size = _make_gauge("index_passages", "Passages that a leg can find.", "leg")
+        size.add_metric(["words"], len(desk.rag.lexical))
+        if desk.rag.dense:
+            size.add_metric(["vectors"], await desk.rag.dense.vectors.count())
+        yield size
+
+    async def _posts(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """What is kept, and what came since the start: read from the last change on, whoever wrote it."""
+        async with self._counting:  # two who scrape at once would count the same changes twice
+            last = await posts.get_last_seq(desk.archive)
+            after = last if self._seq is None else self._seq
+            for source, gone, number in await stats.count_changes_by_source(desk.archive, after, last):
+                key = source, "deleted" if gone else "kept"
+                self._changed[key] = self._changed.get(key, 0) + number
+            self._seq = last
+        changes = _make_counter("post_changes", "Posts that came, changed or went since the start.", "source", "change")
+        for source in ("live", "import"):
+            for change in ("kept", "deleted"):
+                changes.add_metric([source, change], self._changed.get((source, change), 0))
+        yield changes
+        yield _make_value_gauge("archive_posts", "Posts in the archive, deleted ones that are remembered among them.",
+                     await self._rows(desk.archive))  # fmt: skip
+        yield _make_value_gauge(
+            "channels", "Channels that the archive knows.", len(await channels.load_channels(desk.archive))
+        )
+
+    async def _line(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """Questions that wait."""
+        line = await stats.fetch_queue_stats(desk.archive)
+        oldest = max(0.0, time.time() - line.oldest) if line.oldest else 0.0
+        yield _make_value_gauge("questions_waiting", "Questions in the queue.", line.waiting)
+        yield _make_value_gauge("questions_running", "Questions that are worked on.", line.running)
+        yield _make_value_gauge("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
+
+    async def _waiting(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """The inbox, what was set aside in it, and times in which posts may have been missed."""
+        aside = (await inbox.count_updates_by_state(desk.archive))["poison"]
+        yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", aside)
+        yield _make_value_gauge(
+            "updates_waiting",
+            "Updates that are kept and not worked in.",
+            await stats.count_unhandled_updates(desk.archive),
+        )
+        holes = [len(one) for one in (await gaps.list_open_gaps(desk.archive)).values()]
+        yield _make_value_gauge("gaps_open", "Times in which posts may have been missed, in all channels.", sum(holes))
+        yield _make_value_gauge("gap_channels", "Channels with such a time.", len(holes))
+        yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(holes, default=0))
+
+    async def _votes(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """What readers say of answers."""
+        told = _make_gauge("feedback_votes", "Votes on answers; a vote can be changed.", "vote", "reason")
+        number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
+        number |= {
+            ("good" if good else "bad", why or _NO_REASON): n
+            for good, why, n in await stats.count_votes_by_reason(desk.archive)
+        }
+        for labels, count in number.items():
+            told.add_metric(labels, count)
+        yield told
+
+    async def _disk(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """What lies on the disk."""
+        folder = desk.archive.folder
+        disk = await asyncio.to_thread(files.measure_disk_usage, folder)
+        sizes = _make_gauge("disk_bytes", "What lies in the data folder: archive, indexes, backups.", "part")
+        for part, size in (("archive", disk.archive), ("indexes", disk.indexes), ("backups", disk.backups)):
+            sizes.add_metric([part], size)
+        yield sizes
+        yield _make_value_gauge("disk_free_bytes", "What is free beside them.", disk.free)
+        if backups := await asyncio.to_thread(list_backups, folder):
+            moment = get_backup_time(backups[0]).timestamp()
+            yield _make_value_gauge("last_backup_timestamp_seconds", "When the last backup was made.", moment)
+
+    async def _caches(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """How often something was known."""
+        caches = desk.rag.caches
+        asked = _make_counter("cache_requests", "Looks into a cache: hit, miss.", "cache", "result")
+        for name, cache in (("plans", caches.plans), ("hits", caches.hits), ("verdicts", caches.verdicts)):
+            asked.add_metric([name, "hit"], cache.hits)
+            asked.add_metric([name, "miss"], cache.looks - cache.hits)
+        yield asked
+
+    async def _jobs(self, desk: AppContext) -> AsyncIterator[Metric]:
+        """Work that runs by itself. Its label is no "job": Prometheus calls its targets so."""
+        runs = _make_counter("job_runs", "Runs of work that goes by itself.", "task")
+        failed = _make_counter("job_failures", "Runs that failed.", "task")
+        failing = _make_gauge("job_failing", "1 where the last run failed.", "task")
+        for job in [*desk.indexing.ledger.jobs.values()]:
+            runs.add_metric([job.name], job.runs)
+            failed.add_metric([job.name], job.failures)
+            failing.add_metric([job.name], job.failing)
+        for metric in (runs, failed, failing):
+            yield metric
+
+
+async def _measure_loop_lag() -> float:
+    began = time.perf_counter()
+    await asyncio.sleep(0)
+    return time.perf_counter() - began

@@ -1,0 +1,208 @@
+"""Health endpoints: /healthz (liveness), /readyz (readiness) and /metrics (Prometheus) on one port.
+
+Readiness names the part that does not work in fixed words, because the reasons of errors may name files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from bot.context import AppContext
+from bot.monitoring.collectors import StateCollector
+from bot.monitoring.metrics import Meter, TelegramCallMetrics
+from bot.network import check_listen_host, refuse_foreign_pages, serve_http
+from bot.settings import MonitoringSettings
+from rag_core.engine import Engine
+from rag_core.errors import RagError, SettingsWrong, translate_errors
+from rag_core.storage import stats
+from rag_core.tracing import Run
+
+__all__ = ["HEALTHY_STATES", "Monitoring", "ReadinessCheck", "monitor_bot", "serve_monitoring"]
+
+OK, OFF = "ok", "off"
+HEALTHY_STATES = {OK, OFF}
+# A question for updates is held for 30 s, and is asked again after a pause where it failed. With a webhook it is
+# looked every minute whether Telegram still knows it.
+_MAX_SILENCE_SECONDS, _MAX_WEBHOOK_SILENCE_SECONDS = 90.0, 200.0
+_CHECK_TIMEOUT_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessCheck:
+    """Looks at what the bot stands on. `desk` gives its tray, None while it is not laid yet."""
+
+    desk: Callable[[], AppContext | None]
+    wire: TelegramCallMetrics
+
+    async def look(self) -> dict[str, str]:
+        """Each thing and "ok", or what is wrong with it. "off" is fine too: the bot was started without."""
+        desk = self.desk()
+        if desk is None:
+            starting = "starting"
+            return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._telegram()}
+        archive, vectors = await asyncio.gather(_check_archive(desk), _check_vectors(desk))
+        return {
+            "archive": archive,
+            "words": _check_lexical_index(desk),
+            "vectors": vectors,
+            "telegram": self._telegram(),
+        }
+
+    def _telegram(self) -> str:
+        silence, most = (
+            self.wire.silence,
+            _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS,
+        )
+        if silence is None:
+            return "not reached yet"
+        return OK if silence < most else f"silent for {silence:.0f} s"
+
+
+async def _check_archive(desk: AppContext) -> str:
+    try:
+        async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
+            await stats.check_writable(desk.archive)
+    except TimeoutError:
+        return "busy"
+    except RagError as exc:
+        log.warning("not ready: %s", exc)
+        return "cannot be written"
+    return OK
+
+
+def _check_lexical_index(desk: AppContext) -> str:
+    jobs = desk.indexing.ledger.jobs
+    return "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK
+
+
+async def _check_vectors(desk: AppContext) -> str:
+    if desk.rag.dense is None:  # without a model they are not wanted; what was wanted and not opened is a shortfall
+        return "not opened" if any(short.stage == "dense" for short in desk.rag.without) else OFF
+    try:
+        async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
+            await desk.rag.dense.vectors.count()
+    except TimeoutError:
+        return "busy"
+    except RagError as exc:
+        log.warning("not ready: %s", exc)
+        return "cannot be searched"
+    return OK
+
+
+_CLOSE_TIMEOUT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _MetricsSnapshot:
+    """What was read, as Prometheus' client wants it."""
+
+    metrics: list[Metric]
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics."""
+        return self.metrics
+
+
+@dataclass(frozen=True, slots=True)
+class _MonitoringPages:
+    meter: Meter
+    states: StateCollector
+    readiness: ReadinessCheck
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        """An answer is the proof: the event loop turns."""
+        return web.json_response({"alive": True})
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        """200 where the bot can work, else 503; which part of it cannot stands in the answer."""
+        checks = await self.readiness.look()
+        ready = all(said in HEALTHY_STATES for said in checks.values())
+        return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Everything, in Prometheus' text format."""
+        states = _MetricsSnapshot(await self.states.read())
+        told = generate_latest(states) + generate_latest(self.meter.instruments.registry)
+        return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+@asynccontextmanager
+async def serve_monitoring(
+    settings: MonitoringSettings, meter: Meter, states: StateCollector, readiness: ReadinessCheck
+) -> AsyncIterator[None]:
+    """Answer on the port of the settings until the block ends; without one do nothing. Raises SettingsWrong."""
+    if not settings.port:
+        yield
+        return
+    host = check_listen_host(settings.host, settings.public, "WATCH__HOST")
+    # A public port has whatever name others call it by; DNS rebinding is of use only where a browser runs.
+    guards = [] if settings.public else [refuse_foreign_pages]
+    pages, app = _MonitoringPages(meter, states, readiness), web.Application(middlewares=guards)
+    for name in ("healthz", "readyz", "metrics"):
+        app.router.add_get(f"/{name}", getattr(pages, name))
+    said = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
+    async with AsyncExitStack() as opened:
+        with translate_errors(SettingsWrong, OSError, say=said):
+            await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_TIMEOUT_SECONDS))
+        log.info("watched on http://%s:%d/metrics", host, settings.port)
+        yield
+
+
+class Monitoring:
+    """What is watched of one bot: `meter` counts, `desk` is set as soon as there is one."""
+
+    def __init__(self) -> None:
+        self.meter = Meter()
+        self.desk: AppContext | None = None
+
+
+@asynccontextmanager
+async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterator[Monitoring]:
+    """Count until the block ends. Raises SettingsWrong for a port that cannot or must not be opened."""
+    own, before, root = Monitoring(), rag.traced, logging.getLogger()
+
+    readiness = ReadinessCheck(lambda: own.desk, own.meter.wire)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(
+            serve_monitoring(settings, own.meter, StateCollector(lambda: own.desk, own.meter), readiness)
+        )
+        root.addHandler(own.meter.lines)
+        stack.callback(root.removeHandler, own.meter.lines)
+        told = [before, own.meter.traced, *await stack.enter_async_context(_open_span_exporters(settings.collector))]
+
+        def traced(run: Run) -> None:
+            for tell in told:
+                tell(run)
+
+        rag.exchange(traced=traced)
+        stack.callback(rag.exchange, traced=before)
+        yield own
+
+
+@asynccontextmanager
+async def _open_span_exporters(address: str) -> AsyncIterator[list[Callable[[Run], None]]]:
+    """Who sends runs to the collector; nobody where none is named, or OpenTelemetry is not installed."""
+    if not address:
+        yield []
+        return
+    try:
+        from bot.monitoring.spans import open_span_exporter
+    except ImportError:
+        log.warning("WATCH__COLLECTOR needs OpenTelemetry: pip install 'citegram[otel]'; nothing is sent")
+        yield []
+        return
+    spans = open_span_exporter(address)
+    try:
+        yield [spans.traced]
+    finally:
+        await asyncio.to_thread(spans.close)

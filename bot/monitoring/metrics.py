@@ -1,0 +1,333 @@
+"""Metrics: counters and histograms of questions, stages and calls to Telegram.
+
+Names follow https://prometheus.io/docs/practices/naming/. Labels hold words of the code alone, at most 64 values
+each: every value is a series for as long as the bot runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from aiogram import Bot
+from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramAPIError,
+    TelegramConflictError,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+from aiogram.methods import GetUpdates, GetWebhookInfo, Response, SetWebhook, TelegramMethod
+from aiogram.methods.base import TelegramType
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from rag_core.storage.questions import QuestionRow
+from rag_core.tracing import Run, Span, begin_request
+from rag_core.types import Answer
+
+__all__ = ["OTHER_LABEL", "Instruments", "LabelLimiter", "Meter", "TelegramCallMetrics"]
+
+OTHER_LABEL = "other"
+_MAX_LABEL_VALUES = 64  # values of one label
+_STAGE_SECONDS_BUCKETS = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+)  # seconds: budgets of stages are 1 to 10
+_QUESTION_SECONDS_BUCKETS = (
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    20,
+    30,
+    60,
+    90,
+    180,
+    600,
+)  # seconds: a question may take 90, and wait
+_SHARE_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_COUNT_BUCKETS = (1, 2, 3, 4, 6, 8, 12)
+
+disable_created_metrics()  # type: ignore[no-untyped-call] # another series beside each
+
+
+class LabelLimiter:
+    """Lets the first values of a label pass, and calls all further ones "other"."""
+
+    def __init__(self, most: int = _MAX_LABEL_VALUES) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """The value, or "other"."""
+        if value not in self._known:
+            if len(self._known) >= self._most:
+                return OTHER_LABEL
+            self._known.add(value)
+        return value
+
+
+class Instruments:
+    """All of one bot; `registry` holds them and what is known of the process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        # Each label's names of its own: those of all together are more than one may have.
+        self.stage_name, self.recipe_name, self.tool_name, self.method_name = (
+            LabelLimiter(),
+            LabelLimiter(),
+            LabelLimiter(),
+            LabelLimiter(),
+        )
+        self._questions()
+        self._stages()
+        self._outside()
+
+    def _counter(self, name: str, said: str, *labels: str) -> Counter:
+        return Counter(f"citegram_{name}", said, labels, registry=self.registry)
+
+    def _histogram(self, name: str, said: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"citegram_{name}", said, labels, registry=self.registry, buckets=buckets)
+
+    def _questions(self) -> None:
+        self.questions = self._counter(
+            "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
+        )
+        self.took = self._histogram(
+            "question_seconds", "From a worker's taking it to its delivery.", _QUESTION_SECONDS_BUCKETS, "recipe"
+        )
+        self.waited = self._histogram(
+            "queue_wait_seconds", "From asking to a worker's taking it, in seconds.", _QUESTION_SECONDS_BUCKETS
+        )
+        self.steps = self._histogram(
+            "question_steps", "Steps of a recipe that goes by steps.", _COUNT_BUCKETS, "recipe"
+        )
+        self.rounds = self._histogram("question_rounds", "Searches made for one question.", _COUNT_BUCKETS, "recipe")
+        self.confidence = self._histogram(
+            "confidence", "How much of a question its evidence covers, 0 to 1.", _SHARE_BUCKETS, "recipe"
+        )
+        self.coverage = self._histogram(
+            "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARE_BUCKETS, "recipe"
+        )
+
+    def _stages(self) -> None:
+        self.stage = self._histogram(
+            "stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS_BUCKETS, "stage"
+        )
+        self.failures = self._counter("stage_failures", "Stages that failed: timeout, stopped, failed.", "stage", "why")
+        self.without = self._counter("shortfalls", "What answers did without, by stage.", "stage")
+        self.tool = self._histogram(
+            "tool_seconds", "How long a tool took, failed or not.", _STAGE_SECONDS_BUCKETS, "tool"
+        )
+        self.tools = self._counter("tool_calls", "Calls of tools: ok, timeout, failed.", "tool", "outcome")
+        self.reflections = self._counter("reflections", "Drafts that a model judged: ok, failed.", "outcome")
+        self.calls = self._counter("model_calls", "Generations asked of a language model.", "stage")
+        self.tokens = self._counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
+
+    def _outside(self) -> None:
+        self.telegram = self._counter(
+            "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
+        )
+        self.telegram_took = self._histogram(
+            "telegram_call_seconds", "How long tries took, but for those that wait for updates.", _STAGE_SECONDS_BUCKETS
+        )
+        self.logged = self._counter("log_records", "Lines of the log: warning, error.", "level")
+        self.scrape_failures = self._counter("scrape_failures", "Parts that a scrape could not tell.", "part")
+
+
+# The first that fits; a network's and a server's error are TelegramAPIErrors too.
+_OUTCOME_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
+    (TelegramRetryAfter, "flood"),  # 429
+    (TelegramConflictError, "conflict"),  # 409: somebody else reads the updates of this bot
+    (TelegramServerError, "server"),
+    (TelegramNetworkError, "network"),
+    (ClientDecodeError, "unreadable"),
+    (TelegramAPIError, "refused"),
+)
+# What is asked about updates: for them, or every minute whether Telegram still knows where to bring them.
+_UPDATE_METHODS = (GetUpdates, SetWebhook, GetWebhookInfo)
+
+
+class TelegramCallMetrics(BaseRequestMiddleware):
+    """Counts every try: to be the last of a session's middlewares.
+
+    `by_webhook`: set while updates come to a listener of ours, so that only the webhook is asked about.
+    """
+
+    def __init__(self, instruments: Instruments) -> None:
+        self.by_webhook = False
+        self._instruments = instruments
+        self._heard: float | None = None
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds since Telegram last answered a question for updates, or for its webhook; None where it never did."""
+        return None if self._heard is None else time.monotonic() - self._heard
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Make the request and note what came of it."""
+        began, polling, outcome = time.monotonic(), isinstance(method, GetUpdates), "stopped"
+        try:
+            response = await make_request(bot, method)
+            outcome = "ok"
+            if isinstance(method, _UPDATE_METHODS):
+                self._heard = time.monotonic()
+            return response
+        except Exception as exc:
+            outcome = next((name for kind, name in _OUTCOME_BY_ERROR if isinstance(exc, kind)), "failed")
+            raise
+        finally:
+            self._instruments.telegram.labels(self._instruments.method_name(method.__api_method__), outcome).inc()
+            if not polling:
+                self._instruments.telegram_took.observe(time.monotonic() - began)
+
+
+_NO_RECIPE = "none"  # the recipe of what never came to one
+_TOOL_STAGE_PREFIX = "tool."  # stages of this name are calls of tools
+# What stages note of a model's work, and what it counts as.
+_TOKEN_KIND_BY_COUNT = {"tokens": "written", "evaluated": "read", "read": "read"}
+
+
+@dataclass
+class _QuestionOutcome:
+    """One question while it is worked on. Not frozen: what becomes of it is noted as it becomes known."""
+
+    outcome: str = ""
+    recipe: str = _NO_RECIPE
+    answer: Answer | None = None
+
+
+_CURRENT_QUESTION: ContextVar[_QuestionOutcome | None] = ContextVar("turn", default=None)
+
+
+class _LogLineCounter(logging.Handler):
+    """Counts the lines of the log that say that something is wrong."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        super().__init__(logging.WARNING)
+        self._instruments = instruments
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._instruments.logged.labels("error" if record.levelno >= logging.ERROR else "warning").inc()
+
+
+class Meter:
+    """Told of questions by the workers and of runs by `Rag.traced`; `wire` is told of calls, `lines` of the log."""
+
+    def __init__(self) -> None:
+        self.instruments = Instruments()
+        self.wire = TelegramCallMetrics(self.instruments)
+        self.lines: logging.Handler = _LogLineCounter(self.instruments)
+
+    @contextmanager
+    def turn(self, asked: QuestionRow) -> Iterator[str]:
+        """The work on one question, from a worker's taking it: one request, whose id it yields."""
+        began, turn = time.monotonic(), _QuestionOutcome()
+        waited = (datetime.now(UTC) - asked.asked_at).total_seconds()
+        self.instruments.waited.observe(max(0.0, waited))  # Telegram's clock is not ours
+        token = _CURRENT_QUESTION.set(turn)
+        try:
+            with begin_request() as request:
+                yield request
+        finally:
+            _CURRENT_QUESTION.reset(token)
+            if turn.outcome:
+                self._ended(asked.kind, turn, time.monotonic() - began)
+
+    def noted(self, outcome: str, answer: Answer | None = None) -> None:
+        """What became of the question that is worked on; what is noted last counts."""
+        if turn := _CURRENT_QUESTION.get():
+            turn.outcome = "refused" if outcome == "answered" and answer and answer.refused else outcome
+            turn.answer = answer
+            if answer:
+                turn.recipe = answer.recipe
+
+    def _ended(self, kind: str, turn: _QuestionOutcome, took: float) -> None:
+        instruments, answer = self.instruments, turn.answer
+        recipe = instruments.recipe_name(turn.recipe)
+        instruments.questions.labels(kind, recipe, turn.outcome).inc()
+        instruments.took.labels(recipe).observe(took)
+        if answer and turn.outcome in {"answered", "refused"}:
+            instruments.confidence.labels(recipe).observe(answer.confidence)
+            if answer.sentences:
+                cited = sum(bool(sentence.citations) for sentence in answer.sentences)
+                instruments.coverage.labels(recipe).observe(cited / len(answer.sentences))
+
+    def traced(self, run: Run) -> None:
+        """Count what the stages of a finished run took."""
+        recipe = self.instruments.recipe_name(run.recipe)
+        if turn := _CURRENT_QUESTION.get():
+            turn.recipe = run.recipe
+        for span in run.spans:
+            if span.stage.startswith(_TOOL_STAGE_PREFIX):
+                self._tool(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))
+            else:
+                self._stage(span, self.instruments.stage_name(span.stage))
+        for stage in {shortfall.stage for shortfall in run.shortfalls}:
+            self.instruments.without.labels(self.instruments.stage_name(stage)).inc()
+        names = [span.stage for span in run.spans]
+        if steps := names.count("step"):
+            self.instruments.steps.labels(recipe).observe(steps)
+        if rounds := names.count("recall"):  # with which every search begins
+            self.instruments.rounds.labels(recipe).observe(rounds)
+
+    def _stage(self, span: Span, name: str) -> None:
+        instruments = self.instruments
+        instruments.stage.labels(name).observe(span.took_ms / 1000)
+        if span.error:
+            instruments.failures.labels(name, _classify_error(span.error)).inc()
+        if name == "reflect":
+            instruments.reflections.labels("failed" if span.error else "ok").inc()
+        tokens = {kind: span.counts[key] for key, kind in _TOKEN_KIND_BY_COUNT.items() if key in span.counts}
+        for kind, number in tokens.items():
+            instruments.tokens.labels(name, kind).inc(float(number))
+        if tokens:
+            instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
+
+    def _tool(self, span: Span, name: str) -> None:
+        instruments = self.instruments
+        instruments.tool.labels(name).observe(span.took_ms / 1000)
+        outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"
+        instruments.tools.labels(name, outcome).inc()
+
+
+def _classify_error(error: str) -> str:
+    """The kind of a failure, by the class of the exception."""
+    if "Timeout" in error:
+        return "timeout"
+    return "stopped" if error == "CancelledError" else "failed"

@@ -1,0 +1,178 @@
+"""Admin notifications: gaps, repaired indexes, failing jobs, logged errors; in private, in the admin's language.
+
+Errors are collected for 30 s, because one cause often fails many things, and sent in one message, at most every ten
+minutes. Errors that differ only in numbers are the same error, which is repeated after six hours at the earliest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, suppress
+
+from aiogram import Bot
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.utils.formatting import Bold, Text, as_list
+
+from bot.i18n import Translator, get_translator
+from bot.logs import SecretFilter, TextFilter
+from bot.settings import BotSettings
+from bot.views.answer import link_channel_title
+from bot.views.plain_text import strip_control_characters
+from ingest.clock import elapsed
+from ingest.notices import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing, NotifyAdmins
+from rag_core.storage import Archive, stats
+from rag_core.storage.gaps import Gap
+from rag_core.types import Channel
+
+__all__ = ["AdminNotifier", "format_gap", "notify_of_errors"]
+
+_GATHER_SECONDS = 30.0  # one cause often fails many things
+_REPEAT_SECONDS = 6 * 3600.0  # the same
+_MIN_INTERVAL_SECONDS = 600.0  # whatever it is
+_MAX_KINDS = 1000  # remembered
+_MAX_LINE_LENGTH = 200  # characters of a line
+
+_OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
+# Jobs that fail are told on their own (ingest/schedule.py), or stand in /stats.
+_LEDGER_LOGGER = "ingest.jobs"
+_NUMBER_PATTERN = re.compile(r"\d+")
+
+
+class _ErrorCollector(logging.Handler):
+    """Counts the errors that the log is given, from any thread. What differs in its numbers only is the same."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(logging.ERROR)
+        self.addFilter(TextFilter())  # before the other: it looks at what the sentence is made of
+        self.addFilter(SecretFilter())
+        self.rung = asyncio.Event()
+        self._loop = loop
+        self._counts: Counter[str] = Counter()
+        self._lines: dict[str, str] = {}
+        self._said: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one in, unless it is not ours or was told lately."""
+        if not record.name.startswith(_OWN_LOGGERS) or record.name == _LEDGER_LOGGER:
+            return
+        line = record.getMessage().split("\n", 1)[0][:_MAX_LINE_LENGTH]
+        with suppress(RuntimeError):  # the loop has ended, and nobody can be told any more
+            self._loop.call_soon_threadsafe(self._count, line)
+
+    def _count(self, line: str) -> None:
+        kind = _NUMBER_PATTERN.sub("#", line)
+        if elapsed() - self._said.get(kind, float("-inf")) < _REPEAT_SECONDS:
+            return
+        if kind in self._lines or len(self._lines) < _MAX_KINDS:
+            self._lines.setdefault(kind, line)
+            self._counts[kind] += 1
+            self.rung.set()
+
+    def waiting(self) -> ErrorsLogged:
+        """What was gathered, most frequent first."""
+        counted = self._counts.most_common()
+        return ErrorsLogged(tuple((self._lines[kind], times) for kind, times in counted))
+
+    def told(self) -> None:
+        """It reached somebody: the same is silent for some hours."""
+        now = elapsed()
+        self._said = {kind: at for kind, at in self._said.items() if now - at < _REPEAT_SECONDS}
+        self._said |= dict.fromkeys(self._counts, now)
+        self._counts.clear()
+        self._lines.clear()
+        self.rung.clear()
+
+
+@asynccontextmanager
+async def notify_of_errors(tell: NotifyAdmins) -> AsyncIterator[None]:
+    """Inside, the admins are told of errors. Where none is reached, it is tried again later."""
+    gathered, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
+    root.addHandler(gathered)
+    telling = asyncio.create_task(_send_error_digests(gathered, tell))
+    try:
+        yield
+    finally:
+        root.removeHandler(gathered)
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _send_error_digests(gathered: _ErrorCollector, tell: NotifyAdmins) -> None:
+    while True:
+        await gathered.rung.wait()
+        await asyncio.sleep(_GATHER_SECONDS)
+        try:
+            if await tell(gathered.waiting()):
+                gathered.told()
+        except Exception as exc:  # it must go on, and must not ring for itself
+            logging.getLogger(__name__).warning("admins could not be told of errors: %s", exc)
+        await asyncio.sleep(_MIN_INTERVAL_SECONDS)
+
+
+_MAX_LINES = 10
+
+log = logging.getLogger(__name__)
+
+
+class AdminNotifier:
+    """Called with a notice, it reaches the admins; True where one of them was reached."""
+
+    def __init__(self, bot: Bot, settings: BotSettings, archive: Archive, admins: Collection[int]) -> None:
+        self._bot = bot
+        self._settings = settings
+        self._archive = archive
+        self._admins = admins
+
+    async def __call__(self, notice: AdminNotice) -> bool:
+        """Send the notice to every admin. Whom it does not reach (blocked, never written to) is in the log."""
+        reached = False
+        for admin in self._admins:
+            # Telegram tells nobody's language unasked; the language of their last question is a good guess.
+            lang = await stats.get_user_language(self._archive, admin) or self._settings.language
+            said = self._said(notice, get_translator(lang))
+            try:
+                await self._bot.send_message(admin, **said.as_kwargs())
+                reached = True
+            except (TelegramAPIError, ClientDecodeError) as exc:
+                log.info("admin %d could not be told: %s", admin, exc)
+        return reached
+
+    def _said(self, notice: AdminNotice, words: Translator) -> Text:
+        match notice:
+            case GapsFound(gaps):
+                lines = as_list(*self._lines(gaps, words))
+                return as_list(words("gaps-found", count=len(gaps)), lines, words.rich("gaps-fill"), sep="\n\n")
+            case IndexesRepaired(again, out):
+                return Text(words("mended", again=again, out=out))
+            case ErrorsLogged():
+                return self._errors(notice, words)
+            case JobFailing(job, reason):
+                return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
+
+    def _errors(self, errors: ErrorsLogged, words: Translator) -> Text:
+        head = Bold(words("errors-told", count=sum(times for _, times in errors.lines)))
+        lines = [
+            words("errors-times", line=strip_control_characters(line), times=times)
+            for line, times in errors.lines[:_MAX_LINES]
+        ]
+        if (more := len(errors.lines) - _MAX_LINES) > 0:
+            lines.append(words("titles-more", more=more))
+        return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
+
+    def _lines(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
+        for channel, gap in gaps[:_MAX_LINES]:
+            yield Text(link_channel_title(channel, words), ": ", format_gap(gap, words, self._settings))
+        if (more := len(gaps) - _MAX_LINES) > 0:
+            yield Text(words("titles-more", more=more))
+
+
+def format_gap(gap: Gap, words: Translator, settings: BotSettings) -> str:
+    """From when to when posts may be missing."""
+    until = words.date(gap.until, settings.zone)
+    if gap.since is None:
+        return words("gap-before", until=until)
+    return words("gap-between", since=words.date(gap.since, settings.zone), until=until)

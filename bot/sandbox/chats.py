@@ -1,0 +1,193 @@
+"""Sandbox users and chats as the Bot API shows them, and a notifier that wakes tasks on every change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ChangeNotifier", "Json", "Membership", "SandboxChat", "SandboxUser", "remove_nested_reply"]
+
+
+class ChangeNotifier:
+    """Any number of tasks wait, one ring wakes them all. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake everybody who waits now."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def until(self, true: Callable[[], bool], seconds: float) -> bool:
+        """Wait at most so many seconds for `true()`, asked again after each ring; the last answer."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    await self._event.wait()
+        except TimeoutError:
+            return true()
+        return True
+
+
+Json = dict[str, Any]
+
+_ADMIN_RIGHTS = (
+    "can_manage_chat",
+    "can_delete_messages",
+    "can_manage_video_chats",
+    "can_restrict_members",
+    "can_promote_members",
+    "can_change_info",
+    "can_invite_users",
+    "can_post_stories",
+    "can_edit_stories",
+    "can_delete_stories",
+    "can_send_welcome_messages",
+)
+_MEMBER_RIGHTS = (
+    "can_send_messages",
+    "can_send_audios",
+    "can_send_documents",
+    "can_send_photos",
+    "can_send_videos",
+    "can_send_video_notes",
+    "can_send_voice_notes",
+    "can_send_polls",
+    "can_send_other_messages",
+    "can_add_web_page_previews",
+    "can_react_to_messages",
+    "can_edit_tag",
+    "can_change_info",
+    "can_invite_users",
+    "can_pin_messages",
+    "can_manage_topics",
+)
+
+
+def _drop_empty_fields(**fields: Any) -> Json:
+    """The fields that have a value: Telegram leaves the others out."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def remove_nested_reply(message: Json) -> Json:
+    """A message as it is shown inside another one: without the message it replies to itself."""
+    return {name: value for name, value in message.items() if name != "reply_to_message"}
+
+
+@dataclass(slots=True)
+class SandboxUser:
+    """A user or the bot. `started`: has opened the private chat; `blocked`: has blocked the bot."""
+
+    id: int
+    first_name: str
+    username: str | None = None
+    lang: str | None = "en"
+    last_name: str | None = None
+    is_bot: bool = False
+    started: bool = False
+    blocked: bool = False
+
+    def wire(self) -> Json:
+        """As a Bot API `User`."""
+        return _drop_empty_fields(
+            id=self.id,
+            is_bot=self.is_bot,
+            first_name=self.first_name,
+            last_name=self.last_name,
+            username=self.username,
+            language_code=self.lang,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What somebody is in a chat; `status` is the Bot API's, `is_member` matters for `restricted` only."""
+
+    status: str
+    is_member: bool = True
+
+    @property
+    def inside(self) -> bool:
+        """True where the chat's messages are theirs to read."""
+        if self.status == "restricted":
+            return self.is_member
+        return self.status in {"creator", "administrator", "member"}
+
+    @property
+    def leads(self) -> bool:
+        """True for the owner and the administrators."""
+        return self.status in {"creator", "administrator"}
+
+    def wire(self, person: SandboxUser, kind: str) -> Json:
+        """As a Bot API `ChatMember` in a chat of this kind."""
+        shown: Json = {"status": self.status, "user": person.wire()}
+        if self.status == "creator":
+            return shown | {"is_anonymous": False}
+        if self.status == "administrator":
+            own = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
+            rights = dict.fromkeys((*_ADMIN_RIGHTS, *own), True)
+            return shown | {"can_be_edited": False, "is_anonymous": False} | rights
+        if self.status == "restricted":
+            rights = dict.fromkeys(_MEMBER_RIGHTS, False)
+            return shown | {"is_member": self.is_member, "until_date": 0} | rights
+        return shown | ({"until_date": 0} if self.status == "kicked" else {})
+
+
+_NOT_A_MEMBER = Membership("left")
+
+
+@dataclass(slots=True)
+class SandboxChat:
+    """A chat with its members and messages, newest last. Private chats have their user's id."""
+
+    id: int
+    kind: str
+    title: str | None = None
+    username: str | None = None
+    first_name: str | None = None
+    forum: bool = False
+    linked: int | None = None
+    protected: bool = False
+    bot_spoke: bool = False
+    last_id: int = 0
+    pinned: int | None = None
+    members: dict[int, Membership] = field(default_factory=dict)
+    messages: dict[int, Json] = field(default_factory=dict)
+    topics: dict[int, str] = field(default_factory=dict)
+
+    def wire(self) -> Json:
+        """As a Bot API `ExportedChat`."""
+        return _drop_empty_fields(
+            id=self.id,
+            type=self.kind,
+            title=self.title,
+            username=self.username,
+            first_name=self.first_name,
+            is_forum=True if self.forum else None,
+        )
+
+    def full(self) -> Json:
+        """As a Bot API `ChatFullInfo`."""
+        gifts = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription")
+        more = _drop_empty_fields(
+            linked_chat_id=self.linked,
+            has_protected_content=True if self.protected else None,
+            pinned_message=self.messages.get(self.pinned) if self.pinned else None,
+            active_usernames=[self.username] if self.username else None,
+        )
+        return (
+            self.wire()
+            | more
+            | {
+                "accent_color_id": abs(self.id) % 7,
+                "max_reaction_count": 11,
+                "accepted_gift_types": dict.fromkeys((*gifts, "gifts_from_channels"), False),
+            }
+        )
+
+    def member(self, user_id: int) -> Membership:
+        """What this user is here; strangers are `left`."""
+        return self.members.get(user_id, _NOT_A_MEMBER)

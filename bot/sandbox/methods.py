@@ -1,0 +1,655 @@
+"""Bot API methods: the bot itself, chats, and messages.
+
+The replied message, the quote, the topic and the buttons of a new message are checked here as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiogram.enums import ChatAction
+from aiogram.methods import (
+    AnswerCallbackQuery,
+    CopyMessage,
+    DeleteMessage,
+    DeleteMessages,
+    DeleteMyCommands,
+    DeleteWebhook,
+    EditMessageReplyMarkup,
+    EditMessageText,
+    ForwardMessage,
+    GetChat,
+    GetChatAdministrators,
+    GetChatMember,
+    GetChatMemberCount,
+    GetFile,
+    GetMe,
+    GetMyCommands,
+    GetMyDescription,
+    GetMyName,
+    GetMyShortDescription,
+    GetUpdates,
+    GetWebhookInfo,
+    LeaveChat,
+    PinChatMessage,
+    SendChatAction,
+    SendDocument,
+    SendMessage,
+    SendMessageDraft,
+    SetMessageReaction,
+    SetMyCommands,
+    SetMyDescription,
+    SetMyName,
+    SetMyShortDescription,
+    SetWebhook,
+    UnpinChatMessage,
+)
+from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
+
+from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
+from bot.sandbox.entities import (
+    MAX_CAPTION_CHARACTERS,
+    MAX_QUOTE_CHARACTERS,
+    BotApiError,
+    bad_request,
+    count_utf16_units,
+    forbidden,
+    prepare_quote,
+    prepare_text,
+    read_html,
+    read_markdown,
+)
+from bot.sandbox.permissions import (
+    SERVICE_FIELDS,
+    build_message_origin,
+    require_readable_chat,
+    require_writable_chat,
+    set_chat_member,
+)
+from bot.sandbox.state import SandboxDraft, SandboxState, UploadedFile
+
+__all__ = [
+    "ALLOWED_REACTIONS",
+    "BOT_METHODS",
+    "CHAT_METHODS",
+    "MESSAGE_METHODS",
+    "build_inline_keyboard",
+    "build_reply_fields",
+    "build_thread_fields",
+    "dump_entities",
+    "get_parse_mode",
+]
+
+# What a quote must have where its message has it: https://core.telegram.org/bots/api#replyparameters
+_STYLE_TYPES = {"bold", "italic", "underline", "strikethrough", "spoiler"}
+_WHOLE_ENTITY_TYPES = {"custom_emoji", "date_time"}
+
+
+def get_parse_mode(value: object) -> str | None:
+    """A parse mode, where one was given; aiogram's placeholder for "the default" is none."""
+    return value if isinstance(value, str) and value else None
+
+
+def dump_entities(entities: list[Any] | None) -> list[Json]:
+    """Entities of a call as plain objects."""
+    return [entity.model_dump(exclude_none=True) for entity in entities or ()]
+
+
+def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | None = None) -> Json:
+    """The topic a message goes to: the one asked for, else the one of the message it replies to."""
+    if thread is not None and thread not in room.topics:
+        raise bad_request("message thread not found")
+    inherited = (parent or {}).get("message_thread_id") if room.forum else None
+    topic = thread if thread is not None else inherited
+    return {"message_thread_id": topic, "is_topic_message": True} if topic is not None else {}
+
+
+def build_reply_fields(
+    world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None, old_style: int | None
+) -> Json:
+    """`reply_to_message` (or `external_reply`) and `quote`; 400 where there is no such message or quote."""
+    if wanted is None:
+        wanted = ReplyParameters(message_id=old_style) if old_style else None
+    if wanted is None or not wanted.message_id:
+        return {}
+    elsewhere = wanted.chat_id is not None and world.room(wanted.chat_id).id != room.id
+    source = require_readable_chat(world, wanted.chat_id) if elsewhere else room
+    parent = source.messages.get(wanted.message_id)
+    if parent is None:
+        if wanted.allow_sending_without_reply is True and not elsewhere:
+            return {}
+        raise bad_request("message to be replied not found")
+    if elsewhere and (source.protected or parent.get("has_protected_content") or SERVICE_FIELDS & parent.keys()):
+        return {}  # TDLib sends the message all the same, and says nothing
+    quote = _build_quote_fields(parent, wanted)
+    if elsewhere:
+        seen = {"origin": build_message_origin(parent), "chat": source.wire(), "message_id": parent["message_id"]}
+        return {"external_reply": seen} | quote
+    return {"reply_to_message": remove_nested_reply(parent)} | quote
+
+
+def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
+    """The quote must be in the message word for word, with its bold and the like; a blank one is none."""
+    text, entities = wanted.quote or "", dump_entities(wanted.quote_entities)
+    mode = (get_parse_mode(wanted.quote_parse_mode) or "").lower()
+    if mode and not entities:
+        text, entities = read_html(text) if mode == "html" else read_markdown(text)
+    text, entities, lead = prepare_quote(text, entities)
+    if not text:
+        return {}
+    whole = parent.get("text") or parent.get("caption") or ""
+    spans = parent.get("entities") or parent.get("caption_entities") or []
+    asked = (wanted.quote_position or 0) + lead
+    places = sorted(_find_offsets(whole, text), key=lambda place: abs(place - asked))
+    fitting = [
+        p
+        for p in places
+        if _collect_styles(spans, p, count_utf16_units(text)) == _collect_styles(entities, 0, count_utf16_units(text))
+    ]
+    if not fitting or len(text) > MAX_QUOTE_CHARACTERS:
+        raise bad_request("QUOTE_TEXT_INVALID")
+    kept = [entity for entity in entities if entity["type"] in _STYLE_TYPES | _WHOLE_ENTITY_TYPES]
+    quote: Json = {"text": text, "position": fitting[0], "is_manual": True}
+    return {"quote": quote | ({"entities": kept} if kept else {})}
+
+
+def _find_offsets(whole: str, piece: str) -> list[int]:
+    found, start = [], whole.find(piece)
+    while start >= 0:
+        found.append(count_utf16_units(whole[:start]))
+        start = whole.find(piece, start + 1)
+    return found
+
+
+def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[object, ...]]:
+    """The styles inside a span, counted from its start.
+
+    Bold and the like as the units that they cover: two that touch are one. Emoji and times whole, with what they are.
+    """
+    inside: set[tuple[object, ...]] = set()
+    for entity in entities:
+        left = max(entity["offset"], start) - start
+        right = min(entity["offset"] + entity["length"], start + length) - start
+        if entity["type"] in _STYLE_TYPES:
+            inside |= {(entity["type"], place) for place in range(left, right)}
+        elif entity["type"] in _WHOLE_ENTITY_TYPES and right > left:
+            known = sorted((name, value) for name, value in entity.items() if name not in ("offset", "length"))
+            inside.add((left, right, *known))
+    return inside
+
+
+def build_inline_keyboard(markup: object) -> Json | None:
+    """The inline keyboard as the message keeps it; other keyboards are not part of a message."""
+    if not isinstance(markup, InlineKeyboardMarkup):
+        return None
+    for button in (button for row in markup.inline_keyboard for button in row):
+        if not button.text:
+            raise bad_request("can't parse inline keyboard button: text must be non-empty")
+        if button.callback_data is not None and not 1 <= len(button.callback_data.encode()) <= 64:
+            raise bad_request("BUTTON_DATA_INVALID")
+        if button.url is not None and not button.url.startswith(("http://", "https://", "tg://")):
+            raise _make_bad_url_error(button.url)
+        if not button.model_dump(exclude_none=True).keys() - {"text", "style", "icon_custom_emoji_id"}:
+            raise bad_request("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
+    rows = markup.model_dump(exclude_none=True)
+    return rows if rows["inline_keyboard"] else None
+
+
+def _make_bad_url_error(url: str) -> BotApiError:
+    return bad_request(f"inline keyboard button URL '{url}' is invalid: Wrong HTTP URL")
+
+
+_MAX_POLL_SECONDS = 50  # seconds
+_WEBHOOK_PORTS = {None, 80, 88, 443, 8443}
+_WEBHOOK_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{0,256}")
+_DEFAULT_CONNECTIONS = 40
+_COMMAND_PATTERN = re.compile(r"[a-z0-9_]{1,32}")
+
+
+def get_me(call: GetMe, world: SandboxState) -> Json:
+    """The bot."""
+    off = ("guest_queries", "inline_queries")
+    flags = (*(f"supports_{name}" for name in off), "can_connect_to_business", "has_main_web_app")
+    mine = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
+    return world.bot.wire() | mine | dict.fromkeys((*flags, "has_topics_enabled"), False)
+
+
+def get_updates(call: GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
+    """Long polling."""
+    world.queue.allow(call.allowed_updates)
+    limit = min(max(call.limit or 100, 1), 100)
+    return world.queue.poll(call.offset or 0, limit, min(max(call.timeout or 0, 0), _MAX_POLL_SECONDS))
+
+
+def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
+    """Remember a webhook: updates are brought to it from now on."""
+    if call.url and not call.url.startswith("https://"):
+        raise bad_request("bad webhook: An HTTPS URL must be provided for webhook")
+    if call.url and urlsplit(call.url).port not in _WEBHOOK_PORTS:
+        raise bad_request("bad webhook: Webhook can be set up only on ports 80, 88, 443 or 8443")
+    if not _WEBHOOK_SECRET_PATTERN.fullmatch(call.secret_token or ""):
+        raise bad_request("secret token contains unallowed characters")
+    world.queue.allow(call.allowed_updates)
+    _drop_pending_updates(world, call.drop_pending_updates)
+    world.queue.hook(call.url, call.secret_token or "", call.max_connections or _DEFAULT_CONNECTIONS)
+    return True
+
+
+def delete_webhook(call: DeleteWebhook, world: SandboxState) -> bool:
+    """Forget the webhook."""
+    _drop_pending_updates(world, call.drop_pending_updates)
+    world.queue.hook("")
+    return True
+
+
+def _drop_pending_updates(world: SandboxState, wanted: bool | None) -> None:
+    if wanted:
+        world.queue.kept.clear()
+
+
+def get_webhook_info(call: GetWebhookInfo, world: SandboxState) -> Json:
+    """The webhook and how many updates wait."""
+    queue = world.queue
+    shown: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
+    if queue.webhook:
+        shown["max_connections"] = queue.connections
+    if queue.failed:
+        shown |= {"last_error_date": int(queue.failed[0]), "last_error_message": queue.failed[1]}
+    return shown | {"allowed_updates": sorted(queue.allowed)}
+
+
+def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
+    """Commands for a scope and a language."""
+    if len(call.commands) > 100:
+        raise bad_request("BOT_COMMANDS_TOO_MUCH")
+    for command in call.commands:
+        if not _COMMAND_PATTERN.fullmatch(command.command.removeprefix("/")):
+            raise bad_request("BOT_COMMAND_INVALID")
+        if not 1 <= len(command.description) <= 256:
+            raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
+    shown = [command.model_dump(exclude_none=True) for command in call.commands]
+    world.commands[_format_scope_key(call.scope), call.language_code or ""] = shown
+    world.changed()
+    return True
+
+
+def get_my_commands(call: GetMyCommands, world: SandboxState) -> list[Json]:
+    """Exactly what was set for this scope and language."""
+    return world.commands.get((_format_scope_key(call.scope), call.language_code or ""), [])
+
+
+def delete_my_commands(call: DeleteMyCommands, world: SandboxState) -> bool:
+    """No commands of its own for this scope and language."""
+    world.commands.pop((_format_scope_key(call.scope), call.language_code or ""), None)
+    world.changed()
+    return True
+
+
+def _format_scope_key(scope: Any) -> str:
+    return json.dumps(scope.model_dump(exclude_none=True) if scope else {"type": "default"}, sort_keys=True)
+
+
+def _make_profile_setter(field: str, most: int) -> Callable[[Any, SandboxState], bool]:
+    def keep(call: Any, world: SandboxState) -> bool:
+        text = getattr(call, field) or ""
+        if len(text) > most:
+            raise bad_request(f"{field} is too long")
+        world.profile[field, call.language_code or ""] = text
+        world.changed()
+        return True
+
+    return keep
+
+
+def _make_profile_getter(field: str) -> Callable[[Any, SandboxState], Json]:
+    def show(call: Any, world: SandboxState) -> Json:
+        plain = world.profile.get((field, ""), world.bot.first_name if field == "name" else "")
+        return {field: world.profile.get((field, call.language_code or "")) or plain}
+
+    return show
+
+
+BOT_METHODS: dict[Any, Callable[..., Any]] = {
+    DeleteMyCommands: delete_my_commands,
+    DeleteWebhook: delete_webhook,
+    GetMe: get_me,
+    GetMyCommands: get_my_commands,
+    GetMyDescription: _make_profile_getter("description"),
+    GetMyName: _make_profile_getter("name"),
+    GetMyShortDescription: _make_profile_getter("short_description"),
+    GetUpdates: get_updates,
+    GetWebhookInfo: get_webhook_info,
+    SetMyCommands: set_my_commands,
+    SetMyDescription: _make_profile_setter("description", 512),
+    SetMyName: _make_profile_setter("name", 64),
+    SetMyShortDescription: _make_profile_setter("short_description", 120),
+    SetWebhook: set_webhook,
+}
+
+
+_DRAFT_SECONDS = 30.0  # seconds, https://core.telegram.org/bots/api#sendmessagedraft
+_MAX_DOWNLOAD_BYTES = 20 * 2**20  # bytes, https://core.telegram.org/bots/api#getfile
+_CHAT_ACTIONS = frozenset(action.value for action in ChatAction)
+# https://core.telegram.org/bots/api#reactiontypeemoji
+_REACTION_EMOJIS = (
+    "❤ 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 "
+    "🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 "
+    "🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡 "
+)
+ALLOWED_REACTIONS = frozenset(_REACTION_EMOJIS.split())
+
+
+def get_chat(call: GetChat, world: SandboxState) -> Json:
+    """Everything about a chat the bot is in."""
+    return require_readable_chat(world, call.chat_id).full()
+
+
+def get_chat_member(call: GetChatMember, world: SandboxState) -> Json:
+    """What somebody is in a chat; in channels only for an administrator."""
+    room = require_readable_chat(world, call.chat_id)
+    if room.kind == "private":
+        raise bad_request("there are no members in the private chat")
+    if room.kind == "channel" and call.user_id != world.bot.id and not room.member(world.bot.id).leads:
+        raise bad_request("member list is inaccessible")
+    person = world.bot if call.user_id == world.bot.id else world.people.get(call.user_id)
+    if person is None:
+        raise bad_request("user not found")
+    return room.member(call.user_id).wire(person, room.kind)
+
+
+def get_chat_administrators(call: GetChatAdministrators, world: SandboxState) -> list[Json]:
+    """The owner and the administrators."""
+    room = require_readable_chat(world, call.chat_id)
+    if room.kind == "private":
+        raise bad_request("there are no administrators in the private chat")
+    everybody = world.people | {world.bot.id: world.bot}
+    leaders = [(user_id, member) for user_id, member in room.members.items() if member.leads]
+    return [member.wire(everybody[user_id], room.kind) for user_id, member in leaders]
+
+
+def get_chat_member_count(call: GetChatMemberCount, world: SandboxState) -> int:
+    """How many are in the chat."""
+    room = require_readable_chat(world, call.chat_id)
+    return 2 if room.kind == "private" else sum(member.inside for member in room.members.values())
+
+
+def leave_chat(call: LeaveChat, world: SandboxState) -> bool:
+    """The bot goes, and is told so like of everything that happens to it."""
+    room = require_readable_chat(world, call.chat_id)
+    if room.kind == "private":
+        raise bad_request("chat member status can't be changed in private chats")
+    if not room.member(world.bot.id).inside:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    set_chat_member(world, room.id, world.bot.id, "left")
+    return True
+
+
+def send_chat_action(call: SendChatAction, world: SandboxState) -> bool:
+    """ "Typing" and the like."""
+    room = require_writable_chat(world, call.chat_id)
+    if call.action not in _CHAT_ACTIONS:
+        raise bad_request("wrong parameter action in request")
+    build_thread_fields(room, call.message_thread_id)
+    world.act(room, call.message_thread_id, call.action)
+    return True
+
+
+def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
+    """A message that is still being written; one a chat and topic, for half a minute."""
+    room = require_writable_chat(world, call.chat_id)
+    if room.kind != "private":
+        raise bad_request("message drafts are available only in private chats")
+    if not call.draft_id:
+        raise bad_request("draft_id must be non-zero")
+    build_thread_fields(room, call.message_thread_id)
+    text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode), empty=True)
+    ends = world.clock() + _DRAFT_SECONDS
+    draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), bool(call.keep_on_stop), ends)
+    world.drafts[room.id, call.message_thread_id or 0] = draft
+    world.changed()
+    return True
+
+
+def set_message_reaction(call: SetMessageReaction, world: SandboxState) -> bool:
+    """At most one emoji a message for a bot; none takes it away."""
+    room = require_readable_chat(world, call.chat_id)
+    if call.message_id not in room.messages:
+        raise bad_request("message to react not found")
+    emojis = [getattr(reaction, "emoji", "") for reaction in call.reaction or ()]
+    if len(emojis) > 1:
+        raise bad_request("REACTIONS_TOO_MANY")
+    if any(emoji not in ALLOWED_REACTIONS for emoji in emojis):
+        raise bad_request("REACTION_INVALID")
+    world.reactions.setdefault((room.id, call.message_id), {})[world.bot.id] = emojis
+    world.touch(room, call.message_id)
+    return True
+
+
+def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> bool:
+    """The end of a button's spinning; once a query."""
+    query = world.queries.get(call.callback_query_id)
+    if query is None or query.answer is not None:
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    if len(call.text or "") > 200:
+        raise bad_request("MESSAGE_TOO_LONG")
+    query.answer = {"text": call.text or "", "alert": bool(call.show_alert), "url": call.url}
+    world.changed()
+    return True
+
+
+def get_file(call: GetFile, world: SandboxState) -> Json:
+    """Where a file can be fetched."""
+    upload = world.files.get(call.file_id)
+    if upload is None:
+        raise bad_request("wrong file_id or the file is temporarily unavailable")
+    if world.local is None and len(upload.data) > _MAX_DOWNLOAD_BYTES:
+        raise bad_request("file is too big")
+    known = upload.wire()
+    kept = {name: known[name] for name in ("file_id", "file_unique_id", "file_size")}
+    return kept | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
+
+
+def _write_local_file(upload: UploadedFile, folder: Path) -> str:
+    """The absolute path that a server with --local gives instead."""
+    file = folder / upload.path()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(upload.data)
+    return str(file)
+
+
+CHAT_METHODS: dict[Any, Callable[..., Any]] = {
+    AnswerCallbackQuery: answer_callback_query,
+    GetChat: get_chat,
+    GetChatAdministrators: get_chat_administrators,
+    GetChatMember: get_chat_member,
+    GetChatMemberCount: get_chat_member_count,
+    GetFile: get_file,
+    LeaveChat: leave_chat,
+    SendChatAction: send_chat_action,
+    SendMessageDraft: send_message_draft,
+    SetMessageReaction: set_message_reaction,
+}
+
+
+_CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
+_DELETABLE_SECONDS = 48 * 3600  # seconds, https://core.telegram.org/bots/api#deletemessage
+_NOT_MODIFIED_TEXT = (
+    "message is not modified: specified new message content and reply markup are exactly the same as "
+    "a current content and reply markup of the message"
+)
+
+
+def send_message(call: SendMessage, world: SandboxState) -> Json:
+    """A text message."""
+    room = require_writable_chat(world, call.chat_id)
+    text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode))
+    preview = _dump_preview_options(call.link_preview_options)
+    return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
+
+
+def send_document(call: SendDocument, world: SandboxState) -> Json:
+    """A file; the decoder has already put uploaded ones among the world's files."""
+    room = require_writable_chat(world, call.chat_id)
+    upload = world.files.get(str(call.document))
+    if upload is None:
+        raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
+    given = dump_entities(call.caption_entities)
+    caption, entities = prepare_text(
+        call.caption, given, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
+    )
+    content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
+    return _add_bot_message(world, room, call, content)
+
+
+def forward_message(call: ForwardMessage, world: SandboxState) -> Json:
+    """The same message with its origin."""
+    room = require_writable_chat(world, call.chat_id)
+    source = _get_source_message(world, call.from_chat_id, call.message_id, "forward")
+    return _add_bot_message(world, room, call, _copy_content(source) | {"forward_origin": build_message_origin(source)})
+
+
+def copy_message(call: CopyMessage, world: SandboxState) -> Json:
+    """The same content without its origin; the id of the copy."""
+    room = require_writable_chat(world, call.chat_id)
+    source = _get_source_message(world, call.from_chat_id, call.message_id, "copy")
+    content = _copy_content(source)
+    if call.caption is not None and "text" not in content:
+        given = dump_entities(call.caption_entities)
+        caption, entities = prepare_text(
+            call.caption, given, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
+        )
+        content |= {"caption": caption, "caption_entities": entities}
+    return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
+
+
+def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
+    """Another text; without `reply_markup` the buttons go away. 400 where nothing would change."""
+    room, message = _get_own_message(world, call.chat_id, call.message_id)
+    if "text" not in message:
+        raise bad_request("there is no text in the message to edit")
+    text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode))
+    markup = build_inline_keyboard(call.reply_markup)
+    now = message["text"], message.get("entities", []), message.get("reply_markup")
+    if (text, entities, markup) == now:
+        raise bad_request(_NOT_MODIFIED_TEXT)
+    edit: Json = {"text": text, "entities": entities, "reply_markup": markup, "edit_date": int(world.clock())}
+    return world.change(room, message["message_id"], **edit)
+
+
+def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState) -> Json:
+    """Other buttons, or none. Not shown as an edit."""
+    room, message = _get_own_message(world, call.chat_id, call.message_id)
+    markup = build_inline_keyboard(call.reply_markup)
+    if markup == message.get("reply_markup"):
+        raise bad_request(_NOT_MODIFIED_TEXT)
+    return world.change(room, message["message_id"], reply_markup=markup)
+
+
+def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
+    """Gone for everybody."""
+    room = require_readable_chat(world, call.chat_id)
+    message = room.messages.get(call.message_id)
+    if message is None:
+        raise bad_request("message to delete not found")
+    mine = call.message_id in world.sent.get(room.id, ())
+    theirs = room.kind == "private" or room.member(world.bot.id).leads
+    fresh = world.clock() - message["date"] < _DELETABLE_SECONDS
+    if not (mine or theirs) or not (fresh or room.member(world.bot.id).leads):
+        raise bad_request("message can't be deleted for everyone")
+    world.remove(room, call.message_id)
+    return True
+
+
+def delete_messages(call: DeleteMessages, world: SandboxState) -> bool:
+    """Several at once; those that are not there are skipped."""
+    room = require_readable_chat(world, call.chat_id)
+    for message_id in call.message_ids:
+        if message_id in room.messages:
+            delete_message(DeleteMessage(chat_id=room.id, message_id=message_id), world)
+    return True
+
+
+def pin_chat_message(call: PinChatMessage, world: SandboxState) -> bool:
+    """Pin a message."""
+    room = require_writable_chat(world, call.chat_id)
+    if call.message_id not in room.messages:
+        raise bad_request("message to pin not found")
+    room.pinned = call.message_id
+    world.changed()
+    return True
+
+
+def unpin_chat_message(call: UnpinChatMessage, world: SandboxState) -> bool:
+    """Unpin the pinned message."""
+    room = require_writable_chat(world, call.chat_id)
+    if room.pinned is None or (call.message_id and call.message_id != room.pinned):
+        raise bad_request("message to unpin not found")
+    room.pinned = None
+    world.changed()
+    return True
+
+
+def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
+    """Put a message of the bot where it belongs."""
+    old_style = getattr(call, "reply_to_message_id", None)
+    reply = build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
+    thread = build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
+    sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.bot.wire()}
+    protected = {"has_protected_content": True} if call.protect_content is True or room.protected else {}
+    markup = {"reply_markup": build_inline_keyboard(getattr(call, "reply_markup", None))}
+    world.settle(room, thread.get("message_thread_id"))
+    message = world.add(room, sender | content | reply | thread | markup | protected)
+    room.bot_spoke = True
+    world.sent.setdefault(room.id, []).append(message["message_id"])
+    return message
+
+
+def _dump_preview_options(options: object) -> Json | None:
+    return options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
+
+
+def _get_own_message(world: SandboxState, chat: int | str | None, message_id: int | None) -> tuple[SandboxChat, Json]:
+    """A message of the bot that it may edit."""
+    room = require_readable_chat(world, chat)
+    if not message_id:
+        raise bad_request("message identifier is not specified")
+    if message_id not in room.messages:
+        raise bad_request("message to edit not found")
+    if message_id not in world.sent.get(room.id, ()):
+        raise bad_request("message can't be edited")
+    return room, room.messages[message_id]
+
+
+def _get_source_message(world: SandboxState, chat: int | str, message_id: int, verb: str) -> Json:
+    room = require_readable_chat(world, chat)
+    message = room.messages.get(message_id)
+    if message is None:
+        raise bad_request(f"message to {verb} not found")
+    if message.get("has_protected_content") or room.protected:
+        raise bad_request("message has protected content and can't be forwarded")
+    if not _copy_content(message):
+        raise bad_request(f"message can't be {'forwarded' if verb == 'forward' else 'copied'}")
+    return message
+
+
+def _copy_content(message: Json) -> Json:
+    return {name: message[name] for name in _CONTENT_FIELDS if name in message}
+
+
+MESSAGE_METHODS: dict[Any, Callable[..., Any]] = {
+    CopyMessage: copy_message,
+    DeleteMessage: delete_message,
+    DeleteMessages: delete_messages,
+    EditMessageReplyMarkup: edit_message_reply_markup,
+    EditMessageText: edit_message_text,
+    ForwardMessage: forward_message,
+    PinChatMessage: pin_chat_message,
+    SendDocument: send_document,
+    SendMessage: send_message,
+    UnpinChatMessage: unpin_chat_message,
+}

@@ -1,0 +1,184 @@
+"""Permissions: which messages the bot sees, where it may write, and changes of membership with their updates.
+
+Privacy mode: https://core.telegram.org/bots/features#privacy-mode
+"""
+
+from __future__ import annotations
+
+from bot.sandbox.chats import Json, Membership, SandboxChat
+from bot.sandbox.entities import bad_request, extract_entity_text, forbidden
+from bot.sandbox.state import SandboxState
+
+__all__ = [
+    "SERVICE_FIELDS",
+    "build_message_origin",
+    "can_bot_see",
+    "create_topic",
+    "rename_chat",
+    "require_readable_chat",
+    "require_writable_chat",
+    "set_bot_blocked",
+    "set_chat_member",
+]
+
+# A message without content of its own.
+SERVICE_FIELDS = {"new_chat_members", "left_chat_member", "pinned_message", "forum_topic_created", "new_chat_title"}
+
+
+def require_readable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
+    """A chat the bot is in, or a public one; 400 or 403 otherwise."""
+    room = world.room(chat)
+    if room.kind == "private":
+        return room
+    mine = room.member(world.bot.id)
+    if mine.status == "kicked":
+        raise forbidden(f"bot was kicked from the {room.kind} chat")
+    if not mine.inside and room.username is None:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    return room
+
+
+def require_writable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
+    """A chat the bot may write to now; 400 or 403 otherwise."""
+    room = require_readable_chat(world, chat)
+    if room.kind != "private" and not room.member(world.bot.id).inside:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    if room.kind == "private":
+        person = world.people[room.id]
+        if person.blocked:
+            raise forbidden("bot was blocked by the user")
+        if not person.started:
+            raise forbidden("bot can't initiate conversation with a user")
+    elif room.kind == "channel" and not room.member(world.bot.id).leads:
+        raise bad_request("need administrator rights in the channel chat")
+    elif room.member(world.bot.id).status == "restricted":
+        raise bad_request("not enough rights to send text messages to the chat")
+    return room
+
+
+def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:
+    """Whether an update about this message reaches the bot."""
+    mine = room.member(world.bot.id)
+    if room.kind == "private":
+        return not world.people[room.id].blocked
+    if room.kind == "channel":
+        return mine.leads
+    if not mine.inside:
+        return False
+    return mine.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
+
+
+def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) -> bool:
+    """Privacy mode: service messages, commands, replies to the bot, mentions of it."""
+    parent = message.get("reply_to_message") or {}
+    if SERVICE_FIELDS & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
+        return True
+    text = message.get("text") or message.get("caption") or ""
+    mine = f"@{world.bot.username}".lower()
+    for entity in message.get("entities") or message.get("caption_entities") or ():
+        piece = extract_entity_text(text, entity["offset"], entity["length"]).lower()
+        if entity["type"] == "mention" and piece == mine:
+            return True
+        bare = "@" not in piece and room.bot_spoke  # goes to the bot that spoke last
+        if entity["type"] == "bot_command" and (bare or piece.endswith(mine)):
+            return True
+        if entity["type"] == "text_mention" and entity["user"]["id"] == world.bot.id:
+            return True
+    return False
+
+
+def build_message_origin(message: Json) -> Json:
+    """Where a forward or a quote of this message says that it comes from: a Bot API `MessageOrigin`."""
+    if known := message.get("forward_origin"):
+        return dict(known)
+    date, chat = message["date"], message["chat"]
+    if chat["type"] == "channel":
+        signed = {"author_signature": message["author_signature"]} if "author_signature" in message else {}
+        return {"type": "channel", "date": date, "chat": chat, "message_id": message["message_id"]} | signed
+    if "from" not in message:
+        return {"type": "chat", "date": date, "sender_chat": message.get("sender_chat", chat)}
+    return {"type": "user", "date": date, "sender_user": message["from"]}
+
+
+_TOPIC_ICON_COLOUR = 7322096  # a topic icon colour, https://core.telegram.org/bots/api#createforumtopic
+
+
+def set_chat_member(
+    world: SandboxState, chat_id: int, user_id: int, status: str, *, by: int | None = None, is_member: bool = True
+) -> None:
+    """Somebody (or the bot) becomes something in a chat; `by` did it, or they themselves.
+
+    The bot hears about itself always, about others only as an administrator.
+    """
+    room, new = world.room(chat_id), Membership(status, is_member)
+    old, bot = room.member(user_id), world.bot
+    told = room.member(bot.id).leads or new.leads
+    room.members[user_id] = new
+    person = bot if user_id == bot.id else world.people[user_id]
+    actor = world.people.get(by) if by else None
+    change: Json = {
+        "chat": room.wire(),
+        "from": (actor or person).wire(),
+        "date": int(world.clock()),
+        "old_chat_member": old.wire(person, room.kind),
+        "new_chat_member": new.wire(person, room.kind),
+    }
+    if user_id == bot.id:
+        world.queue.push("my_chat_member", change)
+    elif told:
+        world.queue.push("chat_member", change)
+    if room.kind != "channel" and old.inside != new.inside:
+        _announce_membership(world, chat_id, (actor or person).wire(), person.wire(), joined=new.inside)
+    world.changed()
+
+
+def _announce_membership(world: SandboxState, chat_id: int, actor: Json, person: Json, *, joined: bool) -> None:
+    """The service message of a group."""
+    room = world.room(chat_id)
+    what: Json = {"new_chat_members": [person]} if joined else {"left_chat_member": person}
+    message = world.add(room, {"from": actor} | what)
+    if room.member(world.bot.id).inside:
+        world.queue.push("message", message)
+
+
+def rename_chat(
+    world: SandboxState, chat_id: int, title: str, *, username: str | None = None, by: int | None = None
+) -> None:
+    """A chat gets another title, of which a service message tells, and another username, of which none does."""
+    room = world.room(chat_id)
+    renamed, room.title, room.username = title != room.title, title, username
+    world.changed()
+    if not renamed:
+        return
+    sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.people[by or 0].wire()}
+    message = world.add(room, sender | {"new_chat_title": title})
+    if can_bot_see(world, room, message):
+        world.queue.push("channel_post" if room.kind == "channel" else "message", message)
+
+
+def set_bot_blocked(world: SandboxState, user_id: int, *, blocked: bool = True) -> None:
+    """A user blocks the bot, or lets it in again."""
+    person, bot = world.people[user_id], world.bot
+    person.blocked = blocked
+    before, after = ("member", "kicked") if blocked else ("kicked", "member")
+    change: Json = {
+        "chat": world.room(user_id).wire(),
+        "from": person.wire(),
+        "date": int(world.clock()),
+        "old_chat_member": Membership(before).wire(bot, "private"),
+        "new_chat_member": Membership(after).wire(bot, "private"),
+    }
+    world.queue.push("my_chat_member", change)
+
+
+def create_topic(world: SandboxState, chat_id: int, user_id: int, name: str) -> int:
+    """Open a topic in a forum; its thread id."""
+    room = world.room(chat_id)
+    created = {"name": name, "icon_color": _TOPIC_ICON_COLOUR}
+    thread = room.last_id + 1
+    room.topics[thread] = name
+    fields = {"from": world.people[user_id].wire(), "forum_topic_created": created}
+    message = world.add(room, fields | {"message_thread_id": thread, "is_topic_message": True})
+    if room.member(world.bot.id).inside:
+        world.queue.push("message", message)
+    return thread

@@ -1,0 +1,304 @@
+"""Sandbox state: users, chats, messages, drafts, reactions and files, without any network.
+
+Messages are kept as Bot API objects. A changed message is a new object, so that an update that is already queued
+shows the message as it was. Posts from before the bot joined a channel are converted to messages, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from secrets import token_urlsafe
+from typing import Any
+
+from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser, remove_nested_reply
+from bot.sandbox.entities import bad_request, detect_entities
+from bot.sandbox.updates import UpdateQueue
+from rag_core.types import Post
+
+__all__ = ["PressedButton", "SandboxDraft", "SandboxState", "UploadedFile", "build_photo", "build_post_message"]
+
+_CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voice"}
+
+
+def build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> Json:
+    """A message for a post: the noun, or a mapping with `id`, `date`, `text` and what else is known.
+
+    Also read from a mapping: entities, edited, author, forward (a name), media (a kind), file_name,
+    mime_type, reply_to, album, views. Dates are datetimes or Unix seconds.
+    """
+    fields: dict[str, Any] = _dump_post(post) if isinstance(post, Post) else dict(post)
+    message: Json = {"message_id": int(fields["id"]), "date": _to_unix_seconds(fields["date"]), "chat": room.wire()}
+    message |= {"sender_chat": room.wire()} | _build_content(fields)
+    optional = {
+        "edit_date": _to_unix_seconds(fields["edited"]) if fields.get("edited") else None,
+        "author_signature": fields.get("author"),
+        "media_group_id": fields.get("album"),
+        "views": fields.get("views"),
+        "forward_origin": _build_origin(fields, message["date"]),
+    }
+    parent = room.messages.get(fields.get("reply_to") or 0)
+    optional["reply_to_message"] = remove_nested_reply(parent) if parent else None
+    return message | {name: value for name, value in optional.items() if value is not None}
+
+
+def build_photo(name: str) -> list[Json]:
+    """A photo with nothing in it but an identity."""
+    return [{"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}]
+
+
+def _dump_post(post: Post) -> dict[str, Any]:
+    marks = [
+        {"type": e.type, "offset": e.offset, "length": e.length} | ({"url": e.url} if e.url else {})
+        for e in post.entities
+    ]
+    return {
+        "id": post.key.message_id,
+        "date": post.date,
+        "text": post.text,
+        "entities": marks,
+        "edited": post.edited,
+        "author": post.author,
+        "forward": post.origin,
+        "media": post.media.kind if post.media else None,
+        "file_name": post.media.file_name if post.media else None,
+        "mime_type": post.media.mime if post.media else None,
+        "reply_to": post.reply_to,
+        "album": post.album,
+        "views": post.views,
+    }
+
+
+def _build_content(fields: Mapping[str, Any]) -> Json:
+    """Text and entities, or media with a caption."""
+    text = str(fields.get("text") or "")
+    entities = list(fields.get("entities") or ())
+    entities = sorted(entities + detect_entities(text, entities), key=lambda e: (e["offset"], -e["length"]))
+    media = fields.get("media")
+    if media not in _CAPTION_MEDIA_KINDS:
+        return {"text": text, "entities": entities} if entities else {"text": text}
+    shown: Json = {"caption": text, "caption_entities": entities} if text else {}
+    if media == "photo":
+        return shown | {"photo": build_photo(str(fields["id"]))}
+    name = str(fields.get("file_name") or media)
+    known = {"file_id": f"{media}-{fields['id']}", "file_unique_id": f"u-{media}-{fields['id']}"}
+    return shown | {"document": known | {"file_name": name, "mime_type": fields.get("mime_type")}}
+
+
+def _build_origin(fields: Mapping[str, Any], date: int) -> Json | None:
+    """Exports know a forward's source by name, sometimes by id."""
+    source = fields.get("forward")
+    if not source:
+        return None
+    if isinstance(source, Mapping):
+        return dict(source)
+    name, when = getattr(source, "name", source), getattr(source, "date", None)
+    base: Json = {"date": _to_unix_seconds(when) if when else date}
+    chat_id, message_id = getattr(source, "chat_id", None), getattr(source, "message_id", None)
+    if chat_id and message_id:
+        chat = {"id": chat_id, "type": "channel", "title": name}
+        return base | {"type": "channel", "chat": chat, "message_id": message_id}
+    return base | {"type": "hidden_user", "sender_user_name": str(name)}
+
+
+def _to_unix_seconds(moment: object) -> int:
+    if isinstance(moment, datetime):
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return int(str(moment))
+
+
+_ACTION_SECONDS = 5.0  # seconds, https://core.telegram.org/bots/api#sendchataction
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxDraft:
+    """A message that is still being written; `expires` on the world's clock."""
+
+    draft_id: int
+    text: str
+    entities: list[Json]
+    can_stop: bool
+    keep_on_stop: bool
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file and what is known of it."""
+
+    file_id: str
+    name: str
+    mime: str
+    data: bytes
+
+    def path(self) -> str:
+        """Where the server offers it, below /file/bot<token>/; of its name only the ending is left."""
+        ending = PurePath(self.name).suffix
+        return f"documents/{self.file_id}{ending if ending[1:].isalnum() and ending.isascii() else ''}"
+
+    def wire(self) -> Json:
+        """As a Bot API `CorpusDocument`."""
+        known = {"file_id": self.file_id, "file_unique_id": f"u{self.file_id}", "file_size": len(self.data)}
+        return known | {"file_name": self.name, "mime_type": self.mime}
+
+
+@dataclass(slots=True)
+class PressedButton:
+    """A pressed button; `answer` is what the bot said to it."""
+
+    user_id: int
+    chat_id: int
+    answer: Json | None = None
+
+
+@dataclass(slots=True)
+class SandboxState:
+    """The state of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages).
+
+    `log` has (n, chat id, message id) of every change, `run` tells one run of the sandbox from another.
+    `local` is the folder of a Bot API server that runs with --local: getFile puts files there, of any size.
+    """
+
+    bot: SandboxUser
+    clock: Callable[[], float]
+    queue: UpdateQueue
+    reads_groups: bool = False
+    people: dict[int, SandboxUser] = field(default_factory=dict)
+    rooms: dict[int, SandboxChat] = field(default_factory=dict)
+    commands: dict[tuple[str, str], list[Json]] = field(default_factory=dict)
+    profile: dict[tuple[str, str], str] = field(default_factory=dict)
+    drafts: dict[tuple[int, int], SandboxDraft] = field(default_factory=dict)
+    actions: dict[tuple[int, int], tuple[str, float]] = field(default_factory=dict)
+    reactions: dict[tuple[int, int], dict[int, list[str]]] = field(default_factory=dict)
+    queries: dict[str, PressedButton] = field(default_factory=dict)
+    files: dict[str, UploadedFile] = field(default_factory=dict)
+    local: Path | None = None
+    sent: dict[int, list[int]] = field(default_factory=dict)
+    log: list[tuple[int, int, int]] = field(default_factory=list)
+    run: str = field(default_factory=lambda: token_urlsafe(6))
+    n: int = 0
+    bell: ChangeNotifier = field(default_factory=ChangeNotifier)
+
+    def add_person(
+        self, user_id: int, first_name: str, *, username: str | None = None, lang: str = "en"
+    ) -> SandboxUser:
+        """A user, and the private chat that is theirs."""
+        person = SandboxUser(user_id, first_name, username, lang)
+        self.people[user_id] = person
+        self._add_room(SandboxChat(user_id, "private", username=username, first_name=first_name))
+        return person
+
+    def add_channel(
+        self,
+        chat_id: int,
+        title: str,
+        username: str | None = None,
+        *,
+        members: Iterable[int] = (),
+        bot: bool = True,
+    ) -> SandboxChat:
+        """A channel; the bot is its administrator unless told otherwise, the first member owns it."""
+        room = SandboxChat(chat_id, "channel", title, username)
+        return self._filled(room, members, "administrator" if bot else "left")
+
+    def add_group(
+        self,
+        chat_id: int,
+        title: str,
+        *,
+        members: Iterable[int] = (),
+        forum: bool = False,
+        bot: str = "member",
+    ) -> SandboxChat:
+        """A supergroup; the first member owns it, the bot is a member (`bot`: its status)."""
+        return self._filled(SandboxChat(chat_id, "supergroup", title, forum=forum), members, bot)
+
+    def add_history(self, chat_id: int, posts: Iterable[Post | Mapping[str, object]]) -> int:
+        """Show posts that were there before the bot: no update tells of them. How many there were."""
+        room, count = self.room(chat_id), 0
+        for post in posts:
+            message = build_post_message(post, room)
+            self._place(room, message)
+            room.last_id = max(room.last_id, message["message_id"])
+            count += 1
+        room.messages = dict(sorted(room.messages.items()))
+        self.changed()
+        return count
+
+    def room(self, chat: int | str | None) -> SandboxChat:
+        """The chat with this id or @username; 400 where there is none."""
+        if chat is None or chat == "":
+            raise bad_request("chat_id is empty")
+        text = str(chat)
+        if text.startswith("@"):
+            wanted = text[1:].lower()
+            found = next((r for r in self.rooms.values() if (r.username or "").lower() == wanted), None)
+        else:
+            found = self.rooms.get(int(text)) if text.removeprefix("-").isdecimal() else None
+        if found is None:
+            raise bad_request("chat not found")
+        return found
+
+    def add(self, room: SandboxChat, message: Json) -> Json:
+        """Keep a new message: it gets its id, date and chat."""
+        room.last_id += 1
+        head = {"message_id": room.last_id, "date": int(self.clock()), "chat": room.wire()}
+        whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
+        self._place(room, whole)
+        self.changed()
+        return whole
+
+    def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
+        """Replace fields of a message; None takes a field away."""
+        merged = room.messages[message_id] | fields
+        self._place(room, {name: value for name, value in merged.items() if value not in (None, [])})
+        self.changed()
+        return room.messages[message_id]
+
+    def remove(self, room: SandboxChat, message_id: int) -> None:
+        """Delete a message for everybody."""
+        del room.messages[message_id]
+        self._note(room, message_id)
+        self.changed()
+
+    def touch(self, room: SandboxChat, message_id: int) -> None:
+        """Note that something about a message changed (its reactions)."""
+        self._place(room, room.messages[message_id])
+        self.changed()
+
+    def act(self, room: SandboxChat, thread: int | None, action: str) -> None:
+        """Show "typing" and the like for five seconds."""
+        self.actions[room.id, thread or 0] = (action, self.clock() + _ACTION_SECONDS)
+        self.changed()
+
+    def settle(self, room: SandboxChat, thread: int | None) -> None:
+        """A message of the bot has arrived: its draft and its "typing" are over."""
+        self.drafts.pop((room.id, thread or 0), None)
+        self.actions.pop((room.id, thread or 0), None)
+
+    def changed(self) -> None:
+        """Wake whoever watches."""
+        self.n += 1
+        self.bell.ring()
+
+    def _filled(self, room: SandboxChat, members: Iterable[int], bot: str) -> SandboxChat:
+        people = dict.fromkeys(members, Membership("member"))
+        if people:
+            people[next(iter(people))] = Membership("creator")
+        room.members = people | {self.bot.id: Membership(bot)}
+        self._add_room(room)
+        return room
+
+    def _add_room(self, room: SandboxChat) -> None:
+        self.rooms.setdefault(room.id, room)
+        self.changed()
+
+    def _place(self, room: SandboxChat, message: Json) -> None:
+        room.messages[message["message_id"]] = message
+        self._note(room, message["message_id"])
+
+    def _note(self, room: SandboxChat, message_id: int) -> None:
+        self.n += 1
+        self.log.append((self.n, room.id, message_id))

@@ -1,0 +1,1 @@
+"""Bot API: session with its middlewares, and the webhook."""

@@ -1,0 +1,232 @@
+"""Bot API session: updates are saved before they are confirmed, calls are retried, links in texts are neutralized.
+
+aiogram confirms a batch of updates with its next getUpdates. So the raw batch is committed before aiogram sees it;
+when that fails, nothing is returned, aiogram backs off with the same offset and nothing is confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from aiogram import Bot
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.session.base import DEFAULT_TIMEOUT
+from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
+from aiogram.client.telegram import TelegramAPIServer
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramEntityTooLarge,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+from aiogram.methods import (
+    EditMessageText,
+    GetUpdates,
+    Response,
+    SendChatAction,
+    SendMessage,
+    SendMessageDraft,
+    SetMessageReaction,
+    TelegramMethod,
+)
+from aiogram.methods.base import TelegramType
+from aiogram.types import Update
+from aiogram.types.update import UpdateTypeLookupError
+from pydantic import ValidationError
+
+from bot.recheck import RecheckUnavailable
+from bot.settings import BotSettings
+from bot.views.text import neutralize_entities
+from rag_core.errors import SettingsWrong
+from rag_core.storage import Archive, inbox
+
+__all__ = [
+    "PROXY_ERROR",
+    "EditWithoutRetry",
+    "InboxMiddleware",
+    "NeutralizeLinksMiddleware",
+    "RetryMiddleware",
+    "SendWithoutRetry",
+    "TelegramSession",
+    "compute_retry_delay",
+    "create_session",
+]
+
+# Have a back-off of their own, or show for seconds only.
+_UNRETRIED_METHODS = {
+    method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)
+}
+# A wait that Telegram asks for is kept up to here; whoever asked has left by then.
+_MAX_RETRY_AFTER_SECONDS = 120
+
+PROXY_ERROR = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
+
+log = logging.getLogger(__name__)
+
+
+class NeutralizeLinksMiddleware(BaseRequestMiddleware):
+    """Sets as code what Telegram would make a link of in any text that is sent, but for this bot's commands.
+
+    Views make the names and words of others inert; what one of them overlooks is caught here.
+    """
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Make the request with the entities that its text needs."""
+        given: Any = method
+        for text, entities in (("text", "entities"), ("caption", "caption_entities")):
+            said = getattr(given, text, None)
+            if said and hasattr(given, entities):
+                known = getattr(given, entities) or []
+                marks = neutralize_entities(said, known)
+                if len(marks) != len(known):
+                    given = given.model_copy(update={entities: marks, "parse_mode": None})
+        return await make_request(bot, given)
+
+
+class SendWithoutRetry(SendMessage):
+    """A message that must not come twice: whoever sends it decides about another try."""
+
+
+class EditWithoutRetry(EditMessageText):
+    """An edit that the next one makes good: not worth a wait."""
+
+
+class _RawGetUpdates(GetUpdates):
+    """getUpdates as seen before validation: one odd update must not spoil the batch."""
+
+    __returning__: ClassVar[Any] = list[dict[str, Any]]
+
+
+class TelegramSession(AiohttpSession):
+    """aiogram's session, with updates left raw for `InboxMiddleware`, which must be among its middlewares."""
+
+    def check_response(
+        self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
+    ) -> Response[TelegramType]:
+        """Check the response; the result of getUpdates stays a list of plain objects."""
+        if isinstance(method, GetUpdates):
+            raw: Any = _RawGetUpdates.model_construct(**dict(method))
+            return super().check_response(bot, raw, status_code, content)
+        return super().check_response(bot, method, status_code, content)
+
+    async def close(self) -> None:
+        """Close the connections. aiogram then sleeps for their TLS; aiohttp waits for it itself since 3.12."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def create_session(settings: BotSettings, timeout: float = DEFAULT_TIMEOUT) -> TelegramSession:
+    """A way to the Bot API's server through the proxy, if there is one. Raises SettingsWrong for the proxy."""
+    try:
+        proxy = settings.proxy.get_secret_value() or None
+        return TelegramSession(proxy=proxy, api=TelegramAPIServer.from_base(settings.api), timeout=timeout)
+    except ValueError:  # its text may hold the password
+        raise SettingsWrong(PROXY_ERROR) from None
+
+
+class InboxMiddleware(BaseRequestMiddleware):
+    """Commits what comes raw, by getUpdates or by the webhook, then hands on each update that aiogram understands."""
+
+    def __init__(self, archive: Archive, heard: Callable[[], None] = lambda: None) -> None:
+        """`heard` is called when Telegram has answered and what it sent is kept."""
+        self.archive = archive
+        self.heard = heard
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Validate and keep the batch. Raises ArchiveUnavailable where it cannot be kept."""
+        result: Any = await make_request(bot, method)
+        if not isinstance(method, GetUpdates):
+            return result  # type: ignore[no-any-return]
+        return await self.keep(bot, result)  # type: ignore[return-value]
+
+    async def keep(self, bot: Bot, raws: Sequence[Mapping[str, Any]]) -> list[Update]:
+        """Keep raw updates in one transaction; the updates, empty ones in the place of those that went to quarantine.
+
+        Raises ArchiveUnavailable where they cannot be kept: then none is.
+        """
+        wrong: dict[int, str] = {}
+        parsed = [_parse_update(bot, raw, wrong) for raw in raws]
+        if raws:
+            await inbox.save_updates(self.archive, bot.id, raws, wrong)
+        self.heard()
+        return parsed
+
+
+def _parse_update(bot: Bot, raw: Mapping[str, Any], wrong: dict[int, str]) -> Update:
+    """The update, or an empty one in its place, and then what is `wrong` with it."""
+    try:
+        update = Update.model_validate(raw, context={"bot": bot})
+        _ = update.event_type
+    except (ValidationError, UpdateTypeLookupError) as exc:
+        # Only where and what: the values are somebody's message.
+        error = _format_validation_errors(exc) if isinstance(exc, ValidationError) else f"unknown kind {sorted(raw)}"
+        log.warning("update %s goes to quarantine: %s", raw["update_id"], error)
+        wrong[raw["update_id"]] = error
+        return Update.model_validate({"update_id": raw["update_id"]}, context={"bot": bot})
+    return update
+
+
+def _format_validation_errors(exc: ValidationError) -> str:
+    errors = exc.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['type']}" for error in errors[:5])
+
+
+class RetryMiddleware(BaseRequestMiddleware):
+    """Tries a call again when Telegram says wait, is down, or cannot be reached, and when access cannot be checked.
+
+    getUpdates has aiogram's own back-off; what shows only for seconds (drafts, "typing") is not worth a wait.
+    """
+
+    def __init__(self, tries: int = 6, pause: float = 0.5) -> None:
+        self.tries = tries
+        self.pause = pause
+
+    async def __call__(
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: TelegramMethod[TelegramType],
+    ) -> Response[TelegramType]:
+        """Make the request, at most `tries` times; the pause between doubles."""
+        if method.__api_method__ in _UNRETRIED_METHODS or isinstance(method, SendWithoutRetry | EditWithoutRetry):
+            return await make_request(bot, method)
+        for attempt in range(1, self.tries):
+            try:
+                return await make_request(bot, method)
+            except (
+                TelegramRetryAfter,
+                TelegramServerError,
+                TelegramNetworkError,
+                ClientDecodeError,
+                RecheckUnavailable,
+            ) as exc:
+                wait = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
+                if wait is None:
+                    raise
+                log.warning("%s: %s; again in %.1f s", method.__api_method__, type(exc).__name__, wait)
+            await asyncio.sleep(wait)
+        return await make_request(bot, method)
+
+
+def compute_retry_delay(exc: Exception, pause: float) -> float | None:
+    """Seconds until the next try; None where another try cannot help or would say it twice."""
+    if isinstance(exc, TelegramRetryAfter):
+        return exc.retry_after if exc.retry_after <= _MAX_RETRY_AFTER_SECONDS else None
+    if isinstance(exc, ClientDecodeError):
+        # A proxy's HTML page is text; an answer that merely surprises aiogram is not: that call went through.
+        return pause if isinstance(exc.data, str) else None
+    return None if isinstance(exc, TelegramEntityTooLarge) else pause

@@ -1,0 +1,182 @@
+"""Webhook: updates are saved before they are confirmed with 200, then handled like polled ones.
+
+A reverse proxy with a certificate stands before the port. An update that cannot be saved is answered with 503, so
+that Telegram delivers it again; it tries for a day (https://core.telegram.org/bots/api#setwebhook).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiogram import Bot
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
+from aiogram.types import Update, WebhookInfo
+from aiohttp import web
+
+from bot.network import check_listen_host, serve_http
+from bot.settings import WebhookSettings
+from bot.telegram.session import InboxMiddleware
+from rag_core.errors import ArchiveUnavailable, SettingsWrong
+
+__all__ = ["keep_webhook_set", "serve_webhook"]
+
+_SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
+# Bytes. A rich message of 32,768 characters, each with markup of its own, in reply to another: two or three millions.
+# What is refused for its size comes again for a day and holds up its chat.
+_MAX_BODY_BYTES = 2**23
+_READ_TIMEOUT_SECONDS = 20.0
+# Telegram keeps to it; without it its pauses grow to minutes.
+_RETRY_AFTER_HEADERS = {"Retry-After": "5"}
+_CLOSE_SECONDS = 3.0
+_CHECK_INTERVAL_SECONDS = 60.0
+_RECONNECT_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+FeedUpdate = Callable[[Bot, Update], Awaitable[Any]]
+
+
+class _WebhookHandler:
+    """One address, one kind of request."""
+
+    def __init__(self, bot: Bot, inbox: InboxMiddleware, secret: str, feed: FeedUpdate) -> None:
+        self._bot, self._inbox, self._feed = bot, inbox, feed
+        self._secret = secret.encode()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def on_update(self, request: web.Request) -> web.Response:
+        """Check who knocks, keep what they bring, say so, and only then handle it."""
+        given = request.headers.get(_SECRET_HEADER, "").encode(errors="surrogateescape")
+        if not hmac.compare_digest(given, self._secret):
+            refusal = web.Response(status=401)
+            refusal.force_close()
+            return refusal
+        raw = _parse_raw_update(await _read_body(request))
+        if raw is None:
+            log.error("the webhook was brought something that is no update: is it cut short on its way?")
+            return web.Response(status=400)
+        try:
+            (update,) = await self._inbox.keep(self._bot, [raw])
+        except ArchiveUnavailable as exc:
+            log.error("update %d cannot be kept and is asked for again: %s", raw["update_id"], exc.reason)
+            return web.Response(status=503, headers=_RETRY_AFTER_HEADERS)
+        except RecursionError:  # what can be read can be too deep to be written
+            return web.Response(status=400)
+        task = asyncio.create_task(self._handled(update))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return web.Response()
+
+    async def _handled(self, update: Update) -> None:
+        try:
+            await self._feed(self._bot, update)
+        except Exception:  # it is kept; one update must not be heard of in another
+            log.exception("update %d cannot be handled", update.update_id)
+
+    async def idle(self, seconds: float) -> None:
+        """Let handlers that have begun finish; those that do not are begun anew at the next start."""
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+
+async def _read_body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(_READ_TIMEOUT_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    except web.RequestPayloadError:  # chunks that are none
+        raise web.HTTPBadRequest from None
+
+
+def _parse_raw_update(body: bytes) -> dict[str, Any] | None:
+    """The raw update, whatever else is in it; None where there is none that could be kept under its number."""
+    try:
+        raw = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    number = raw.get("update_id") if isinstance(raw, dict) else None
+    return raw if type(number) is int and 0 <= number < 2**63 else None
+
+
+@asynccontextmanager
+async def serve_webhook(
+    feed: FeedUpdate, bot: Bot, inbox: InboxMiddleware, settings: WebhookSettings
+) -> AsyncIterator[None]:
+    """Take updates at the path of WEBHOOK__URL. Raises SettingsWrong where the port cannot be opened."""
+    host = check_listen_host(settings.host, settings.public, "WEBHOOK__HOST")
+    door = _WebhookHandler(bot, inbox, settings.secret.get_secret_value(), feed)
+    app = web.Application(client_max_size=_MAX_BODY_BYTES)
+    app.router.add_post(urlsplit(settings.url).path or "/", door.on_update)
+    try:
+        async with AsyncExitStack() as opened:
+            try:
+                await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_SECONDS))
+            except OSError as exc:
+                raise SettingsWrong(
+                    f"The port {settings.port} on {host} cannot be opened ({exc.strerror}): "
+                    "choose another one with WEBHOOK__PORT, and tell the proxy."
+                ) from exc
+            yield
+    finally:
+        await door.idle(_CLOSE_SECONDS)
+
+
+async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[str], heard: Callable[[], None]) -> None:
+    """Tell Telegram of the webhook, and look every minute whether it still knows and can deliver. Never ends.
+
+    `heard` is called when nothing waits at Telegram. Raises SettingsWrong where it does not take the address.
+    """
+    told, seen = False, datetime.now(UTC)
+    while True:
+        try:
+            info = await bot.get_webhook_info() if told else None
+            if info is None or info.url != settings.url or set(info.allowed_updates or ()) != set(allowed):
+                await _set_webhook(bot, settings, allowed, again=told)
+                told = True
+            else:
+                seen = _report_delivery_error(info, seen)
+                if not info.pending_update_count:
+                    heard()
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.warning("the webhook could not be set or looked at (%s); trying again", exc)
+        await asyncio.sleep(_CHECK_INTERVAL_SECONDS if told else _RECONNECT_SECONDS)
+
+
+async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], *, again: bool) -> None:
+    if again:
+        log.warning("somebody took the webhook away: it is set again. Does another bot run with this token?")
+    try:
+        await bot.set_webhook(
+            settings.url,
+            allowed_updates=allowed,
+            drop_pending_updates=False,
+            secret_token=settings.secret.get_secret_value(),
+        )
+    except TelegramBadRequest as exc:
+        if again:
+            raise
+        raise SettingsWrong(f"Telegram does not take WEBHOOK__URL: {exc.message}.") from None
+    log.info("updates come to %s", settings.url)
+
+
+def _report_delivery_error(info: WebhookInfo, seen: datetime) -> datetime:
+    """Say what keeps Telegram from delivering, once; the moment up to which was said."""
+    failed = info.last_error_date
+    if not isinstance(failed, datetime) or failed <= seen:
+        return seen
+    waiting, reason = info.pending_update_count, info.last_error_message
+    log.warning("Telegram could not deliver to WEBHOOK__URL (%s); %d updates wait: look at the proxy", reason, waiting)
+    return failed

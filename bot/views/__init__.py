@@ -1,0 +1,1 @@
+"""Views: answers, verdicts, search results and keyboards as formatted text. They change nothing."""

@@ -1,0 +1,371 @@
+"""Answer view: sentences with numbers that open posts, sources, and notes; and the form in which an answer is stored.
+
+A message is built from text and entities only. Links come from the archive, never out of a post, and are https.
+
+A stored answer holds the positions of its citations in the posts and no words of them: a text that is deleted or
+closed must not live on in old answers, so that only the words around the quotes are stored.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
+
+from bot.i18n import Translator, get_translator
+from bot.views.plain_text import (
+    WRITING_STAGES,
+    RenderContext,
+    format_author,
+    format_day_and_edit,
+    strip_control_characters,
+)
+from bot.views.text import neutralize_links, style_text
+from rag_core.context.evidence import order_copies
+from rag_core.storage import Archive
+from rag_core.storage.channels import load_group_rules
+from rag_core.storage.questions import QuestionRow
+from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Sentence
+
+__all__ = [
+    "MIN_SURE_CONFIDENCE",
+    "CitedPost",
+    "CitedSpan",
+    "JsonObject",
+    "StoredAnswer",
+    "StoredSentence",
+    "apply_group_rules",
+    "deserialize_answer",
+    "dump_with_messages",
+    "format_channel_title",
+    "format_one_line",
+    "get_answer_translator",
+    "hash_text_version",
+    "link_author",
+    "link_channel_title",
+    "make_link",
+    "parse_stored_answer",
+    "render_answer",
+    "render_sentences",
+    "serialize_answer",
+]
+
+MIN_SURE_CONFIDENCE = 0.65  # of `Answer.confidence`; answers begin at 0.5, and those just above it are often wrong
+_MAX_NEAREST = 3
+
+
+async def get_answer_translator(asked: QuestionRow, archive: Archive) -> Translator:
+    """The bot's own sentences around an answer: in the group's language where it has one, else the question's."""
+    chosen = "" if asked.private else (await load_group_rules(archive, asked.chat_id)).lang
+    return get_translator(chosen or asked.lang)
+
+
+async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive) -> Answer:
+    """The answer, or a refusal where the group wants nothing that is not sure and cited."""
+    if asked.private or answer.refused or not (await load_group_rules(archive, asked.chat_id)).cited_only:
+        return answer
+    if answer.confidence >= MIN_SURE_CONFIDENCE and all(sentence.citations for sentence in answer.sentences):
+        return answer
+    nearest = tuple(source.passage for source in answer.found[:_MAX_NEAREST])
+    return replace(answer, sentences=(), model=None, nearest=nearest)
+
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPost:
+    """A post that was cited: its date, and the `mark` of the text it had then; "" where that had just gone."""
+
+    key: PostKey
+    date: datetime
+    mark: str
+
+
+class CitedSpan(NamedTuple):
+    """A citation: where its words began and ended, in code points of the text that the post had then."""
+
+    key: PostKey
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSentence:
+    """A sentence of an answer: what was said around the quote, and the places in the posts it cites.
+
+    `quote`: which of the places ends the sentence word for word; None where the sentence is no quote.
+    """
+
+    around: str
+    quote: int | None
+    places: tuple[CitedSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An answer as it was given: `cited` in the order of their numbers, `others` found and not cited, best first.
+
+    `trace_id` tells this answer from every other.
+    """
+
+    cited: tuple[CitedPost, ...]
+    others: tuple[PostKey, ...]
+    shortfalls: tuple[str, ...]
+    trace_id: str = ""
+    sentences: tuple[StoredSentence, ...] = ()
+    messages: tuple[int, ...] = ()
+
+    @property
+    def posts(self) -> tuple[PostKey, ...]:
+        """All posts that it names or found."""
+        return (*(one.key for one in self.cited), *self.others)
+
+    @property
+    def quotes(self) -> tuple[CitedSpan, ...]:
+        """Its citations, each once, in their order."""
+        return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.places))
+
+
+def hash_text_version(text: str) -> str:
+    """What tells one version of a post from another, white space at the ends aside; no text can be made of it."""
+    return blake2b(text.strip().encode(), digest_size=8).hexdigest()
+
+
+def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:
+    """What is kept of an answer; `posts` are those it cites, as they are now."""
+    dates = {c.post: int(c.date.timestamp()) for s in answer.sentences for c in s.citations}
+    return {
+        "sentences": [
+            {
+                "around": _strip_closing_quote(sentence),
+                "quote": _find_closing_quote(sentence),
+                "support": sentence.support,
+                "citations": [[*c.post, c.start, c.end] for c in sentence.citations],
+            }
+            for sentence in answer.sentences
+        ],
+        "cited": [[*key, dates[key], _hash_cited_text(key, answer, posts)] for key in answer.posts()],
+        "found": [list(source.passage.key) for source in answer.found],
+        "confidence": answer.confidence,
+        "recipe": answer.recipe,
+        "model": answer.model,
+        "shortfalls": [shortfall.stage for shortfall in answer.shortfalls],
+        "trace_id": answer.trace_id,
+    }
+
+
+def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
+    """The JSON text for the archive; `messages` are the ids of those it was sent in.
+
+    What the messages stood on ("basis", bot/recheck.py) is kept until they have arrived, and no longer.
+    """
+    arrived = {name: value for name, value in kept.items() if name != "basis"}
+    return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
+
+
+def parse_stored_answer(text: str) -> StoredAnswer:
+    """What was kept; nothing of an answer that only said that no channel is open."""
+    return deserialize_answer(json.loads(text))
+
+
+def deserialize_answer(raw: JsonObject) -> StoredAnswer:
+    """The same of what was `written` and is not yet in the archive."""
+    cited = tuple(
+        CitedPost(PostKey(chat_id, message_id), datetime.fromtimestamp(date, UTC), then)
+        for chat_id, message_id, date, then in raw.get("cited", ())
+    )
+    numbered = {one.key for one in cited}
+    found = dict.fromkeys(PostKey(*key) for key in raw.get("found", ()))
+    others = tuple(key for key in found if key not in numbered)
+    sentences = tuple(
+        StoredSentence(
+            one.get("around", ""),
+            one.get("quote"),
+            tuple(CitedSpan(PostKey(chat, message), a, b) for chat, message, a, b in one.get("citations", ())),
+        )
+        for one in raw.get("sentences", ())
+    )
+    return StoredAnswer(
+        cited,
+        others,
+        tuple(raw.get("shortfalls", ())),
+        trace_id=raw.get("trace_id", ""),
+        sentences=sentences,
+        messages=tuple(raw.get("messages", ())),
+    )
+
+
+def _hash_cited_text(key: PostKey, answer: Answer, posts: Mapping[PostKey, Post]) -> str:
+    """The mark of the text that an answer cites; "" where the post went, or was edited, while it was written."""
+    quotes = (c for s in answer.sentences for c in s.citations if c.post == key)
+    text = posts[key].text if key in posts else ""
+    return hash_text_version(text) if key in posts and all(text[c.start : c.end] == c.quote for c in quotes) else ""
+
+
+def _find_closing_quote(sentence: Sentence) -> int | None:
+    """Which citation's quote ends the sentence."""
+    ends = (place for place, c in enumerate(sentence.citations) if c.quote and sentence.text.endswith(c.quote))
+    return next(ends, None)
+
+
+def _strip_closing_quote(sentence: Sentence) -> str:
+    """What was said before the quote; the whole sentence where it is no quote (a count, a model's words)."""
+    place = _find_closing_quote(sentence)
+    return sentence.text.removesuffix("" if place is None else sentence.citations[place].quote).rstrip()
+
+
+# A longer list of sources folds; a tap opens it.
+_FOLD_THRESHOLD = 4
+# About two lines on a phone.
+_MAX_SNIPPET_LENGTH = 140
+
+
+def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
+    """The answer as one formatted text; `posts` are those it names, for their edits, origins and times.
+
+    A post missing from `posts` keeps its line, without these marks.
+    """
+    blocks = _render_refusal(answer, shown) if answer.refused else _render_answer_blocks(answer, posts, shown)
+    if answer.understood:
+        blocks.insert(
+            0,
+            style_text(Italic, shown.words("answer-understood", question=strip_control_characters(answer.understood))),
+        )
+    notes = dict.fromkeys(shown.words("shortfall", stage=s.stage) for s in answer.shortfalls)
+    if not answer.refused:
+        if answer.confidence < MIN_SURE_CONFIDENCE:
+            notes[shown.words("answer-unsure")] = None
+        notes[_format_footer(answer, shown.words)] = None
+    if notes:
+        blocks.append(Italic("\n".join(notes)))
+    return as_list(*blocks, sep="\n\n")
+
+
+def make_link(label: str, url: str) -> Text:
+    """The label as a link, or plain where the address is not https."""
+    return TextLink(label, url=url) if url.startswith("https://") else neutralize_links(label)
+
+
+def link_author(channel: Channel | None, origin: Origin | None, url: str, words: Translator) -> Text:
+    """Who speaks in a post, as the link that opens it."""
+    return make_link(format_author(channel, origin, words), url)
+
+
+def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> list[Text]:
+    numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
+    blocks = [render_sentences(answer)]
+    if numbers:
+        lines = [_render_source(key, n, answer, posts, shown) for key, n in numbers.items()]
+        fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
+        blocks.append(Text(Bold(shown.words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
+    return blocks
+
+
+def render_sentences(answer: Answer) -> Text:
+    """The sentences with the numbers of their posts, nothing else."""
+    numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
+    said = [_render_sentence(s, answer, numbers) for s in answer.sentences]
+    # A model writes a paragraph; quotes of different posts stand apart.
+    return as_list(*said, sep=" " if answer.model is not None else "\n\n")
+
+
+def _render_sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
+    cited = dict.fromkeys(c.post for c in sentence.citations)
+    marks = [piece for key in cited for piece in (" ", make_link(f"[{numbers[key]}]", answer.link(key)))]
+    return Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
+
+
+def _render_source(
+    key: PostKey, number: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Text:
+    cited = next(c for s in answer.sentences for c in s.citations if c.post == key)
+    words, post = shown.words, posts.get(key)
+    marks: list[Text | str] = [format_day_and_edit(cited.date, post.edited if post else None, shown)]
+    if channels := {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}:
+        marks += [" · ", _render_copies(key, len(channels), answer, posts, shown)]
+    who = link_author(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
+    return Text(f"{number}. ", who, " · ", *marks)
+
+
+def _render_copies(
+    key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Text:
+    """In how many other channels a post is, which was first and when; the day too where it is another one."""
+    if any(copy not in posts for copy in (key, *answer.copies[key])):  # some of them went just now: who was first?
+        return Text(shown.words("source-copies", count=count))
+    first = order_copies(posts[copy] for copy in (key, *answer.copies[key]))[0]
+    channel = answer.channels.get(first.key.chat_id)
+    name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, shown.words)
+    date, here = (moment.astimezone(shown.zone) for moment in (first.date, posts[key].date))
+    when = f"{date:%H:%M}" if date.date() == here.date() else f"{date:%H:%M}, {shown.words.date(date, shown.zone)}"
+    return shown.words.rich(
+        "source-copies-first", count=count, first=make_link(name, answer.link(first.key)), when=when
+    )
+
+
+def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
+    # Where a part of the search failed, "it is not there" would be a claim we cannot make.
+    partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
+    said = "refused-partly" if partly else "refused-group" if shown.group else "refused"
+    blocks = [Text(shown.words(said))]
+    if answer.nearest:
+        found = list(_render_nearest(answer, shown))
+        quoted = BlockQuote(as_list(*found, sep="\n\n"))
+        blocks.append(Text(shown.words("nearest", count=len(found)), "\n", quoted))
+    return blocks
+
+
+def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
+    for number, passage in enumerate(answer.nearest, 1):
+        key, date = passage.key, format_day_and_edit(passage.date, passage.edited, shown)
+        who = link_author(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
+        line = Text(f"{number}. ", who, f" · {date}")
+        yield Text(line, "\n", neutralize_links(_cut_snippet(passage))) if passage.text.strip() else line
+
+
+def _cut_snippet(passage: Passage) -> str:
+    text = " ".join(strip_control_characters(passage.text).split())
+    if len(text) <= _MAX_SNIPPET_LENGTH:
+        return text
+    head = text[:_MAX_SNIPPET_LENGTH].rsplit(" ", 1)[0]
+    return head.rstrip(" ,.;:–—-") + "…"
+
+
+def _format_footer(answer: Answer, words: Translator) -> str:
+    if answer.model:
+        return words("footer-model", model=strip_control_characters(answer.model))
+    # a further post that says otherwise has a few words before its quote; what is worked out begins the answer
+    first = answer.sentences[0]
+    verbatim = any(c.quote.strip() == first.text.strip() for c in first.citations)
+    return words("footer-verbatim" if verbatim else "footer-counted")
+
+
+# Letters that look like nothing: Telegram takes a button with nothing but these for empty.
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_MAX_TITLE_LENGTH = 100  # characters; Telegram's own limit is 128, an export's title may be a book
+
+
+def format_one_line(text: str, longest: int = _MAX_TITLE_LENGTH) -> str:
+    """A text from outside in one line of at most `longest` characters; "" where nothing of it would be seen."""
+    line = " ".join(strip_control_characters(text).split())
+    if not any(unicodedata.category(c)[0] in "LNPS" and c not in _BLANK_LETTERS for c in line):
+        return ""
+    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+
+
+def format_channel_title(channel: Channel, words: Translator, longest: int = _MAX_TITLE_LENGTH) -> str:
+    """The title in one line, which is not empty and has at most `longest` characters."""
+    return format_one_line(channel.title, longest) or words("unnamed-channel")
+
+
+def link_channel_title(channel: Channel, words: Translator) -> Text:
+    """The title as a link to a public channel, in bold otherwise."""
+    title = format_channel_title(channel, words)
+    return make_link(title, f"https://t.me/{channel.username}") if channel.username else style_text(Bold, title)

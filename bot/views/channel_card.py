@@ -1,0 +1,226 @@
+"""Channel card: a channel as an admin sees it, as one line of the list or as a card with its buttons.
+
+A button names a channel by a token that only this archive can make. Anybody who sees a button can press it, also
+with made-up data, so that the presser is checked every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aiogram.exceptions import TelegramBadRequest
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text, as_list
+
+from bot.callback_data import make_callback_token
+from bot.context import AppContext
+from bot.i18n import Translator
+from bot.notifications import format_gap
+from bot.views.answer import link_channel_title
+from rag_core.storage import Archive, gaps
+from rag_core.storage.channels import ChannelStatus, fetch_channel_status
+from rag_core.storage.gaps import Gap
+from rag_core.types import Channel, Visibility
+
+__all__ = [
+    "ChannelAction",
+    "ChannelCallback",
+    "ChannelView",
+    "awaits_approval",
+    "build_approval_keyboard",
+    "build_keyboard",
+    "edit_message",
+    "find_channel_by_token",
+    "load_channel_views",
+    "make_channel_token",
+    "redraw_message",
+    "refuse_non_admin",
+    "render_channel_card",
+    "render_channel_line",
+]
+
+
+class ChannelAction(StrEnum):
+    """What a button does. Short: Telegram gives a button 64 bytes."""
+
+    LIST = "l"
+    CARD = "c"
+    PUBLIC = "p"
+    MEMBERS = "m"
+    ADMINS = "a"
+    PAUSE = "z"
+    RESUME = "r"
+    GUARDED_IN = "g"
+    GUARDED_OUT = "u"
+    BINDABLE = "b"
+    UNBINDABLE = "n"
+    ASK_REMOVE = "k"
+    REMOVE = "x"
+    LEAVE = "v"
+
+
+class ChannelCallback(CallbackData, prefix="ch"):
+    """A button: what it does, the mark of its channel, and one number more (a part of the list, a time, an id)."""
+
+    act: ChannelAction
+    mark: str = ""
+    number: int = 0
+
+
+def make_channel_token(archive: Archive, chat_id: int) -> str:
+    """Eight signs that stand for a channel in this archive, also after a restart; nobody else can make them."""
+    return make_callback_token(str(chat_id), archive.identity)
+
+
+def find_channel_by_token(archive: Archive, mark: str, known: Mapping[int, Channel]) -> Channel | None:
+    """The known channel that a mark stands for."""
+    return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == mark), None)
+
+
+async def refuse_non_admin(pressed: CallbackQuery, desk: AppContext, words: Translator) -> bool:
+    """Tell whoever is no admin, or does not press in private, that this is not for them."""
+    private = pressed.message is not None and pressed.message.chat.type == "private"
+    if private and pressed.from_user.id in desk.admins:
+        return False
+    await pressed.answer(words("admins-only", start="/start"), show_alert=True)
+    return True
+
+
+async def redraw_message(
+    pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
+) -> None:
+    """Change the message that the button is at, and let the button go."""
+    await edit_message(pressed, said, buttons)
+    await pressed.answer(done[:200] or None)
+
+
+async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
+    """Change the message that the button is at."""
+    if isinstance(pressed.message, Message):  # else it is too old to be edited
+        with suppress(TelegramBadRequest):  # the same button twice: "message is not modified"
+            await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
+
+
+def build_keyboard(*rows: Sequence[tuple[str, ChannelCallback]]) -> InlineKeyboardMarkup:
+    """Buttons by rows: label and what it carries."""
+    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+
+
+_MAX_GAPS = 5  # told one by one; more of them say no more
+
+_ButtonRow = list[tuple[str, ChannelCallback]]
+
+
+def awaits_approval(channel: Channel) -> bool:
+    """True for a channel that an admin has to approve: also one that was removed and went on posting."""
+    return channel.state in ("pending", "removed")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelView:
+    """A channel with what is shown of it."""
+
+    channel: Channel
+    stands: ChannelStatus
+    gaps: Sequence[Gap]
+
+
+async def load_channel_views(desk: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
+    """The channels as both legs have them now."""
+    found = await gaps.list_open_gaps(desk.archive)
+    mark, store = desk.rag.lexical.watermark, desk.rag.dense.store if desk.rag.dense else None
+    return [
+        ChannelView(c, await fetch_channel_status(desk.archive, c.chat_id, mark, store), found.get(c.chat_id, ()))
+        for c in channels
+    ]
+
+
+def render_channel_line(view: ChannelView, desk: AppContext, words: Translator) -> Text:
+    """The channel in the list."""
+    return Text(link_channel_title(view.channel, words), "\n", " · ".join(_format_facts(view, desk, words)))
+
+
+def render_channel_card(view: ChannelView, desk: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+    """The channel alone, with its buttons."""
+    blocks = [render_channel_line(view, desk, words), *_format_gaps(view, desk, words)]
+    blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
+    mark = make_channel_token(desk.archive, view.channel.chat_id)
+    rows = [*_build_visibility_rows(mark, words), *_build_switch_rows(mark, view, words)]
+    back: _ButtonRow = [(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]
+    remove: _ButtonRow = [(words("button-remove"), ChannelCallback(act=ChannelAction.ASK_REMOVE, mark=mark))]
+    return as_list(*blocks, sep="\n\n"), build_keyboard(*rows, remove, back)
+
+
+def _format_gaps(view: ChannelView, desk: AppContext, words: Translator) -> Iterator[Text]:
+    """Where posts may be missing, and how to fill it: a bot cannot read back."""
+    if not view.gaps:
+        return
+    times = [format_gap(gap, words, desk.settings.bot) for gap in view.gaps[:_MAX_GAPS]]
+    if more := len(view.gaps) - len(times):
+        times.append(words("titles-more", more=more))
+    yield Text(words("channel-missing", times="; ".join(times)), "\n", words.rich("gaps-fill"))
+
+
+def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup:
+    """The buttons of a channel that waits: who may read it, or away with it."""
+    mark = make_channel_token(archive, chat_id)
+    return build_keyboard(
+        *_build_visibility_rows(mark, words),
+        [(words("button-remove"), ChannelCallback(act=ChannelAction.ASK_REMOVE, mark=mark))],
+    )
+
+
+def _build_visibility_rows(mark: str, words: Translator) -> list[_ButtonRow]:
+    return [
+        [
+            (words("button-public"), ChannelCallback(act=ChannelAction.PUBLIC, mark=mark)),
+            (words("button-members"), ChannelCallback(act=ChannelAction.MEMBERS, mark=mark)),
+            (words("button-admins"), ChannelCallback(act=ChannelAction.ADMINS, mark=mark)),
+        ]
+    ]
+
+
+def _build_switch_rows(mark: str, view: ChannelView, words: Translator) -> Iterator[_ButtonRow]:
+    channel = view.channel
+    if channel.bindable:
+        yield [(words("button-unbindable"), ChannelCallback(act=ChannelAction.UNBINDABLE, mark=mark))]
+    elif (
+        not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC
+    ):  # what is public may be bound anyway
+        yield [(words("button-bindable"), ChannelCallback(act=ChannelAction.BINDABLE, mark=mark))]
+    if channel.guarded_too:
+        yield [(words("button-guarded-out"), ChannelCallback(act=ChannelAction.GUARDED_OUT, mark=mark))]
+    elif view.stands.guarded:
+        yield [(words("button-guarded-in"), ChannelCallback(act=ChannelAction.GUARDED_IN, mark=mark))]
+    if channel.state == "paused":
+        yield [(words("button-resume"), ChannelCallback(act=ChannelAction.RESUME, mark=mark))]
+    elif not awaits_approval(channel):
+        yield [(words("button-pause"), ChannelCallback(act=ChannelAction.PAUSE, mark=mark))]
+
+
+def _format_facts(view: ChannelView, desk: AppContext, words: Translator) -> Iterator[str]:
+    channel, stands = view.channel, view.stands
+    yield words("channel-posts", count=stands.posts)
+    yield words("channel-state", state="pending" if awaits_approval(channel) else channel.state)
+    if not awaits_approval(channel):
+        yield words("channel-visibility", visibility=channel.visibility.value)
+    if channel.bindable:
+        yield words("channel-bindable")
+    if stands.last:
+        yield words("channel-last", date=words.date(stands.last, desk.settings.bot.zone))
+    if not channel.inside:
+        yield words("channel-left" if stands.left else "channel-outside")
+    if view.gaps:
+        yield words("channel-gaps", count=len(view.gaps))
+    if stands.guarded:
+        shown = "channel-guarded-in" if channel.guarded_too else "channel-guarded-out"
+        yield words(shown, count=stands.guarded)
+    if stands.lexical:
+        yield words("channel-unread", count=stands.lexical)
+    if stands.dense:
+        yield words("channel-unembedded", count=stands.dense)

@@ -1,0 +1,200 @@
+"""Keyboards under answers: votes, sources, explanation, shorter, deeper, link, and one button for each citation.
+
+Anybody who sees a button can press it, again and again, so that every press is checked (bot/handlers/feedback.py).
+A button carries a handle or a token that only this archive can resolve. The token of a citation is looked up among
+the citations of the answer that the button is at: one that is made up, or of another answer, finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
+
+from bot.callback_data import make_callback_token
+from bot.i18n import Translator
+from bot.views.answer import CitedSpan, JsonObject, StoredAnswer
+from rag_core.storage import Archive
+from rag_core.storage.questions import QuestionRow, VoteCounts
+
+__all__ = [
+    "DEEP_MODE",
+    "REASONS_BY_ACTION",
+    "AnswerAction",
+    "AnswerCallback",
+    "ButtonRow",
+    "QuoteCallback",
+    "add_reason_buttons",
+    "build_answer_keyboard",
+    "build_quote_keyboard",
+    "find_quote_by_token",
+    "get_button_action",
+    "make_answer_button",
+    "remove_buttons",
+    "update_vote_counts",
+]
+
+DEEP_MODE = "deep"  # the mode of a question that was asked again for more
+
+
+class AnswerAction(StrEnum):
+    """What a button does. Short: Telegram gives a button 64 bytes."""
+
+    GOOD = "g"
+    BAD = "b"
+    WRONG = "w"
+    OUTDATED = "o"
+    OTHER = "n"
+    SOURCE = "e"
+    SOURCES = "s"
+    PAGE = "p"
+    WHY = "y"
+    SHORTER = "h"
+    DEEPER = "d"
+    LINK = "l"
+
+
+# What may be wrong with an answer, by the names that the archive has for it.
+REASONS_BY_ACTION = {
+    AnswerAction.WRONG: "wrong",
+    AnswerAction.OUTDATED: "outdated",
+    AnswerAction.OTHER: "other",
+    AnswerAction.SOURCE: "source",
+}
+_VOTE_EMOJI = {AnswerAction.GOOD: "👍", AnswerAction.BAD: "👎"}
+
+
+class AnswerCallback(CallbackData, prefix="an"):
+    """A button: what it does, the handle of its question, and the page it turns to."""
+
+    deed: AnswerAction
+    handle: str
+    page: int = 0
+
+
+ButtonRow = list[InlineKeyboardButton]
+
+
+def make_answer_button(label: str, deed: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
+    """One button."""
+    return InlineKeyboardButton(text=label, callback_data=AnswerCallback(deed=deed, handle=handle, page=page).pack())
+
+
+def build_answer_keyboard(
+    asked: QuestionRow, kept: JsonObject | None, words: Translator, *more: ButtonRow
+) -> InlineKeyboardMarkup | None:
+    """The buttons of an answer, with `more` rows below; none under a sentence that answers nothing."""
+    if not kept or not asked.handle:
+        return None
+    said, handle = len(kept["sentences"]), asked.handle
+    rows: list[ButtonRow] = [
+        [make_answer_button(emoji, deed, handle) for deed, emoji in _VOTE_EMOJI.items()],
+        [
+            *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if said else []),
+            make_answer_button(words("button-why"), AnswerAction.WHY, handle),
+            make_answer_button(words("button-link"), AnswerAction.LINK, handle),
+        ],
+        [
+            *([make_answer_button(words("button-shorter"), AnswerAction.SHORTER, handle)] if said > 1 else []),
+            *(
+                [make_answer_button(words("button-deeper"), AnswerAction.DEEPER, handle)]
+                if asked.mode != DEEP_MODE
+                else []
+            ),
+        ],
+        *more,
+    ]
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
+
+
+def remove_buttons(shown: InlineKeyboardMarkup | None, *deeds: AnswerAction) -> InlineKeyboardMarkup:
+    """The same buttons but for those that did their work; other rows stay as they are."""
+    return _map_buttons(shown, lambda one: None if get_button_action(one) in deeds else one)
+
+
+def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) -> InlineKeyboardMarkup:
+    """The same buttons with the votes counted."""
+    counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad}
+
+    def counted(one: InlineKeyboardButton) -> InlineKeyboardButton:
+        deed = get_button_action(one)
+        if deed not in _VOTE_EMOJI:
+            return one
+        return one.model_copy(
+            update={"text": f"{_VOTE_EMOJI[deed]} {counts[deed]}" if counts[deed] else _VOTE_EMOJI[deed]}
+        )
+
+    return _map_buttons(shown, counted)
+
+
+def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
+    """The same buttons with what may be wrong, below the votes."""
+    rows = remove_buttons(shown, *REASONS_BY_ACTION).inline_keyboard
+    reasons = [
+        make_answer_button(words("button-reason", reason=name), deed, handle)
+        for deed, name in REASONS_BY_ACTION.items()
+    ]
+    return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
+
+
+def get_button_action(one: InlineKeyboardButton) -> AnswerAction | None:
+    """What a button does; None for one that is not of ours."""
+    prefix, _, rest = (one.callback_data or "").partition(":")
+    known = prefix == AnswerCallback.__prefix__ and rest[:1] in {deed.value for deed in AnswerAction}
+    return AnswerAction(rest[:1]) if known else None
+
+
+def _map_buttons(
+    shown: InlineKeyboardMarkup | None, change: Callable[[InlineKeyboardButton], InlineKeyboardButton | None]
+) -> InlineKeyboardMarkup:
+    rows = ([kept for one in row if (kept := change(one))] for row in (shown.inline_keyboard if shown else ()))
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
+
+
+_BUTTONS_PER_ROW = 5
+# So few have room for a word on a phone.
+_MAX_LABELLED = 3
+# Citations beyond have their links: more rows than this push the answer off a phone's screen.
+_MAX_QUOTE_BUTTONS = 20
+
+
+class QuoteCallback(CallbackData, prefix="q"):
+    """A button: the mark of its citation."""
+
+    mark: str
+
+
+def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
+    """The buttons in the order of the sources' numbers; None where nothing is cited."""
+    labelled = list(_number_quotes(given))[:_MAX_QUOTE_BUTTONS]
+    spelt = len(labelled) <= _MAX_LABELLED
+    buttons = [
+        InlineKeyboardButton(
+            text=words("receipt", number=number) if spelt else f"❝ {number}",
+            callback_data=QuoteCallback(mark=_make_quote_token(quoted, given, archive)).pack(),
+        )
+        for number, quoted in labelled
+    ]
+    rows = [buttons[at : at + _BUTTONS_PER_ROW] for at in range(0, len(buttons), _BUTTONS_PER_ROW)]
+    return InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
+
+
+def find_quote_by_token(given: StoredAnswer, archive: Archive, mark: str) -> CitedSpan | None:
+    """The citation of this answer that a mark stands for."""
+    return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == mark), None)
+
+
+def _number_quotes(given: StoredAnswer) -> Iterator[tuple[str, CitedSpan]]:
+    """The number of the post; where several places of it are cited, with their own behind it."""
+    of_post = Counter(quoted.key for quoted in given.quotes)
+    for number, cited in enumerate(given.cited, 1):
+        quotes = (quoted for quoted in given.quotes if quoted.key == cited.key)
+        for place, quoted in enumerate(quotes, 1):
+            yield f"{number}.{place}" if of_post[cited.key] > 1 else str(number), quoted
+
+
+def _make_quote_token(quoted: CitedSpan, given: StoredAnswer, archive: Archive) -> str:
+    return make_callback_token(repr((given.trace_id, *quoted.key, quoted.start, quoted.end)), archive.identity, size=9)

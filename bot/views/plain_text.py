@@ -1,0 +1,53 @@
+"""What is said of posts in plain text, for chat and terminal. Knows no aiogram, which takes seconds to load."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from bot.i18n import Translator
+from rag_core.types import Channel, Origin
+
+__all__ = ["WRITING_STAGES", "RenderContext", "format_author", "format_day_and_edit", "strip_control_characters"]
+
+# Stages without which everything was searched all the same.
+WRITING_STAGES = frozenset(
+    {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}
+)
+
+# Embeddings, overrides and isolates of writing direction: they could turn our own words around.
+_DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True)
+class RenderContext:
+    """How things are said to this reader: the sentences of a language, a time zone, and whether in a group."""
+
+    words: Translator
+    zone: tzinfo
+    group: bool = False
+
+
+def strip_control_characters(text: str) -> str:
+    """A text from outside without control characters and turns of writing direction; lines are kept."""
+    kept = (c if c == "\n" or unicodedata.category(c) != "Cc" else " " for c in _DIRECTION_MARKS.sub("", text))
+    return "".join(kept).strip()
+
+
+def format_author(channel: Channel | None, origin: Origin | None, words: Translator) -> str:
+    """Whose words a post has: the channel's, or those of whom it forwards."""
+    title = (strip_control_characters(channel.title).replace("\n", " ") if channel else "") or words("unnamed-channel")
+    if origin is None or (channel and origin.chat_id == channel.chat_id):
+        return title
+    name = strip_control_characters(origin.name).replace("\n", " ") or words("unnamed-origin")
+    return words("source-forwarded", origin=name, channel=title)
+
+
+def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderContext) -> str:
+    """The day of a post, and that of its last edit."""
+    said = shown.words.date(date, shown.zone)
+    if edited is None:
+        return said
+    return f"{said} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"

@@ -1,0 +1,164 @@
+"""Search results view: the query as it was understood, the number of posts, and five posts with matches in bold.
+
+A page is built from text and entities only; links come from the archive, never out of a post.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import islice
+from operator import itemgetter
+
+from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
+
+from bot.i18n import Translator
+from bot.views.answer import format_channel_title, format_one_line, make_link
+from bot.views.plain_text import RenderContext, format_author, format_day_and_edit, strip_control_characters
+from bot.views.text import find_link_spans, neutralize_links, style_text
+from rag_core.retrieval.browse import FoundPost, SearchListing, TextMatcher, select_snippet
+from rag_core.types import Channel, format_post_link
+
+__all__ = ["RESULTS_PER_PAGE", "get_last_page", "get_page_entries", "render_search_page"]
+
+RESULTS_PER_PAGE = 5
+# So much of names and texts that a page of nothing but emoji, which count twice, fits 4096 characters.
+_MAX_SNIPPET_LENGTH, _MAX_NAME_LENGTH, _MAX_QUERY_LENGTH = 180, 48, 80
+_MAX_NAMED = 2  # channels, authors and the like
+# Telegram forgets entities after about a hundred of a message, also those that it finds in a text by itself.
+_MAX_BOLD, _MAX_AUTO_ENTITIES = 8, 5
+_AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w[.@][^\W\d_]|://|\d{7,}")
+
+_ONE_MICROSECOND = timedelta(microseconds=1)
+
+
+def get_last_page(listing: SearchListing) -> int:
+    """The number of the last page, from 0."""
+    return max(0, len(listing.found) - 1) // RESULTS_PER_PAGE
+
+
+def get_page_entries(listing: SearchListing, number: int) -> Sequence[FoundPost]:
+    """The posts that a page shows."""
+    return listing.found[number * RESULTS_PER_PAGE : (number + 1) * RESULTS_PER_PAGE]
+
+
+def render_search_page(listing: SearchListing, number: int, shown: RenderContext) -> Text:
+    """One page of what was found; a sentence that says what to try where nothing was."""
+    words = shown.words
+    if not listing.found:
+        blocks = [Text(_format_no_results(listing, words))]
+    else:
+        first = number * RESULTS_PER_PAGE
+        entries = get_page_entries(listing, number)
+        blocks = [_render_head(listing, number, shown)]
+        for place, found in enumerate(entries, first):
+            if place == listing.whole and place:
+                blocks.append(Italic(words("search-near")))
+            blocks.append(_render_entry(place + 1, found, listing, shown))
+    if notes := dict.fromkeys(words("shortfall", stage=s.stage) for s in listing.shortfalls):
+        blocks.append(Italic("\n".join(notes)))
+    return as_list(*blocks, sep="\n\n")
+
+
+def _format_no_results(listing: SearchListing, words: Translator) -> str:
+    # where a part of the search failed, "there is none" would be a claim we cannot make
+    if listing.shortfalls:
+        return words("search-nothing-partly")
+    filters = [
+        words("search-quoted", text=format_one_line(piece, _MAX_NAME_LENGTH)) for piece in listing.sought.filters
+    ]
+    if not filters:
+        quoted = any(phrase[0] not in "#@" for phrase in listing.sought.plan.must)
+        return words("search-nothing-quoted" if quoted else "search-nothing")
+    return words("search-nothing-filtered", filters=f" {words('search-or')} ".join(filters))
+
+
+def _render_head(listing: SearchListing, number: int, shown: RenderContext) -> Text:
+    words, sought = shown.words, listing.sought
+    named = format_one_line(sought.words, _MAX_QUERY_LENGTH)
+    what: list[Text | str] = [style_text(Bold, named) if named else words("search-all")]
+    what += [*_format_days(listing, shown), *_format_channels(listing, words)]
+    what += [
+        words.rich("search-quoted", text=neutralize_links(format_one_line(piece, _MAX_NAME_LENGTH)))
+        for piece in sought.beside[:_MAX_NAMED]
+    ]
+    said = words.rich("search-for", what=as_list(*what, sep=" · "))
+    return as_list(said, " · ".join((*_format_counts(listing, words), *_format_page_number(listing, number, words))))
+
+
+def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
+    """The days that were searched, in the reader's time zone."""
+    words, only = shown.words, listing.only
+    since = words.date(only.since, shown.zone) if only.since else ""
+    until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
+    if since and until:
+        yield since if since == until else words("search-between", since=since, until=until)
+    elif since:
+        yield words("search-since", date=since)
+    elif until:
+        yield words("search-until", date=until)
+
+
+def _format_channels(listing: SearchListing, words: Translator) -> Iterator[str]:
+    chosen = listing.sought.plan.channels or ()
+    named = [
+        format_channel_title(c, words, _MAX_NAME_LENGTH) for key, c in sorted(listing.channels.items()) if key in chosen
+    ]
+    yield from named[:_MAX_NAMED]
+    if (more := len(named) - _MAX_NAMED) > 0:
+        yield words("titles-more", more=more)
+
+
+def _format_counts(listing: SearchListing, words: Translator) -> Iterator[str]:
+    whole, near = listing.whole, len(listing.found) - listing.whole
+    if not whole and not listing.shortfalls:
+        yield words("search-none-whole", count=near)
+        return
+    if whole:
+        yield words("search-more" if listing.more else "search-count", count=listing.matching)
+    if listing.matching > whole and not listing.more:
+        yield words("search-different", count=whole)
+    if near:
+        yield words("search-similar", count=near)
+
+
+def _format_page_number(listing: SearchListing, number: int, words: Translator) -> Iterator[str]:
+    if last := get_last_page(listing):
+        yield words("search-page", page=number + 1, pages=last + 1)
+
+
+def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:
+    """A post: who speaks as the link to it, its day, in how many other channels it is, and a piece of its text."""
+    post, words = found.post, shown.words
+    channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
+    origin = replace(post.origin, name=format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
+    who = format_author(replace(channel, title=format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words)
+    marks = [format_day_and_edit(post.date, post.edited, shown)]
+    if others := {key.chat_id for key in found.copies} - {post.key.chat_id}:
+        marks.append(words("source-copies", count=len(others)))
+    head = Text(f"{place}. ", make_link(who, format_post_link(post.key, channel.username)), " · ", " · ".join(marks))
+    snippet = _render_snippet(found.text, listing.spots)
+    return Text(head, "\n", snippet) if format_one_line(snippet.render()[0]) else head
+
+
+def _render_snippet(said: str, spots: TextMatcher) -> Text:
+    """The piece of a text that shows best what was looked for, on one line, with that in bold."""
+    line = " ".join(strip_control_characters(said).split())
+    found = spots.within(line)
+    start, end = select_snippet(line, found, _MAX_SNIPPET_LENGTH)
+    active = list(_AUTO_ENTITY_PATTERN.finditer(line, start, end))
+    if len(active) > _MAX_AUTO_ENTITIES:
+        end = max(active[_MAX_AUTO_ENTITIES].start(), start + 1)
+    said = line[start:end].rstrip(" ,;:–—-") if end < len(line) else line[start:end]
+    taken = find_link_spans(said)
+    bold = ((spot.start - start, spot.end - start) for spot in found if spot.start >= start)
+    free = (one for one in bold if one[1] <= len(said) and all(one[1] <= a or b <= one[0] for a, b in taken))
+    marks = [*((*span, Code) for span in taken), *((*span, Bold) for span in islice(free, _MAX_BOLD))]
+    pieces: list[Text | str] = ["…"] if start else []
+    at = 0
+    for a, b, style in sorted(marks, key=itemgetter(0)):
+        pieces += [said[at:a], style(said[a:b])]
+        at = b
+    return Text(*filter(None, (*pieces, said[at:], "…" if end < len(line) else "")))

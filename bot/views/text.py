@@ -1,0 +1,327 @@
+"""Text formatting: neutralized links, control characters, word diffs of edits, and splitting into messages.
+
+Links: Telegram turns addresses, @names, /commands, #tags, $TAGS, phone and card numbers of any text into links. In
+code it does not, and the words can still be copied: https://core.telegram.org/api/entities. Every name and text
+that a stranger may choose goes through `neutralize_links`; the session neutralizes what a view overlooked.
+
+Messages: split by length (4096 characters) and by number of entities (Telegram silently drops formatting after
+about a hundred), never inside a link. Entities count in UTF-16 units. Limits:
+https://core.telegram.org/bots/api#sendmessage
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from heapq import nlargest
+from itertools import pairwise
+
+from aiogram.enums import MessageEntityType
+from aiogram.types import MessageEntity
+from aiogram.utils.formatting import Bold, Code, Strikethrough, Text
+
+from bot.views.plain_text import strip_control_characters
+
+__all__ = [
+    "BOT_COMMANDS",
+    "LINK_REGEX",
+    "MAX_ENTITIES",
+    "MAX_MESSAGE_LENGTH",
+    "Page",
+    "find_link_spans",
+    "format_changes",
+    "neutralize_entities",
+    "neutralize_links",
+    "split_pages",
+    "style_text",
+]
+
+# One that Telegram may see, and some more. A word with one capital after a dot ("closed.Come") is no address; see
+# is_common_tld in https://github.com/tdlib/td/blob/master/td/telegram/MessageEntity.cpp. All repeats are bounded or
+# take what they see, so that no text takes long; where the front of an address is too long for them, its end is found.
+_DOT = "[.\u3002\uff0e\uff61]"
+LINK_REGEX = (
+    r"(?i:\w{0,12}://\S*"
+    r"|(?:javascript|data|vbscript|file|mailto|tel|tg|ton):\S+"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
+    rf"|(?<![\w-])(?:[\w-]{{1,63}}{_DOT}){{1,8}}"
+    r"(?:xn--[\w-]{1,59}|(?-i:(?![A-Z\u0401\u0410-\u042f][a-z\u0451\u0430-\u044f]+\b))[^\W\d_]{2,24})"
+    r"(?::\d+)?(?:[/?#]\S*)?"
+    r"|(?<!\d)(?:\d{1,3}\.){3}\d{1,3}(?:[:/]\S*)?"
+    r"|(?<!\w)[@/]\w+(?:@\w+)?"
+    # a tag has a letter: #1 is none
+    r"|(?<!\w)[#\uff03](?=\d*[^\W\d])\w+(?:@\w+)?"
+    r"|(?<![\w$])(?-i:\$(?:1INCH|[A-Z]{1,8}))(?![\w$])(?:@\w+)?"
+    # cards have 13 to 19 digits; phones a plus, or ten digits and more, or the usual groups
+    r"|(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)"
+    r"|\+[ (]?\d(?:[ ().-]{0,3}\d){6,14}"
+    r"|(?<![\w.,])\d{10,15}(?![\w])"
+    r"|(?<![\w.,])(?:[0178][ -]?)?\(?\d{3}\)?[ -]\d{3}[ -]?\d{2}[ -]?\d{2}(?!\d))"
+)
+_LINK_PATTERN = re.compile(LINK_REGEX)
+# What this bot's own sentences tell readers to tap.
+BOT_COMMANDS = frozenset(
+    "ask bind channels check delete forget grant help import link mode models mydata new privacy reindex revoke search "
+    "settings sources start stats stop unbind verify why".split()
+)
+# Telegram forgets entities after a hundred of a message: our own links must be among them.
+_MAX_LINKS = 6
+# Entities in which Telegram looks for nothing, and styles, which code cannot have.
+_LINKLESS_ENTITIES = frozenset({"code", "pre", "text_link", "text_mention", "url", "custom_emoji"})
+_STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
+
+
+def find_link_spans(text: str) -> list[tuple[int, int]]:
+    """Where something stands that Telegram may make a link of; what is near each other is one where it is much."""
+    found = [match.span() for match in _LINK_PATTERN.finditer(text)]
+    if len(found) <= _MAX_LINKS:
+        return found
+    apart = sorted(nlargest(_MAX_LINKS - 1, range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1]))
+    return [(found[start][0], found[end - 1][1]) for start, end in pairwise((0, *apart, len(found)))]
+
+
+def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[MessageEntity]:
+    """The entities of a message, and code for all in it that would be a link and is no command of this bot."""
+    spans = [match.span() for match in _LINK_PATTERN.finditer(text) if match[0].removeprefix("/") not in BOT_COMMANDS]
+    if not spans:
+        return list(entities)
+    places = [0]
+    for char in text:
+        places.append(places[-1] + (2 if char > "\uffff" else 1))
+    closed = sorted((e.offset, e.offset + e.length) for e in entities if e.type in _LINKLESS_ENTITIES)
+    holes = [hole for start, end in spans for hole in _subtract_spans(places[start], places[end], closed)]
+    if not holes:
+        return list(entities)
+    kept = []
+    for entity in entities:
+        pieces = [(entity.offset, entity.offset + entity.length)]
+        if entity.type in _STYLE_ENTITIES:
+            pieces = _subtract_spans(*pieces[0], holes)
+        kept += [entity.model_copy(update={"offset": start, "length": end - start}) for start, end in pieces]
+    code = [MessageEntity(type="code", offset=start, length=end - start) for start, end in holes]
+    return sorted((*kept, *code), key=lambda one: (one.offset, -one.length))
+
+
+def _subtract_spans(start: int, end: int, others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is left of a span outside of others, which are in their order."""
+    left = []
+    for other_start, other_end in others:
+        if other_end <= start or other_start >= end:
+            continue
+        if start < other_start:
+            left.append((start, other_start))
+        start = max(start, other_end)
+    return [*left, (start, end)] if start < end else left
+
+
+def neutralize_links(text: str) -> Text:
+    """The text as it may be put into a message."""
+    pieces: list[Text | str] = []
+    at = 0
+    for start, end in find_link_spans(text):
+        pieces += [text[at:start], Code(text[start:end])]
+        at = end
+    return Text(*(piece for piece in (*pieces, text[at:]) if piece))
+
+
+def style_text(style: type[Text], text: str, sign: str = "") -> Text:
+    """The text in a style such as Bold; where something in it must be code, which has no other, after the sign."""
+    return Text(sign, neutralize_links(text)) if find_link_spans(text) else style(text)
+
+
+# Words around a change: about a line on a phone before it and one after.
+_CONTEXT_WORDS = 6
+# So few words are not worth leaving out.
+_MIN_GAP_WORDS = 2
+# Changes shown of one edit, and characters shown of one of them, from its beginning and its end.
+_MAX_CHANGES = 5
+_HEAD_LENGTH, _TAIL_LENGTH = 160, 60
+# An address, a word with what is inside it (7:30, e-mail, 12.50), or a run of signs; then the space after it.
+_TOKEN_PATTERN = re.compile(rf"({LINK_REGEX}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
+
+_Tokens = Sequence[tuple[str, str]]
+# What was there, what is there now: both are half-open ranges of tokens.
+_Change = tuple[range, range]
+
+
+def format_changes(old: str, new: str) -> tuple[Text, int]:
+    """The changes from `old` to `new` with the words around them, and how many more there are than are shown.
+
+    An empty text where only white space changed. Control characters and turns of direction are left out.
+    """
+    was, now = (
+        _TOKEN_PATTERN.findall(strip_control_characters(old)),
+        _TOKEN_PATTERN.findall(strip_control_characters(new)),
+    )
+    found = _merge_adjacent_changes(list(_find_changes(was, now)))
+    pieces: list[Text | str] = []
+    end = 0
+    for index, change in enumerate(found[:_MAX_CHANGES]):
+        following = found[index + 1][1].start if index + 1 < len(found) else len(now)
+        pieces += _format_context(now, end, change[1].start)
+        pieces += _format_change(was, now, change)
+        end = min(change[1].stop + _CONTEXT_WORDS, following)
+        end = following if following - end <= _MIN_GAP_WORDS else end
+        pieces.append(_join_tokens(now, range(change[1].stop, end), spaced=True))
+    if found and end < len(now):
+        pieces.append("…")
+    return Text(*(neutralize_links(p) if isinstance(p, str) else p for p in pieces if p)), max(
+        0, len(found) - _MAX_CHANGES
+    )
+
+
+def _find_changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
+    # Most edits are local: without what both texts begin and end with, there is little left to compare.
+    a, b = [word for word, _ in was], [word for word, _ in now]
+    head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[head:], b[head:]
+    tail = next((n for n, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[: len(a) - tail], b[: len(b) - tail]
+    for kind, i, j, k, m in SequenceMatcher(None, a, b).get_opcodes():
+        if kind != "equal":
+            yield range(head + i, head + j), range(head + k, head + m)
+
+
+def _merge_adjacent_changes(changes: Sequence[_Change]) -> list[_Change]:
+    """Changes with a single word between them read as one."""
+    found: list[_Change] = []
+    for old, new in changes:
+        if found and new.start - found[-1][1].stop <= 1:
+            before = found.pop()
+            old, new = range(before[0].start, old.stop), range(before[1].start, new.stop)
+        found.append((old, new))
+    return found
+
+
+def _format_context(now: _Tokens, shown: int, start: int) -> Iterator[str]:
+    """The last words between what has been shown and the next change."""
+    begin = start - _CONTEXT_WORDS if start - _CONTEXT_WORDS - shown > _MIN_GAP_WORDS else shown
+    if begin > shown:
+        yield "… "
+    yield _join_tokens(now, range(begin, start), spaced=True)
+
+
+def _format_change(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str]:
+    """What went and what came, with a space between them, and after them where there is one in the text."""
+    old, new = change
+    if old:
+        yield style_text(Strikethrough, _shorten_middle(_join_tokens(was, old)), "−")
+    if old and new:
+        yield " "
+    if new:
+        yield style_text(Bold, _shorten_middle(_join_tokens(now, new)), "+")
+    last = now[new.stop - 1] if new else was[old.stop - 1]
+    if last[1]:
+        yield " "
+
+
+def _shorten_middle(text: str) -> str:
+    if len(text) <= _HEAD_LENGTH + _TAIL_LENGTH:
+        return text
+    return f"{text[:_HEAD_LENGTH].rstrip()} … {text[-_TAIL_LENGTH:].lstrip()}"
+
+
+def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
+    """The words as they stand, any white space as one space; `spaced` keeps that after the last."""
+    said = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
+    return said if spaced else said.rstrip()
+
+
+MAX_MESSAGE_LENGTH = 4096
+# Telegram silently drops formatting after about a hundred entities of one message.
+MAX_ENTITIES = 100
+# Where a cut reads best, best first: between paragraphs, lines, words.
+_CUT_SEPARATORS = ("\n\n", "\n", " ")
+# What Telegram may make an entity of by itself: links, mentions, hashtags, commands. They count as well.
+_AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w\.\w|://")
+_QUOTE_TYPES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One message: its text and entities, ready for `sendMessage`."""
+
+    text: str
+    entities: tuple[MessageEntity, ...]
+
+
+def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:
+    """Cut `content` into messages of at most `limit` UTF-16 units, none of them blank.
+
+    A quote that goes over a cut becomes two quotes; any other entity is cut only when it alone is too long.
+    """
+    text, entities = content.render()
+    ruler = _MessageSplitter(text, entities)
+    cut: list[Page] = []
+    start = 0
+    while start < len(text):
+        end = ruler.cut(start, limit)
+        if page := ruler.page(start, end):
+            cut.append(page)
+        start = end
+    return cut
+
+
+class _MessageSplitter:
+    """A text with both ways to measure it: code points, by which it is cut, and UTF-16 units."""
+
+    def __init__(self, text: str, entities: Sequence[MessageEntity]) -> None:
+        self.text = text
+        self.entities = entities
+        self.units = [0]
+        for letter in text:
+            self.units.append(self.units[-1] + (2 if ord(letter) > 0xFFFF else 1))
+        self.points = {unit: point for point, unit in enumerate(self.units)}
+        self.found = [self.units[match.start()] for match in _AUTO_ENTITY_PATTERN.finditer(text)]
+
+    def cut(self, start: int, limit: int) -> int:
+        """Where the message that begins at `start` ends."""
+        end = self._furthest(start, limit)
+        if end == len(self.text):
+            return end
+        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
+        # The second half only: a short message followed by a long one reads worse than a plain cut.
+        for place in self._seams(start, end):
+            if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
+                return place
+        return end
+
+    def _furthest(self, start: int, limit: int) -> int:
+        end = start
+        while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
+            end += 1
+        begun = self.units[start]
+        inside = [e.offset for e in self.entities if begun < e.offset + e.length]
+        inside = sorted([*inside, *(place for place in self.found if begun <= place)])
+        if len(inside) > MAX_ENTITIES:
+            end = min(end, max(start + 1, self.points[inside[MAX_ENTITIES]]))
+        return max(end, start + 1)
+
+    def _seams(self, start: int, end: int) -> Iterator[int]:
+        """Places to cut, best first: seams of the second half, seams of the first, then any place."""
+        middle = (start + end) // 2
+        for low, high in ((middle, end), (start, middle)):
+            for seam in _CUT_SEPARATORS:
+                found = self.text.rfind(seam, low, high)
+                while found >= 0 and found + len(seam) > start:
+                    yield found + len(seam)
+                    found = self.text.rfind(seam, low, found) if found > low else -1
+        yield from range(end, start, -1)
+
+    def page(self, start: int, end: int) -> Page | None:
+        """The message between two places, without blank ends; None where nothing is left."""
+        raw = self.text[start:end]
+        if not raw.strip():
+            return None
+        first = self.units[start + len(raw) - len(raw.lstrip())]
+        last = self.units[start + len(raw.rstrip())]
+        shown = (self._moved(e, first, last) for e in self.entities)
+        return Page(raw.strip(), tuple(e for e in shown if e))
+
+    def _moved(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
+        begin, end = max(entity.offset, first), min(entity.offset + entity.length, last)
+        if begin >= end or not self.text[self.points[begin] : self.points[end]].strip():
+            return None
+        return entity.model_copy(update={"offset": begin - first, "length": end - begin})

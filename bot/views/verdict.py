@@ -1,0 +1,137 @@
+"""Verdict view: each claim, its verdict in plain words, and quotes with links and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
+
+from bot.views.answer import JsonObject, hash_text_version, link_author, make_link
+from bot.views.plain_text import RenderContext, format_author, format_day_and_edit, strip_control_characters
+from bot.views.text import neutralize_links
+from rag_core.types import Citation, Post, PostKey
+from rag_core.verification.types import Label, Verdict
+from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification
+
+__all__ = ["render_verdicts", "serialize_verdicts"]
+
+_INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")
+
+
+def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
+    """All the verdicts as one formatted text; `posts` are those they name."""
+    words = shown.words
+    if not found.verdicts:
+        return Text(words("verify-nothing"))
+    several = len(found.verdicts) > 1
+    blocks = [
+        as_list(*_render_verdict(verdict, f"{number}. " if several else "", found, posts, shown))
+        for number, verdict in enumerate(found.verdicts, 1)
+    ]
+    notes = [words("verify-left", count=found.left)] if found.left else []
+    notes += dict.fromkeys(words("shortfall", stage=shortfall.stage) for shortfall in found.shortfalls)
+    if notes:
+        blocks.append(Text(Italic("\n".join(notes))))
+    return as_list(*blocks, sep="\n\n")
+
+
+def _is_search_partial(found: Verification) -> bool:
+    """Whether something was not searched, so that "the posts do not say" would be more than is known."""
+    return bool({shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES)
+
+
+def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> JsonObject:
+    """What is kept of them, for /why: the posts they stand on, as bot/kept.py keeps those of an answer."""
+    cited = [c for v in found.verdicts for c in (*v.citations, *v.against)]
+    dates = {c.post: int(c.date.timestamp()) for c in cited}
+    return {
+        "refused": all(verdict.label is Label.NOT_FOUND for verdict in found.verdicts),
+        "verdicts": [verdict.label.value for verdict in found.verdicts],
+        "sentences": [
+            {
+                "around": "",
+                "support": v.likely,
+                "citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)],
+            }
+            for v in found.verdicts
+        ],
+        "cited": [
+            [*key, date, hash_text_version(posts[key].text) if key in posts else ""] for key, date in dates.items()
+        ],
+        "shortfalls": [shortfall.stage for shortfall in found.shortfalls],
+        "trace_id": found.trace_id,
+    }
+
+
+def _replace_inner_quotes(text: str) -> str:
+    """Quotation marks within quotation marks."""
+    return text.translate(_INNER_QUOTE_MARKS)
+
+
+def _render_verdict(
+    verdict: Verdict, number: str, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Iterator[Text]:
+    words = shown.words
+    yield Text(
+        number,
+        words.rich(
+            "verify-claim",
+            claim=neutralize_links(
+                _replace_inner_quotes(" ".join(strip_control_characters(verdict.claim.text).split()))
+            ),
+        ),
+    )
+    missed = verdict.label is Label.NOT_FOUND and _is_search_partial(found)
+    yield Text(
+        Bold(
+            words("verify-partly")
+            if missed
+            else words("verify-label", label="contested" if verdict.contested else verdict.label.value)
+        )
+    )
+    for_it, against = verdict.citations, verdict.against
+    if verdict.superseded:
+        yield Text(words("verify-superseded"))
+        yield _render_quotes([verdict.superseded], found, posts, shown)
+        against = tuple(c for c in against if c.post != verdict.superseded.post)
+        if for_it:
+            yield Text(words("verify-before"))
+    if for_it:
+        yield _render_quotes(for_it, found, posts, shown)
+        yield from _render_source_count(verdict, found, posts, shown)
+    if against:
+        if for_it:
+            yield Text(words("verify-against", count=len(against)))
+        yield _render_quotes(against, found, posts, shown)
+
+
+def _render_quotes(
+    citations: Sequence[Citation], found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Text:
+    return BlockQuote(as_list(*(_render_quote(citation, found, posts, shown) for citation in citations), sep="\n\n"))
+
+
+def _render_quote(citation: Citation, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
+    post = posts.get(citation.post)
+    who = link_author(
+        found.channels.get(citation.post.chat_id), post.origin if post else None, found.link(citation.post), shown.words
+    )
+    when = format_day_and_edit(citation.date, post.edited if post else None, shown)
+    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", who, " · ", when)
+
+
+def _render_source_count(
+    verdict: Verdict, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Iterator[Text]:
+    """How many independent sources bear it out, and who was first and when; the day too where it is another one."""
+    words, key = shown.words, verdict.earliest
+    first = posts.get(key) if key else None
+    if key is None or first is None or verdict.sources < 1:
+        return
+    channel = found.channels.get(key.chat_id)
+    name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, words)
+    date, shown_date = (moment.astimezone(shown.zone) for moment in (first.date, verdict.citations[0].date))
+    same = date.date() == shown_date.date()
+    when = f"{date:%H:%M}" if same else f"{words.date(date, shown.zone)}, {date:%H:%M}"
+    who = make_link(name, found.link(key))
+    yield words.rich("verify-sources", count=verdict.sources, first=who, when=when)

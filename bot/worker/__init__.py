@@ -1,0 +1,1 @@
+"""Question worker: queue, progress messages, delivery, stopping, rate limits, answer cache."""

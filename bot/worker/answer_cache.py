@@ -1,0 +1,131 @@
+"""Answer cache: the same question by a reader of the same channels gets the same answer, for ten minutes.
+
+A cached answer is checked again before it is shown: a post that was edited or deleted, or a channel that was
+closed, drops it at once. Follow-up questions, refusals and answers with a shortfall are not cached.
+
+This module also saves traces of questions, in the background: a reader never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+
+from ingest.dedup import FINGERPRINT_RECIPE
+from rag_core.answer import load_recipe_switches
+from rag_core.caches import IndexVersion, VersionedCache
+from rag_core.cite import check_citations
+from rag_core.conversation import is_followup, load_turns, remember_answer
+from rag_core.engine import Engine
+from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import Archive, channels, copies
+from rag_core.storage.questions import save_trace
+from rag_core.storage.users import load_answer_mode
+from rag_core.tracing import Run
+from rag_core.types import Answer, Draft, Question
+
+__all__ = ["AnswerCache", "normalize_question", "record_traces"]
+
+# An answer with the 40 passages that were found takes about 80 kB.
+_MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
+
+
+def normalize_question(text: str) -> str:
+    """The text without what makes no other question of it: case, white space, marks at its end."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" ?!.…")
+
+
+class AnswerCache:
+    """Answers by question, channels, language, day and model, of one state of the indexes."""
+
+    def __init__(self, rag: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rag = rag
+        self._answers: VersionedCache[Answer] = VersionedCache(_MAX_ANSWERS, _MAX_AGE_SECONDS, clock)
+
+    async def key(self, question: Question, mode: str | None) -> Hashable | None:
+        """All that an answer depends on, but for the posts; None for one that is not to be remembered.
+
+        That is one that depends on what was asked before, and one that is begun while it is not known which posts
+        are copies of which: "also in" may be missing. Raises ArchiveUnavailable.
+        """
+        if await copies.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
+            return None
+        if is_followup(question.text, question.asked_at) and await load_turns(question, self._rag):
+            return None
+        models = self._rag.writer, self._rag.planner
+        chosen = await load_answer_mode(self._rag.archive, question.chat)
+        switches = tuple((await load_recipe_switches(self._rag)).items())
+        asked = question.asked_at
+        return (
+            normalize_question(question.text), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
+            *(model and model.name for model in models), mode, chosen, switches,
+        )  # fmt: skip
+
+    async def get(self, question: Question, key: Hashable | None) -> Answer | None:
+        """The answer, if it can still be given as it was; a talk remembers it too. Raises ArchiveUnavailable."""
+        known = None if key is None else self._answers.get(key, self._rag.version)
+        if known is None:
+            return None
+        standing = await check_citations(Draft(known.sentences), question.viewer, self._rag)
+        if standing != known.sentences:
+            return None
+        await remember_answer(question, known, self._rag)
+        now = await channels.load_channels(self._rag.archive)
+        return replace(known, channels={chat: now[chat] for chat in question.viewer.channels if chat in now})
+
+    def forget(self) -> None:
+        """Drop all answers: a reader wants nothing of theirs to be known."""
+        self._answers.forget()
+
+    def put(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
+        """Keep an answer that lacks nothing, begun with this version. Refusals show other posts, and are not kept."""
+        if key is not None and not answer.refused and not answer.shortfalls:
+            self._answers.put(key, version, answer)
+
+
+_MAX_WAITING_TRACES = 200  # a busy archive must not fill the memory
+
+log = logging.getLogger(__name__)
+
+
+async def _save_trace(archive: Archive, run: Run) -> None:
+    """Keep one. A trace that cannot be kept is no reason to keep no other: it is logged."""
+    try:
+        spans = [asdict(span) for span in run.spans]
+        await save_trace(archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls])
+    except ArchiveUnavailable as exc:
+        log.warning("the trace %s was not kept: %s", run.trace_id, exc.reason)
+    except Exception:  # else nobody would take the next, and the end would wait for it
+        log.exception("the trace %s was not kept", run.trace_id)
+
+
+@asynccontextmanager
+async def record_traces(rag: Engine) -> AsyncIterator[None]:
+    """While this lasts, what the tray's runs were like is kept; what waits at the end is still written."""
+    waiting: asyncio.Queue[Run] = asyncio.Queue(_MAX_WAITING_TRACES)
+    before: Callable[[Run], None] = rag.traced
+
+    def put(run: Run) -> None:
+        before(run)
+        if not waiting.full():
+            waiting.put_nowait(run)
+
+    async def work() -> None:
+        while True:
+            await _save_trace(rag.archive, await waiting.get())
+            waiting.task_done()
+
+    rag.exchange(traced=put)
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        rag.exchange(traced=before)
+        await waiting.join()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

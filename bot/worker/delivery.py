@@ -1,0 +1,334 @@
+"""Delivery of answers: saved before they are sent, retried until they arrive or a day has passed.
+
+A message that may or may not have arrived (the connection broke) is not simply sent again: a short message is sent,
+and the text is edited into it. An edit can be repeated, so that a reader sees an answer twice at most.
+
+The access check runs before each attempt. An answer whose posts were changed, deleted or closed meanwhile is
+replaced by a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiogram import Bot
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramAPIError,
+    TelegramBadRequest,
+    TelegramEntityTooLarge,
+    TelegramForbiddenError,
+    TelegramMigrateToChat,
+    TelegramNetworkError,
+    TelegramNotFound,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
+from aiohttp import ClientConnectorError
+
+from bot.access import AdminRegistry
+from bot.i18n import get_translator
+from bot.recheck import (
+    Basis,
+    ContentWithdrawn,
+    Reader,
+    RecheckUnavailable,
+    parse_basis,
+    recheck_basis,
+    recheck_before_sending,
+)
+from bot.telegram.session import SendWithoutRetry, compute_retry_delay
+from bot.views import answer
+from bot.views.text import Page
+from ingest.jobs import JobLog
+from rag_core.errors import RagError
+from rag_core.storage import Archive, conversations, deliveries, questions
+from rag_core.storage.deliveries import DeliveryMessage
+from rag_core.storage.questions import QuestionRow
+
+__all__ = [
+    "ANSWERS_JOB",
+    "FAILURE_PAUSE_SECONDS",
+    "AnswerDelivery",
+    "Outbox",
+    "build_delivery_messages",
+    "is_permanent_failure",
+]
+
+# What may be over in a moment.
+_TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
+_PERMANENT_ERRORS = (
+    TelegramForbiddenError,
+    TelegramBadRequest,
+    TelegramNotFound,
+    TelegramMigrateToChat,
+    TelegramEntityTooLarge,
+)
+_MAX_TRIES = 6
+_RETRY_PAUSE_SECONDS = 0.5  # doubled with each try
+
+log = logging.getLogger(__name__)
+
+
+def is_permanent_failure(exc: Exception) -> bool:
+    """True where sending it later would fail as well: the reader blocked the bot, the group is gone."""
+    return isinstance(exc, _PERMANENT_ERRORS)
+
+
+def build_delivery_messages(
+    pages: Sequence[Page], markup: InlineKeyboardMarkup | None = None, first: int | None = None
+) -> list[DeliveryMessage]:
+    """The messages of an answer as they are kept: the buttons under the last, `first` the message to begin in."""
+    last = len(pages) - 1
+    buttons = markup.model_dump_json(exclude_none=True) if markup else None
+    return [
+        DeliveryMessage(
+            n, page.text, _dump_entities(page.entities), None if n < last else buttons, message_id=None if n else first
+        )
+        for n, page in enumerate(pages)
+    ]
+
+
+def _dump_entities(entities: Sequence[MessageEntity]) -> str:
+    return json.dumps([entity.model_dump(mode="json", exclude_none=True) for entity in entities], ensure_ascii=False)
+
+
+class AnswerDelivery:
+    """The way of one answer. `send` may be called again; what has arrived is not sent again.
+
+    Where the archive cannot be written the answer is sent all the same: only a restart would not know how far it was.
+    """
+
+    def __init__(self, bot: Bot, archive: Archive, asked: QuestionRow, waiting: Sequence[DeliveryMessage]) -> None:
+        self.asked = asked
+        self._bot = bot
+        self._archive = archive
+        self._parcels = list(waiting)
+        self.whole: str | None = None  # what is kept of the answer itself
+
+    async def keep(self, whole: str | None) -> None:
+        """Keep the messages until they have arrived, and `whole`, which is kept of the answer itself."""
+        self.whole = whole
+        with self._as_well_as_it_goes():
+            await deliveries.save_delivery(self._archive, self.asked.id, self._parcels, whole)
+
+    async def replace(self, said: str) -> None:
+        """Put one sentence in place of all that was not sent, and keep nothing more of the answer."""
+        sent = [parcel for parcel in self._parcels if parcel.sent]
+        # In a group, or after a try of which nobody knows, there is a message already that is to become the sentence.
+        begun = next((parcel.message_id for parcel in self._parcels if not parcel.sent), None)
+        self._parcels = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
+        self.whole = None
+        with self._as_well_as_it_goes():
+            await deliveries.replace_delivery(self._archive, self.asked.id, self._parcels)
+
+    async def send(self) -> list[int]:
+        """Send what has not been sent; the ids of all messages. Raises what Telegram refused, or was out of reach."""
+        sent = []
+        for parcel in [*self._parcels]:
+            message_id = parcel.message_id if parcel.sent else await self._arrived(parcel)
+            assert message_id is not None
+            sent.append(message_id)
+            if not parcel.sent and len(self._parcels) > 1:
+                await self._note(replace(parcel, message_id=message_id, sent=True))
+        return sent
+
+    async def _arrived(self, parcel: DeliveryMessage) -> int:
+        """The id of the message in which the text stands now."""
+        if parcel.message_id is not None and await self._put(parcel, parcel.message_id):
+            return parcel.message_id
+        if not parcel.tried:
+            parcel = await self._note(replace(parcel, tried=True, message_id=None))
+            try:
+                return await self._sent(parcel)
+            except Exception as exc:
+                if not _may_have_arrived(exc):
+                    await self._note(replace(parcel, tried=False))
+                    raise
+                log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, parcel.page + 1)
+        return await self._again(parcel)
+
+    async def _again(self, parcel: DeliveryMessage) -> int:
+        """A short message, and the text into it: it may then stand there twice, which is counted."""
+        with self._as_well_as_it_goes():
+            await deliveries.record_repeated_send(self._archive, self.asked.id)
+        said = get_translator(self.asked.lang)("delivery-again")
+        short = await self._bot.send_message(self.asked.chat_id, said, **self._where(parcel))
+        await self._note(replace(parcel, message_id=short.message_id))
+        await self._put(parcel, short.message_id)
+        return short.message_id
+
+    async def _sent(self, parcel: DeliveryMessage) -> int:
+        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(parcel), **self._where(parcel))
+        for attempt in range(_MAX_TRIES):
+            try:
+                return (await self._bot(call)).message_id
+            except _TRANSIENT_ERRORS as exc:
+                wait = compute_retry_delay(exc, _RETRY_PAUSE_SECONDS * 2**attempt)
+                if wait is None or _may_have_arrived(exc) or attempt == _MAX_TRIES - 1:
+                    raise
+                log.warning("question %d: %s; again in %.1f s", self.asked.id, type(exc).__name__, wait)
+            await asyncio.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+    async def _put(self, parcel: DeliveryMessage, message_id: int) -> bool:
+        """Put the text into a message; False where it is no longer there."""
+        try:
+            await self._bot.edit_message_text(
+                chat_id=self.asked.chat_id, message_id=message_id, **_build_content(parcel)
+            )
+        except TelegramBadRequest as exc:
+            return "not modified" in exc.message
+        return True
+
+    def _where(self, parcel: DeliveryMessage) -> dict[str, Any]:
+        reply = ReplyParameters(message_id=self.asked.message_id, allow_sending_without_reply=True)
+        return {"message_thread_id": self.asked.thread, "reply_parameters": None if parcel.page else reply}
+
+    async def _note(self, parcel: DeliveryMessage) -> DeliveryMessage:
+        self._parcels[parcel.page] = parcel
+        with self._as_well_as_it_goes():
+            await deliveries.update_delivery_message(self._archive, self.asked.id, parcel)
+        return parcel
+
+    @contextmanager
+    def _as_well_as_it_goes(self) -> Iterator[None]:
+        try:
+            yield
+        except RagError as exc:
+            log.warning("question %d: its delivery is not kept: %s", self.asked.id, exc)
+
+
+def _build_content(parcel: DeliveryMessage) -> dict[str, Any]:
+    markup = InlineKeyboardMarkup.model_validate_json(parcel.markup) if parcel.markup else None
+    entities = [MessageEntity.model_validate(entity) for entity in json.loads(parcel.entities)]
+    return {"text": parcel.text, "entities": entities, "reply_markup": markup}
+
+
+def _may_have_arrived(exc: Exception) -> bool:
+    """True where Telegram may have taken the message all the same."""
+    if isinstance(exc, ClientDecodeError):
+        return not isinstance(exc.data, str)  # a proxy's page instead of Telegram's answer
+    reached = not isinstance(exc.__cause__, ClientConnectorError)
+    return isinstance(exc, TelegramNetworkError) and not isinstance(exc, TelegramEntityTooLarge) and reached
+
+
+ANSWERS_JOB = "answers"  # in the ledger
+# After a failure that is not a question's: the archive is busy or broken.
+FAILURE_PAUSE_SECONDS = 1.0
+# An answer that does not arrive is tried again after so long, then after twice that ..., until nobody waits any more.
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 60.0
+_MAX_ANSWER_AGE = timedelta(days=1)
+
+
+class Outbox:
+    """Sends answers and closes their questions; `closed` is called when one that was late has been closed.
+
+    What an answer stands on is checked before each attempt to send it, whoever makes the attempt (bot/recheck.py);
+    one that does not hold any more becomes a sentence that says so.
+    """
+
+    def __init__(
+        self, bot: Bot, archive: Archive, rights: AdminRegistry, ledger: JobLog, closed: Callable[[], None]
+    ) -> None:
+        self._bot = bot
+        self._archive = archive
+        self._rights = rights
+        self._ledger = ledger
+        self._closed = closed
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
+        """Keep an answer, send it, close its question; `whole` is what is kept of it, None of an apology."""
+        delivery = AnswerDelivery(self._bot, self._archive, asked, parcels)
+        await delivery.keep(whole)
+        if not await self._arrived(delivery):
+            task = asyncio.create_task(self._later(delivery))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+
+    async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
+        """Check an answer that an earlier life of the bot left. Raises Withdrawn, or CouldNotCheck."""
+        await recheck_basis(_load_basis(whole), _build_reader(asked), self._archive, self._rights)
+
+    async def stop(self) -> None:
+        """Leave what has not arrived to the next start."""
+        late = [*self._late]
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _arrived(self, delivery: AnswerDelivery) -> bool:
+        """Send an answer and close its question; False where it is to be tried again later."""
+        asked, sent = delivery.asked, list[int]()
+        try:
+            try:
+                with recheck_before_sending(
+                    _load_basis(delivery.whole), _build_reader(asked), self._archive, self._rights
+                ):
+                    sent = await delivery.send()
+            except ContentWithdrawn:
+                log.info("question %d: the answer does not hold any more and is not sent", asked.id)
+                await self._withdraw(delivery)
+                sent = await delivery.send()
+        except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
+            log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
+            if not is_permanent_failure(exc) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
+                return False
+        whole = delivery.whole
+        told = answer.dump_with_messages(json.loads(whole), sent) if sent and whole is not None else None
+        await self._finish(asked, "answered" if told else "failed", told, sent[0] if sent else None)
+        return True
+
+    async def _withdraw(self, delivery: AnswerDelivery) -> None:
+        """Put a sentence in the answer's place; the names in it, which a follow-up would repeat, are forgotten too."""
+        asked = delivery.asked
+        await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
+        try:
+            await conversations.forget_turns(
+                self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0
+            )
+        except RagError as exc:
+            log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
+
+    async def _later(self, delivery: AnswerDelivery) -> None:
+        """Try until it arrives. Meanwhile the question stays open, and its reader's next one waits."""
+        pause = _FIRST_RETRY_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            if await self._arrived(delivery):
+                return self._closed()
+            pause = min(2 * pause, _MAX_RETRY_SECONDS)
+
+    async def _finish(self, asked: QuestionRow, state: str, whole: str | None, first: int | None) -> None:
+        """Close the question. An open one keeps its reader from the next, so that this is tried until it works."""
+        while True:
+            try:
+                return await questions.finish_question(
+                    self._archive, asked.id, state=state, answer=whole, message_id=first
+                )
+            except RagError as exc:
+                self._ledger.failed(ANSWERS_JOB, exc)
+                await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+
+
+def _build_reader(asked: QuestionRow) -> Reader:
+    return Reader(asked.user_id, asked.chat_id, asked.private)
+
+
+def _load_basis(whole: str | None) -> Basis:
+    """What an answer stands on, out of what is kept of it. Raises Withdrawn where an earlier version kept nothing."""
+    given = json.loads(whole) if whole else None
+    if not given:
+        return Basis()  # only a sentence of ours
+    if "basis" not in given:
+        raise ContentWithdrawn
+    return parse_basis(given["basis"])

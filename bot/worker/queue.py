@@ -1,0 +1,434 @@
+"""Question queue: workers take a question, answer it for what its asker may read, render the answer and deliver it.
+
+A question is a row from the moment it is asked. A worker that dies leaves its row, and the next start queues it
+again. The answer is saved before it is sent (bot/worker/delivery.py), so that neither is lost.
+
+A semaphore lets two questions search at a time, as searching is work for the processor; a question that waits for
+the model gives its slot back. Waiting readers are told their position, and again when it changes. A question that
+is asked again for a deeper answer searches in two rounds, keeps 80 passages and may have five sentences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+from aiogram import Bot
+from aiogram.types import InlineKeyboardMarkup
+from aiogram.utils.formatting import Italic, Text, as_list
+
+from bot import access
+from bot.access import AdminRegistry
+from bot.handlers import errors
+from bot.i18n import Translator, detect_question_language, get_translator
+from bot.monitoring.metrics import Meter
+from bot.recheck import (
+    ContentWithdrawn,
+    Reader,
+    RecheckUnavailable,
+    build_answer_basis,
+    build_verdicts_basis,
+    recheck_before_sending,
+)
+from bot.settings import BotSettings
+from bot.telegram.session import EditWithoutRetry
+from bot.views import answer, keyboards
+from bot.views import answer as kept
+from bot.views.answer import JsonObject, apply_group_rules, get_answer_translator, render_answer
+from bot.views.keyboards import DEEP_MODE
+from bot.views.plain_text import RenderContext
+from bot.views.text import split_pages
+from bot.views.verdict import render_verdicts, serialize_verdicts
+from bot.worker.answer_cache import AnswerCache
+from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
+from bot.worker.limits import RateLimiter
+from bot.worker.observer import BotObserver
+from bot.worker.streaming import (
+    DraftScreen,
+    MessageScreen,
+    ProgressView,
+    call_best_effort,
+    create_screen,
+    show_progress,
+)
+from ingest.jobs import JobLog
+from rag_core.answer import answer_question
+from rag_core.engine import Engine
+from rag_core.errors import RagError
+from rag_core.storage import Archive, deliveries, posts, questions
+from rag_core.storage import questions as line
+from rag_core.storage.questions import QuestionRow, fetch_previous_answer
+from rag_core.types import Answer, Question, Shortfall
+from rag_core.verification.verdicts import verify_text
+
+__all__ = [
+    "DEEP_SENTENCES",
+    "QuestionWorker",
+    "QueuePositions",
+    "SearchSemaphore",
+    "append_deeper_note",
+    "widen_search",
+]
+
+# Searching is work for the processor, of which Python uses one.
+_MAX_CONCURRENT_SEARCHES = 2
+
+
+class SearchSemaphore:
+    """A few seats. Questions that have found something wait for the model without one."""
+
+    def __init__(self, seats: int = _MAX_CONCURRENT_SEARCHES) -> None:
+        self._seats = asyncio.Semaphore(seats)
+        self._verifying = asyncio.Semaphore(max(1, seats - 1))
+
+    @asynccontextmanager
+    async def seat(self) -> AsyncIterator[Callable[[], None]]:
+        """A seat; what is yielded gives it back early, and may be called again."""
+        await self._seats.acquire()
+        taken = [True]
+
+        def leave() -> None:
+            if taken:
+                taken.clear()
+                self._seats.release()
+
+        try:
+            yield leave
+        finally:
+            leave()
+
+    @asynccontextmanager
+    async def seat_to_verify(self) -> AsyncIterator[None]:
+        """A seat for verifying; one always stays free for questions."""
+        async with self._verifying, self.seat():
+            yield
+
+
+_UPDATE_INTERVAL_SECONDS = 1.0
+# Telegram takes about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+_CALL_SPACING_SECONDS = 0.05
+# Who is further behind is told when they come nearer.
+_MAX_POSITIONS = 500
+# A group's message is changed less often: others write there as well.
+_GROUP_INTERVAL_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class QueuePositions:
+    """What is shown of questions that wait, and where. A question's screen goes on when its answer is made."""
+
+    def __init__(self, bot: Bot, archive: Archive, running: Callable[[], int]) -> None:
+        self._bot = bot
+        self._archive = archive
+        self._running = running
+        self._screens: dict[int, DraftScreen | MessageScreen] = {}
+        self._told: dict[int, tuple[int, float]] = {}  # by question: the place, and when it may be told again
+        self._bell = asyncio.Event()
+
+    def wake(self) -> None:
+        """The line has changed."""
+        self._bell.set()
+
+    def screen(self, asked: QuestionRow) -> DraftScreen | MessageScreen:
+        """Where this question is shown."""
+        return self._screens.setdefault(asked.id, create_screen(self._bot, asked, self._archive))
+
+    def forget(self, asked: QuestionRow) -> None:
+        """Nothing more is shown of this question."""
+        self._screens.pop(asked.id, None)
+        self._told.pop(asked.id, None)
+
+    async def gone(self, asked: QuestionRow) -> None:
+        """The question has left the line; a message that showed its place says so."""
+        screen = self.screen(asked)
+        await screen.close()
+        self.forget(asked)
+        if screen.message_id is not None:
+            text = get_translator(asked.lang)("stopped-nothing")
+            await call_best_effort(
+                EditWithoutRetry(chat_id=asked.chat_id, message_id=screen.message_id, text=text).as_(self._bot)
+            )
+
+    async def run(self) -> None:
+        """Tell places, until cancelled. A question that is answered at once is not told any."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            await asyncio.sleep(_UPDATE_INTERVAL_SECONDS)
+            try:
+                waiting = await questions.list_waiting_questions(self._archive, _MAX_POSITIONS)
+            except RagError as exc:
+                log.warning("places are not told: %s", exc)
+                continue
+            for place, asked in enumerate(waiting, self._running()):
+                await self._tell(asked, place)
+            if waiting:
+                self._bell.set()  # a draft must be shown again before it fades
+
+    async def _tell(self, asked: QuestionRow, place: int) -> None:
+        told, again = self._told.get(asked.id, (None, 0.0))
+        screen, now = self.screen(asked), time.monotonic()
+        # a draft fades: it is shown again although the place is the same
+        if (told == place and (not asked.private or now < again)) or (not asked.private and now < again):
+            return
+        self._told[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
+        await screen.put(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
+        await asyncio.sleep(_CALL_SPACING_SECONDS)
+
+
+DEEP_SENTENCES = 5  # the most that an answer may have
+_DEEP_ROUNDS = 2
+_DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
+
+
+def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
+    """What a question is answered with: the tray as it is, or one that searches wider and says more."""
+    if asked.mode != DEEP_MODE:
+        return rag
+    usual = rag.settings
+    answer = usual.answer.model_copy(update={"sentences": DEEP_SENTENCES})
+    retrieval = usual.retrieval.model_copy(
+        update={"rounds": _DEEP_ROUNDS, "keep": max(_DEEP_PASSAGES, usual.retrieval.keep)}
+    )
+    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}))
+
+
+async def append_deeper_note(
+    said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
+) -> Text:
+    """The answer with a line that says whether asking deeper brought up anything new."""
+    if asked.mode != DEEP_MODE:
+        return said
+    earlier = await fetch_previous_answer(archive, asked.bot_id, asked.chat_id, asked.message_id, asked.id)
+    known = {one.key for one in answer.parse_stored_answer(earlier.answer).cited} if earlier else set()
+    more = sum((chat, message) not in known for chat, message, *_ in found["cited"])
+    return as_list(said, Italic(words("deeper-note", count=more)), sep="\n\n")
+
+
+# Most of them only wait for the model, with the posts' own words already shown: see answering/lightly.py.
+_WORKER_COUNT = 16
+# A question that took the process down this often is answered with an apology instead.
+_MAX_ATTEMPTS = 10
+# How long running questions may go on after the bot was told to stop.
+_DRAIN_SECONDS = 5.0
+
+
+class QuestionWorker:
+    """Who is answered when. `wake` after queueing; `start` and `stop` around the life of the bot."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        rag: Engine,
+        settings: BotSettings,
+        rights: AdminRegistry,
+        ledger: JobLog | None = None,
+        watch: BotObserver | None = None,
+    ) -> None:
+        self._bot = bot
+        self._rag = rag
+        self._settings = settings
+        self._rights = rights
+        self._watch = watch
+        self.meter = Meter()
+        self._ledger = ledger or JobLog(rag.archive)
+        self.limits = RateLimiter(rag.archive, settings, rights)
+        self._remembered = AnswerCache(rag)
+        self._lightly = SearchSemaphore()
+        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, kept.JsonObject]]]] = {}
+        self._halted: set[int] = set()
+        self._places = QueuePositions(bot, rag.archive, lambda: len(self._running))
+        self._bells = [asyncio.Event() for _ in range(_WORKER_COUNT)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._outbox = Outbox(bot, rag.archive, rights, self._ledger, self.wake)
+        self._closing = False
+
+    def wake(self) -> None:
+        """A question has been queued."""
+        self._places.wake()
+        for bell in self._bells:
+            bell.set()
+
+    async def start(self) -> None:
+        """Queue again what was running when the process ended, then work."""
+        if left := await questions.requeue_running_questions(self._rag.archive):
+            log.info("%d unanswered questions are queued again", left)
+        self._tasks = [asyncio.create_task(self._work(bell)) for bell in self._bells]
+        self._telling = asyncio.create_task(self._places.run())
+
+    async def stop(self, drain: float = _DRAIN_SECONDS) -> None:
+        """Take no more; let running questions finish for `drain` seconds; queue again those that do not."""
+        self._closing = True
+        self.wake()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=drain)
+            for task in (*late, self._telling):
+                task.cancel()
+            await asyncio.gather(*self._tasks, self._telling, return_exceptions=True)
+        await self._outbox.stop()
+        await questions.requeue_running_questions(self._rag.archive)
+
+    async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
+        """Stop this reader's questions in a chat, or one of them: how many were running, and how many waited."""
+        meant = [
+            (asked, task)
+            for asked, task in self._running.values()
+            if (asked.chat_id, asked.user_id) == (chat_id, reader) and question in {None, asked.id}
+        ]
+        for asked, task in meant:
+            self._halted.add(asked.id)
+            task.cancel()
+        left = await line.cancel_waiting_questions(self._rag.archive, chat_id, reader, question)
+        for asked in left:
+            await self._places.gone(asked)
+        return len(meant), len(left)
+
+    def forget(self) -> None:
+        """Remember no answer of a moment ago."""
+        self._remembered.forget()
+
+    async def _work(self, bell: asyncio.Event) -> None:
+        while not self._closing:
+            bell.clear()
+            try:
+                asked = await questions.take_next_question(self._rag.archive)
+                if asked is None:
+                    await bell.wait()
+                    continue
+                started = asyncio.get_running_loop().time()
+                with self.meter.turn(asked):
+                    await self._one(asked)
+                self._ledger.passed(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
+                self.wake()  # the next question of the same reader may go now
+            except Exception as exc:  # the worker itself must not die
+                self._ledger.failed(ANSWERS_JOB, exc)
+                await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+
+    async def _one(self, asked: QuestionRow) -> None:
+        """One question, from row to finished row, or to an answer that is on its way."""
+        waiting, whole = await deliveries.load_delivery(self._rag.archive, asked.id)
+        if waiting:
+            try:
+                await self._outbox.recheck_kept(asked, whole)
+            except ContentWithdrawn:
+                await deliveries.drop_delivery(self._rag.archive, asked.id)
+                waiting = []
+            except RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
+                log.info("question %d: its answer of an earlier life is checked later", asked.id)
+        if not waiting:
+            screen = self._places.screen(asked)
+            said, found = await self._said(asked)
+            await screen.close()
+            waiting = build_delivery_messages(split_pages(said), self._buttons(asked, found), screen.message_id)
+            whole = None if found is None else json.dumps(found, ensure_ascii=False)
+        self._places.forget(asked)
+        await self._outbox.send(asked, waiting, whole)
+
+    def _buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
+        """What can be pressed under an answer; under verdicts the quotes alone."""
+        words = get_translator(asked.lang)
+        quotes = keyboards.build_quote_keyboard(kept.deserialize_answer(found or {}), self._rag.archive, words)
+        if asked.kind == "verify":
+            return quotes
+        return keyboards.build_answer_keyboard(asked, found, words, *(quotes.inline_keyboard if quotes else ()))
+
+    async def _said(self, asked: QuestionRow) -> tuple[Text, kept.JsonObject | None]:
+        """What to send, and what to keep of it; where it failed, a sentence about that, and nothing to keep."""
+        try:
+            if asked.attempts > _MAX_ATTEMPTS:
+                raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
+            live = ProgressView(await get_answer_translator(asked, self._rag.archive))
+            checking = partial(
+                recheck_before_sending, reader=_build_reader(asked), archive=self._rag.archive, rights=self._rights
+            )
+            async with show_progress(live, self._places.screen(asked), self._bot, asked, checking):
+                return await self._unless_halted(asked, live)
+        except Exception as exc:
+            self.meter.noted("trouble")
+            log.error("question %d failed: %s", asked.id, exc, exc_info=errors.get_unexpected_error(exc))
+            admin = asked.private and asked.user_id in self._rights
+            return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
+
+    async def _unless_halted(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+        work = asyncio.create_task(self._answered(asked, live))
+        self._running[asked.id] = asked, work
+        try:
+            return await work
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if asked.id not in self._halted or (me and me.cancelling()):
+                raise
+            return await self._halfway(asked, live)
+        finally:
+            del self._running[asked.id]
+            self._halted.discard(asked.id)
+
+    async def _halfway(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+        """What there was of an answer when its reader stopped it."""
+        found = live.so_far(self._rag.writer.name if self._rag.writer else None)
+        self.meter.noted("stopped", found)
+        if found is None:
+            return Text(live.words("stopped-nothing")), {}
+        return await self._rendered(asked, found.without(Shortfall("stopped", "")), live.words)
+
+    async def _answered(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+        archive = self._rag.archive
+        where = {"user_id": asked.user_id, "chat_id": asked.chat_id}
+        viewer = await access.build_viewer(archive, self._rights, **where, private=asked.private)
+        if not viewer.channels:
+            self.meter.noted("refused")
+            admin = asked.user_id in self._rights
+            return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
+        asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is the reader's
+        question = Question(asked.text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
+        if asked.kind == "verify":
+            return await self._verified(asked, question, live.words)
+        found = await apply_group_rules(asked, await self._found(asked, question, live), archive)
+        self.meter.noted("answered", found)
+        if self._watch:
+            self._watch.answered(asked.chat_id, asked.message_id, found)
+        return await self._rendered(asked, found, live.words)
+
+    async def _found(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
+        """The answer, or the same one of a moment ago."""
+        key, version = await self._remembered.key(question, asked.mode), self._rag.version
+        if (known := await self._remembered.get(question, key)) is not None:
+            return known
+        async with self._lightly.seat() as leave:
+            live.waits = leave
+            rag = widen_search(asked, self._rag)
+            found = await answer_question(question, rag, **live.callbacks())
+        self._remembered.put(key, version, found)
+        return found
+
+    async def _rendered(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, kept.JsonObject]:
+        cited = await posts.fetch_posts(
+            self._rag.archive, (*found.named(), *(passage.key for passage in found.nearest))
+        )
+        whole = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
+        said = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
+        return await append_deeper_note(said, asked, whole, self._rag.archive, words), whole
+
+    async def _verified(
+        self, asked: QuestionRow, question: Question, words: Translator
+    ) -> tuple[Text, kept.JsonObject]:
+        """What to send and to keep of verdicts. What was forwarded may be in another language than its reader's."""
+        question = replace(question, lang=detect_question_language(asked.text, asked.lang))
+        async with self._lightly.seat_to_verify():
+            found = await verify_text(question, self._rag)
+        self.meter.noted("answered")
+        named = await posts.fetch_posts(self._rag.archive, found.posts())
+        shown = RenderContext(words, self._settings.zone, group=not asked.private)
+        whole = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
+        return render_verdicts(found, named, shown), whole
+
+
+def _build_reader(asked: QuestionRow) -> Reader:
+    return Reader(asked.user_id, asked.chat_id, asked.private)

@@ -1,0 +1,301 @@
+"""Streaming of answers: a draft in private chats, one message that is edited in groups.
+
+The reader sees the best quote of the posts first, then the sentences that the model writes, and the current stage.
+Drafts exist in private chats only and disappear after 30 seconds
+(https://core.telegram.org/bots/api#sendmessagedraft). A group takes about 20 messages a minute, so that its message
+changes every three seconds at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+from aiogram import Bot
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramRetryAfter
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReactionTypeEmoji, ReplyParameters
+from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
+
+from bot.i18n import Translator, get_translator
+from bot.recheck import DRAFT_MEMBERSHIP_MAX_AGE_SECONDS, Basis, ContentWithdrawn, RecheckUnavailable, build_draft_basis
+from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
+from bot.views.answer import link_author, render_sentences
+from bot.views.plain_text import strip_control_characters
+from bot.views.text import neutralize_links, split_pages
+from rag_core.errors import RagError
+from rag_core.storage import Archive, questions
+from rag_core.storage.questions import QuestionRow
+from rag_core.types import Answer, Sentence
+
+__all__ = [
+    "DraftScreen",
+    "MessageScreen",
+    "ProgressView",
+    "Screen",
+    "StopCallback",
+    "acknowledge_question",
+    "call_best_effort",
+    "create_screen",
+    "show_progress",
+]
+
+log = logging.getLogger(__name__)
+
+
+class StopCallback(CallbackData, prefix="halt"):
+    """The button that stops a question. Who presses it is checked: anybody in the group can."""
+
+    question: int
+
+
+class DraftScreen:
+    """The draft of an answer in a private chat. Nothing is lost with it: the answer comes as a message."""
+
+    every, lasts = 1.0, 20.0
+
+    def __init__(self, bot: Bot, asked: QuestionRow) -> None:
+        self._bot = bot
+        self._asked = asked
+        self.message_id: int | None = None
+        self._closed = False
+
+    async def put(self, text: Text) -> float:
+        """Show it; see `Screen`."""
+        if self._closed:
+            return self.lasts
+        page, asked = split_pages(text)[0], self._asked
+        call = self._bot.send_message_draft(
+            asked.chat_id,
+            asked.id,
+            asked.thread,
+            text=page.text,
+            entities=list(page.entities),
+            parse_mode=None,
+            can_stop=True,
+        )
+        return await call_best_effort(call)
+
+    async def close(self) -> None:
+        """Show nothing more: the answer comes now."""
+        self._closed = True
+
+
+class MessageScreen:
+    """The message of a group that becomes the answer. It is there again after a restart."""
+
+    # 20 messages a minute and group: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+    every, lasts = 3.0, 3600.0
+
+    def __init__(self, bot: Bot, asked: QuestionRow, archive: Archive) -> None:
+        self._bot = bot
+        self._asked = asked
+        self._archive = archive
+        self.message_id = asked.shown_in
+        self._turn = asyncio.Lock()
+        self._closed = False
+        self._under_way: asyncio.Future[float] | None = None
+
+    async def put(self, text: Text) -> float:
+        """Show it; see `Screen`. One after the other: an older text must not come over a newer one."""
+        self._under_way = asyncio.ensure_future(self._next(text))
+        # Cut off in the middle nobody would know whether it is shown, and in which message.
+        return await asyncio.shield(self._under_way)
+
+    async def _next(self, text: Text) -> float:
+        async with self._turn:
+            return 0.0 if self._closed else await call_best_effort(self._put(text))
+
+    async def _put(self, text: Text) -> None:
+        page, asked = split_pages(text)[0], self._asked
+        stop = InlineKeyboardButton(
+            text=get_translator(asked.lang)("button-halt"), callback_data=StopCallback(question=asked.id).pack()
+        )
+        buttons = InlineKeyboardMarkup(inline_keyboard=[[stop]])
+        shown: dict[str, Any] = {"text": page.text, "entities": list(page.entities), "reply_markup": buttons}
+        if self.message_id is not None:
+            await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
+            return
+        reply = ReplyParameters(message_id=asked.message_id, allow_sending_without_reply=True)
+        call = SendWithoutRetry(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
+        self.message_id = (await self._bot(call)).message_id
+        with suppress(RagError):  # then a restart shows another one
+            await questions.set_shown_message(self._archive, asked.id, self.message_id)
+
+    async def close(self) -> None:
+        """Show nothing more: the answer comes now. An edit that is under way is waited for."""
+        self._closed = True
+        async with self._turn:
+            pass
+
+
+def create_screen(bot: Bot, asked: QuestionRow, archive: Archive) -> DraftScreen | MessageScreen:
+    """Where this question is shown."""
+    return DraftScreen(bot, asked) if asked.private else MessageScreen(bot, asked, archive)
+
+
+async def acknowledge_question(bot: Bot, chat_id: int, message_id: int) -> None:
+    """Put 👀 under a question: somebody has seen it."""
+    await call_best_effort(bot.set_message_reaction(chat_id, message_id, [ReactionTypeEmoji(emoji="👀")]))
+
+
+async def call_best_effort(call: Awaitable[object]) -> float:
+    """Do what only shows for a while. What goes wrong is not worth more than the seconds to leave Telegram alone."""
+    try:
+        await call
+    except TelegramRetryAfter as exc:
+        return float(exc.retry_after)
+    except (TelegramAPIError, ClientDecodeError) as exc:
+        log.debug("something that passes was not shown: %s", exc)
+    return 0.0
+
+
+# Before so much is over nothing is said of a search: the answer itself may come first.
+_FIRST_UPDATE_SECONDS = 0.8
+# "typing" shows for five seconds: https://core.telegram.org/bots/api#sendchataction
+_TYPING_INTERVAL_SECONDS = 4.0
+# Stages that a reader is told of; the others are a part of them.
+_SHOWN_STAGES = {"plan", "search", "rerank", "hyde", "write"}
+
+
+class ProgressView:
+    """What is known of one answer so far. The callbacks of `answer` fill it; `news` is set by each of them."""
+
+    def __init__(self, words: Translator) -> None:
+        self.words = words
+        self.extract: Answer | None = None
+        self.sentences: list[Sentence] = []
+        self.place = 0
+        self.stage = "search"
+        self.news = asyncio.Event()
+        self.waits: Callable[[], None] = lambda: None  # called when a model is waited for
+        self.worth = asyncio.Event()  # set when there is more to show than that something is being done
+
+    def callbacks(self) -> dict[str, Any]:
+        """What `answer` is to call."""
+        return {
+            "on_extract": self.extracted,
+            "on_sentence": self.written,
+            "on_place": self.placed,
+            "on_stage": self.begun,
+        }
+
+    def extracted(self, answer: Answer) -> None:
+        """The best of the posts' own words."""
+        self.waits()
+        self.extract = answer
+        self._changed(worth=True)
+
+    def written(self, sentence: Sentence) -> None:
+        """One more sentence of the model."""
+        self.sentences.append(sentence)
+        self._changed(worth=True)
+
+    def placed(self, place: int) -> None:
+        """So many are before this question."""
+        self.waits()
+        self.place = place
+        self._changed(worth=place > 0)
+
+    def begun(self, stage: str) -> None:
+        """This is being done now."""
+        if stage in _SHOWN_STAGES and stage != self.stage:
+            self.stage = stage
+            self._changed()
+
+    def _changed(self, *, worth: bool = False) -> None:
+        self.news.set()
+        if worth:
+            self.worth.set()
+
+    def so_far(self, model: str | None) -> Answer | None:
+        """The answer as far as it goes: the model's sentences, else the posts' own words; None where there is none."""
+        if self.extract is None or not self.sentences:
+            return self.extract
+        return replace(self.extract, sentences=tuple(self.sentences), model=model)
+
+    def basis(self) -> Basis:
+        """The posts whose words `text` shows."""
+        if self.extract is None:
+            return Basis()
+        return build_draft_basis(self.sentences or self.extract.sentences[:1])
+
+    def text(self, *, with_posts: bool = True) -> Text:
+        """What the reader sees now; without posts only what is being done."""
+        now = self.words("live-place", count=self.place) if self.place else self.words("live-stage", stage=self.stage)
+        blocks: list[Text] = [Italic(now)]
+        if not with_posts:
+            return as_list(*blocks)
+        if self.sentences and self.extract:
+            blocks.insert(0, render_sentences(replace(self.extract, sentences=tuple(self.sentences), model="")))
+        elif self.extract:
+            blocks.insert(0, _format_best_quote(self.extract, self.words))
+        return as_list(*blocks, sep="\n\n")
+
+
+def _format_best_quote(extract: Answer, words: Translator) -> Text:
+    """The first sentence of the posts' own words, and the link to its post."""
+    first = extract.sentences[0]
+    key = first.citations[0].post
+    who = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
+    return as_list(BlockQuote(neutralize_links(strip_control_characters(first.text))), who)
+
+
+class Screen(Protocol):
+    """Where something can be shown that passes. `every`: seconds between two changes, `lasts`: until it is gone."""
+
+    every: float
+    lasts: float
+
+    async def put(self, text: Text) -> float:
+        """Show it in place of what was shown before; the seconds that Telegram wants to be left alone."""
+        ...
+
+
+RecheckFactory = Callable[..., AbstractContextManager[None]]
+
+
+@asynccontextmanager
+async def show_progress(
+    live: ProgressView, screen: Screen, bot: Bot, asked: QuestionRow, checking: RecheckFactory
+) -> AsyncIterator[None]:
+    """While the answer is made, show what is known of it, and "typing".
+
+    `checking` is `rechecked` for its reader: posts that are not open to them any more are not shown.
+    """
+    tasks = [asyncio.create_task(_update_screen(live, screen, checking)), asyncio.create_task(_show_typing(bot, asked))]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for said in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(said, Exception):
+                log.error("an answer could not be shown while it was made", exc_info=said)
+
+
+async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFactory) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FIRST_UPDATE_SECONDS):
+            await live.worth.wait()
+    while True:
+        live.news.clear()
+        try:
+            with checking(live.basis(), max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
+                pause = await screen.put(live.text())
+        except (ContentWithdrawn, RecheckUnavailable):
+            pause = await screen.put(live.text(with_posts=False))
+        await asyncio.sleep(max(pause, screen.every))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(screen.lasts):
+                await live.news.wait()
+
+
+async def _show_typing(bot: Bot, asked: QuestionRow) -> None:
+    while True:
+        await call_best_effort(bot.send_chat_action(asked.chat_id, "typing", message_thread_id=asked.thread))
+        await asyncio.sleep(_TYPING_INTERVAL_SECONDS)

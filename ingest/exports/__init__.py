@@ -1,0 +1,1 @@
+"""Exports of Telegram Desktop: scan, import, and the two formats (JSON and HTML)."""

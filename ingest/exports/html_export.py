@@ -1,0 +1,691 @@
+"""HTML exports: messages.html of one chat, and the pages after it (messages2.html, messages3.html ...).
+
+A page says neither which chat it is from nor when a message was edited, and an old one not even in which time zone it
+was written. Messages become entries like those of result.json.
+
+The page is read as a stream and nothing in it is trusted: a message begins at its start tag, however deep, and one
+whose tags do not fit together becomes an entry that cannot be read. Inside a block of text a line break is `<br>`; a
+real one stands only after the start tag and, with indentation, before the end tag of a block (tdesktop's
+export_output_html.cpp, HtmlContext).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from html.parser import HTMLParser
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ingest.exports.importer import PostArrival, is_same_text, merge_with_stored_post
+from ingest.exports.scan import ExportedChat, ImportOptions, resolve_chat_id
+from rag_core.errors import ImportRefused
+from rag_core.storage.post_lookup import StoredPost
+from rag_core.types import Channel, Origin, Post, PostKey, format_post_link
+
+__all__ = [
+    "MEDIA_CLASSES",
+    "ExportEntry",
+    "HtmlExport",
+    "MessageDraft",
+    "MessagePageParser",
+    "TextBlock",
+    "build_export_entry",
+    "find_pages",
+    "parse_person_name",
+    "parse_title_date",
+]
+
+_FORMAT_BY_TAG = {
+    "strong": "bold",
+    "b": "bold",
+    "em": "italic",
+    "i": "italic",
+    "u": "underline",
+    "s": "strikethrough",
+    "strike": "strikethrough",
+    "del": "strikethrough",
+    "code": "code",
+    "pre": "pre",
+    "blockquote": "blockquote",
+    "a": "a",
+}
+_VOID_TAGS = frozenset({"br", "img", "hr", "wbr", "input", "meta", "link"})
+# What a page adds of its own: dates and votes, cards of media, marks of lists, buttons, what it cannot show.
+_SILENT_CLASSES = frozenset(
+    {"details", "media_wrap", "rich_task_marker", "rich_order_marker", "rich_diff_previous", "rich_fallback"}
+)
+_TYPE_BY_SCRIPT = (
+    ("ShowHashtag", "hashtag"),
+    ("ShowBotCommand", "bot_command"),
+    ("ShowCashtag", "cashtag"),
+    ("ShowMentionName", "mention_name"),
+    ("ShowNot", "custom_emoji"),
+)
+_SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_HTTP_PATTERN = re.compile(r"https?://", re.IGNORECASE)
+# Telegram's longest text has 4096 letters; rich messages have more. Deeper or longer is no message.
+_MAX_TEXT_CHARACTERS = 2**18
+_MAX_TAG_DEPTH = 64
+# What a change of formatting counts, so that there are not too many of them either.
+_PIECE_OVERHEAD = 16
+
+TagAttributes = Mapping[str, str]
+
+
+@dataclass(slots=True, eq=False, frozen=True)
+class _OpenTag:
+    """An open tag: what it and those around it make of the text inside."""
+
+    tag: str
+    kind: str = ""
+    fields: TagAttributes | None = None
+    silent: bool = False
+
+
+_NO_TAG = _OpenTag("")
+
+
+class TextBlock:
+    """A block while it is read. `rich` ones hold blocks of their own; `date` is the title of a date inside."""
+
+    def __init__(self, *, rich: bool = False) -> None:
+        self.rich = rich
+        self._open: list[_OpenTag] = []
+        self._pieces: list[tuple[_OpenTag, list[str]]] = []
+        self._size = 0
+        self.date = ""
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it is more than any message holds; then not all of it was kept."""
+        return self._size > _MAX_TEXT_CHARACTERS
+
+    def start(self, tag: str, fields: TagAttributes, classes: Sequence[str]) -> None:
+        """A tag opens inside the block."""
+        if tag == "br":
+            self._add("\n")
+        elif tag not in _VOID_TAGS and len(self._open) < _MAX_TAG_DEPTH:
+            around = self._open[-1] if self._open else _NO_TAG
+            kind = "spoiler" if "spoiler" in classes else _FORMAT_BY_TAG.get(tag, "")
+            silent = around.silent or tag == "button" or not _SILENT_CLASSES.isdisjoint(classes)
+            if "date" in classes:
+                self.date = fields.get("title", "")
+            inside = (kind, fields) if kind else (around.kind, around.fields)
+            self._open.append(_OpenTag(tag, *inside, silent))
+            self._separate(tag)
+
+    def end(self, tag: str) -> bool:
+        """A tag closes; False if it was not opened inside the block."""
+        for n in reversed(range(len(self._open))):
+            if self._open[n].tag == tag:
+                self._separate(tag)
+                del self._open[n:]
+                return True
+        return False
+
+    def data(self, text: str) -> None:
+        """Text inside the block, as it is written in the page."""
+        self._add(re.sub(r"\n *", "\0", text) if self.rich else text)
+
+    def _separate(self, tag: str) -> None:
+        if self.rich and tag == "pre":
+            self._add("\0")
+
+    def _add(self, text: str) -> None:
+        self._size += len(text) + _PIECE_OVERHEAD
+        span = self._open[-1] if self._open else _NO_TAG
+        if span.silent or self.too_long:
+            return
+        if self._pieces and self._pieces[-1][0] is span:
+            self._pieces[-1][1].append(text)
+        else:
+            self._pieces.append((span, [text]))
+
+    def plain(self) -> str:
+        """The text alone."""
+        return "".join(text for _, text in self._joined())
+
+    def parts(self) -> list[dict[str, str]]:
+        """The text as an export's `text_entities`."""
+        if self.rich:
+            lines = [line for line in self.plain().split("\0") if line.strip()]
+            return [{"type": "plain", "text": "\n".join(lines)}] if lines else []
+        return [_build_part(span, text) for span, text in self._joined()]
+
+    def links(self) -> list[str]:
+        """Where its links lead."""
+        return [(span.fields or {}).get("href", "") for span, _ in self._pieces if span.kind == "a"]
+
+    def _joined(self) -> list[tuple[_OpenTag, str]]:
+        """The pieces without what only lays out the page."""
+        pieces = [(span, "".join(texts)) for span, texts in self._pieces]
+        if pieces and pieces[0][0] is _NO_TAG:
+            pieces[0] = (_NO_TAG, pieces[0][1].removeprefix("\n"))
+        if pieces and pieces[-1][0] is _NO_TAG:
+            pieces[-1] = (_NO_TAG, re.sub(r"\n *\Z", "", pieces[-1][1]))
+        return [(span, text) for span, text in pieces if text]
+
+
+def _build_part(span: _OpenTag, text: str) -> dict[str, str]:
+    if span.kind != "a":
+        return {"type": span.kind or "plain", "text": text}
+    fields: Mapping[str, Any] = span.fields or {}
+    href, script = fields.get("href", ""), fields.get("onclick", "")
+    if script:
+        return {"type": next((kind for mark, kind in _TYPE_BY_SCRIPT if mark in script), "plain"), "text": text}
+    kind = _classify_link(href, text)
+    return {"type": kind, "text": text} | ({"href": href} if kind == "text_link" else {})
+
+
+def _classify_link(href: str, text: str) -> str:
+    """What a link is: an address that is shown, one that is hidden, something Telegram recognised."""
+    if _strip_address(href) == _strip_address(text):
+        return "link"
+    if href == f"mailto:{text}":
+        return "email"
+    if href == f"tel:{text}":
+        return "phone"
+    if text.startswith("@") and href.endswith(f"/{text[1:]}"):
+        return "mention"
+    # only files of the export stand beside the page: pictures of custom emoji
+    return "text_link" if _SCHEME_PATTERN.match(href) else "custom_emoji"
+
+
+def _strip_address(address: str) -> str:
+    return _HTTP_PATTERN.sub("", address, count=1).rstrip("/").lower()
+
+
+ExportEntry = dict[str, Any]
+
+_REPLY_PATTERN = re.compile(r"#go_to_message([0-9]{1,16})\Z")
+_DATE_PATTERN = re.compile(r"(\d\d)\.(\d\d)\.(\d{4}) (\d\d):(\d\d):(\d\d)( UTC(?:([+-]\d\d):?(\d\d))?)?", re.ASCII)
+_VIA_BOT_PATTERN = re.compile(r" via @\w+\Z")
+_DELETED_ACCOUNT_NAME = "Deleted Account"
+_NO_FILE_TEXT = "(File not included.)"
+
+# class -> `media_type` of result.json
+_MEDIA_TYPE_BY_CLASS = {
+    "sticker_wrap": "sticker",
+    "animated_wrap": "animation",
+    "video_file_wrap": "video_file",
+    "media_video": "video_file",
+    "media_voice_message": "voice_message",
+    "media_audio_file": "audio_file",
+}
+# class -> the key of result.json that says as much
+_MEDIA_FIELD_BY_CLASS = {
+    "photo_wrap": "photo",
+    "media_photo": "photo",
+    "media_file": "file",
+    "media_contact": "contact_information",
+    "media_location": "location_information",
+    "media_live_location": "location_information",
+    "media_venue": "place_name",
+    "media_game": "game_title",
+    "media_invoice": "invoice_information",
+    "media_giveaway": "giveaway_information",
+    "media_poll": "poll",
+    "media_call": "call",
+}
+MEDIA_CLASSES = frozenset({*_MEDIA_TYPE_BY_CLASS, *_MEDIA_FIELD_BY_CLASS})
+# What shares its class with photos and videos.
+_MEDIA_TYPE_BY_TITLE = {"Sticker": "sticker", "Animation": "animation", "Video message": "video_message"}
+_NAMELESS_TITLES = frozenset({"", "File", "Audio file"})
+# Between performer and title of a piece of music that has both.
+_PERFORMER_SEPARATOR = " – "
+
+
+@dataclass(slots=True)
+class MessageDraft:
+    """A message while it is read. `blocks`: class -> texts; `broken`: its tags do not fit together."""
+
+    id: int
+    service: bool
+    date: str = ""
+    forwarded: bool = False
+    media: str = ""
+    href: str = ""
+    blocks: dict[str, list[TextBlock]] = field(default_factory=dict)
+    broken: bool = False
+
+    def one(self, name: str) -> str:
+        """The first text of this class, trimmed."""
+        texts = self.blocks.get(name)
+        return texts[0].plain().strip() if texts else ""
+
+
+def parse_title_date(title: str) -> datetime | None:
+    """The date in a title attribute; without a zone where the title has none, as in exports before 2022."""
+    found = _DATE_PATTERN.fullmatch(title)
+    if not found:
+        return None
+    day, month, year, hour, minute, second = map(int, found.groups()[:6])
+    try:
+        date = datetime(year, month, day, hour, minute, second)
+        return date.replace(tzinfo=_parse_zone(found[8] or "+00", found[9] or "00")) if found[7] else date
+    except ValueError:
+        return None
+
+
+def _parse_zone(hours: str, minutes: str) -> timezone:
+    offset = timedelta(hours=int(hours[1:]), minutes=int(minutes))
+    return timezone(-offset if hours.startswith("-") else offset)
+
+
+def parse_person_name(name: str) -> str | None:
+    """Who a name line names."""
+    name = _VIA_BOT_PATTERN.sub("", name).rstrip()
+    return None if name in ("", _DELETED_ACCOUNT_NAME) else name
+
+
+def build_export_entry(draft: MessageDraft, sender: str | None, origin: str | None) -> ExportEntry:
+    """The entry; one that cannot be read where the message is broken. `rich_message` says that formatting was dropped.
+
+    `sender` and `origin` are who wrote it and where it is forwarded from: in joined messages other ones say so.
+    """
+    if draft.service or draft.media == "media_call":
+        return {"id": draft.id, "type": "service"}
+    if draft.broken:
+        return {"id": draft.id, "type": "message"}
+    text = next(iter(draft.blocks.get("text", ())), None)
+    entry = {
+        "id": draft.id,
+        "type": "message",
+        "from": sender,
+        "author": draft.one("signature"),
+        "text_entities": text.parts() if text else [],
+    }
+    if text and text.rich:
+        entry["rich_message"] = True
+    if draft.forwarded:
+        entry["forwarded_from"] = origin
+        entry["forwarded_date"] = next((name.date for name in draft.blocks.get("origin", ())), "")
+    return entry | _build_date_fields(draft) | _build_reply_fields(draft) | _build_media_fields(draft)
+
+
+def _build_date_fields(draft: MessageDraft) -> ExportEntry:
+    date = parse_title_date(draft.date)
+    if date is None:
+        return {}
+    return {"date_unixtime": str(int(date.timestamp()))} if date.tzinfo else {"date": date.isoformat()}
+
+
+def _build_reply_fields(draft: MessageDraft) -> ExportEntry:
+    links = [link for text in draft.blocks.get("reply_to", ()) for link in text.links()]
+    found = next(filter(None, map(_REPLY_PATTERN.search, links)), None)
+    return {"reply_to_message_id": int(found[1])} if found else {}
+
+
+def _build_media_fields(draft: MessageDraft) -> ExportEntry:
+    if not draft.media:
+        return {}
+    title, file = draft.one("title"), draft.href or _NO_FILE_TEXT
+    kind = _MEDIA_TYPE_BY_TITLE.get(title) if draft.media in ("media_photo", "media_video") else None
+    kind = kind or _MEDIA_TYPE_BY_CLASS.get(draft.media)
+    if kind or draft.media == "media_file":
+        entry = {"file": file} | ({"media_type": kind} if kind else {})
+        named = title not in _NAMELESS_TITLES and (draft.media == "media_file" or _PERFORMER_SEPARATOR not in title)
+        return entry | ({"file_name": title} if named and draft.media in ("media_file", "media_audio_file") else {})
+    if draft.media == "media_poll":
+        return _build_list_fields(draft)
+    if draft.media == "media_contact":
+        # the number, then " - vCard" where there is one
+        return {"contact_information": {"first_name": title, "phone_number": draft.one("details")}}
+    if draft.media == "media_venue":
+        return {"place_name": title, "address": draft.one("description")}
+    if draft.media == "media_invoice" and not title:
+        return {"paid_stars_amount": draft.one("details")}
+    return {_MEDIA_FIELD_BY_CLASS[draft.media]: title or file}
+
+
+def _build_list_fields(draft: MessageDraft) -> ExportEntry:
+    answers = [{"text": text.plain().removeprefix("- ").rstrip()} for text in draft.blocks.get("answer", ())]
+    questions = draft.blocks.get("question")
+    listed = {"question": questions[0].plain() if questions else "", "answers": answers}
+    return {"todo_list" if draft.one("details") == "To-do List" else "poll": listed}
+
+
+_MESSAGE_ID_PATTERN = re.compile(r"message(-?[0-9]{1,16})")
+# Control characters are written as references that HTML does not allow, so Python's parser drops them.
+_CONTROL_REFERENCE_PATTERN = re.compile(r"&#x([01][0-9A-F]);")
+# Markup that has not ended after so many characters is skipped: the longest real link has 25,000.
+_MAX_UNENDED_CHARACTERS = 2**18
+# What no message holds.
+_FOREIGN_TAGS = frozenset({"script", "style", "iframe", "textarea", "title", "xmp", "noscript", "plaintext"})
+# Classes of blocks whose text is wanted; of those in the second row only beside media.
+_TEXT_BLOCK_CLASSES = ("from_name", "reply_to", "text", "signature")
+_MEDIA_BLOCK_CLASSES = ("title", "description", "question", "answer", "details")
+
+
+class MessagePageParser(HTMLParser):
+    """A parser to `read` a page with, piece by piece; `taken` are the entries that are complete."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._entries: list[ExportEntry] = []
+        self._draft: MessageDraft | None = None
+        self._text: TextBlock | None = None
+        self._name = ""
+        self._sender: str | None = None
+        self._origin: str | None = None
+
+    def read(self, piece: str) -> None:
+        """Take in the next piece of the page; it ends where a line ends, if a line is not very long."""
+        if "&#x" in piece:
+            piece = _CONTROL_REFERENCE_PATTERN.sub(lambda found: chr(int(found[1], 16)), piece)
+        self.feed(piece)
+        if len(self.rawdata) > _MAX_UNENDED_CHARACTERS:
+            self.reset()
+            self._damaged()
+
+    def taken(self) -> list[ExportEntry]:
+        """The entries since the last call."""
+        entries, self._entries = self._entries, []
+        return entries
+
+    def finish(self) -> list[ExportEntry]:
+        """The entries that are left at the end of the page."""
+        if self.rawdata:
+            self._damaged()
+        self._end_message()
+        return self.taken()
+
+    def updatepos(self, i: int, j: int) -> int:
+        """Count no lines and columns: nobody asks for them, and counting takes a tenth of the time."""
+        return j
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Skip CDATA and the like up to the next ">": in some Pythons some of them are errors."""
+        return self.parse_bogus_comment(i)
+
+    def handle_comment(self, data: str) -> None:
+        """No message holds a comment."""
+        self._damaged()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag opens."""
+        if (self.get_starttag_text() or "").rfind("<") > 0 or tag in _FOREIGN_TAGS:
+            # "<" inside a tag is written as &lt;: this one has swallowed others
+            self._damaged()
+        fields = {name: value or "" for name, value in attrs}
+        classes = fields["class"].split() if "class" in fields else []
+        if tag == "div" and "message" in classes and (number := _MESSAGE_ID_PATTERN.fullmatch(fields.get("id", ""))):
+            self._end_message()
+            self._draft = MessageDraft(int(number[1]), "service" in classes)
+        elif self._text is not None:
+            self._text.start(tag, fields, classes)
+        elif self._draft is not None and classes and not self._draft.service:
+            self._begin(self._draft, tag, fields, classes)
+
+    def handle_endtag(self, tag: str) -> None:
+        """A tag closes."""
+        if self._text is not None and not self._text.end(tag) and tag == "div":
+            self._end_block(self._text)
+
+    def handle_data(self, data: str) -> None:
+        """Text between tags."""
+        if self._text is not None:
+            self._text.data(data)
+
+    def _begin(self, draft: MessageDraft, tag: str, fields: TagAttributes, classes: Sequence[str]) -> None:
+        """Something of a message begins: its date, its media, a block of text."""
+        if "date" in classes:
+            draft.date = draft.date or fields.get("title", "")
+        elif "forwarded" in classes and "body" in classes:
+            draft.forwarded = True
+        elif media := next((name for name in classes if name in MEDIA_CLASSES), ""):
+            draft.media = draft.media or media
+            draft.href = draft.href or fields.get("href", "")
+        elif tag == "div":
+            wanted = _TEXT_BLOCK_CLASSES + _MEDIA_BLOCK_CLASSES if draft.media else _TEXT_BLOCK_CLASSES
+            if name := next((name for name in wanted if name in classes), ""):
+                self._name = "origin" if name == "from_name" and draft.forwarded else name
+                self._text = TextBlock(rich="rich_message" in classes)
+
+    def _end_block(self, text: TextBlock) -> None:
+        self._text = None
+        if self._draft is not None:
+            self._draft.broken |= text.too_long
+            self._draft.blocks.setdefault(self._name, []).append(text)
+
+    def _damaged(self) -> None:
+        self._text = None
+        if self._draft is not None:
+            self._draft.broken = True
+
+    def _end_message(self) -> None:
+        if self._text is not None:
+            self._damaged()
+        draft, self._draft = self._draft, None
+        # the rows between days have negative ids
+        if draft is None or (draft.service and draft.id < 0):
+            return
+        if "from_name" in draft.blocks:
+            self._sender = parse_person_name(draft.one("from_name"))
+        if "origin" in draft.blocks:
+            self._origin = parse_person_name(draft.one("origin"))
+        self._entries.append(build_export_entry(draft, self._sender, self._origin))
+
+
+_READ_BYTES = 2**16
+# A page's head with its title, and its end with the link to the next page.
+_HEAD_BYTES, _TAIL_BYTES = 2**16, 2**13
+_TITLE_PATTERN = re.compile(rb'<div class="text bold">\s*(.{0,4096}?)\s*</div>', re.DOTALL)
+_NEXT_PAGE_PATTERN = re.compile(rb'class="pagination block_link" href="(messages[0-9]+\.html)"')
+# In a page every message begins so, and the first date in it is its own.
+_MESSAGE_OR_DATE_PATTERN = re.compile(
+    rb'class="message (default|service)[^"<>]{0,64}" id="message(-?[0-9]{1,16})"'
+    rb'|class="[^"<>]{0,64}date details" title="([0-9]{2})\.([0-9]{2})\.([0-9]{4}) '
+)
+_FLATTENED_KINDS = frozenset({"poll", "checklist", "venue", "contact"})
+# Days to compare with what is known.
+_MAX_COMPARED_DAYS = 200
+
+
+def find_pages(file: Path) -> list[Path]:
+    """The page and those that follow it in its folder."""
+    number = re.fullmatch(r"messages([0-9]*)\.html", file.name)
+    if not number:
+        return [file]
+    following = (file.with_name(f"messages{n}.html") for n in count(int(number[1] or 1) + 1))
+    found = [file]
+    for page in following:
+        if not page.is_file():
+            return found
+        found.append(page)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _PageDetails:
+    """What a page says of a message that its post does not hold."""
+
+    flattened: bool
+    origin_date: datetime | None
+
+
+class HtmlExport:
+    """The pages of one chat. Opening them raises `ImportRefused` if they are not what they should be."""
+
+    vague = True
+
+    def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
+        self.path = files[0]
+        self.consumed = 0
+        self._files = files
+        self._zone = options.zone
+        with _refuse_unreadable():
+            self.size = sum(file.stat().st_size for file in files)
+            head = _read_page_head(self.path)
+            for file in files:
+                _read_page_head(file)
+                self._next = _find_next_page(file)
+        self._chat_id = _require_chat_id(self.path, options, known)
+        self._chat = _build_chat(self._chat_id, head, options, known.get(self._chat_id))
+        self._new = self._chat_id not in known
+        self._ids = array("q")
+        self._days = array("l")
+        self._more: dict[int, _PageDetails] = {}
+        self._doubtful = 0
+
+    def survey(self) -> list[ExportedChat]:
+        """Count the messages and learn their days, without taking the pages apart."""
+        with _refuse_unreadable():
+            for file in self._files:
+                with file.open("rb") as page:
+                    self._count(page)
+        return [self._chat]
+
+    def _count(self, page: BinaryIO) -> None:
+        undated = False
+        while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
+            self.consumed += len(piece)
+            for found in _MESSAGE_OR_DATE_PATTERN.finditer(piece):
+                if found[2]:
+                    undated = found[1] == b"default"
+                    self._chat.messages += undated or not found[2].startswith(b"-")
+                    number = int(found[2])
+                elif undated:
+                    undated = False
+                    self._remember(number, *map(int, found.groups()[2:]))
+
+    def _remember(self, message_id: int, day: int, month: int, year: int) -> None:
+        try:
+            self._days.append(date(year, month, day).toordinal())
+        except ValueError:
+            return
+        self._ids.append(message_id)
+
+    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
+        """The messages of all pages, read as a stream."""
+        for file in self._files:
+            parser = MessagePageParser()
+            with file.open(encoding="utf-8-sig", errors="replace") as page:
+                while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
+                    parser.read(piece)
+                    yield from map(self._noted, parser.taken())
+            yield from map(self._noted, parser.finish())
+
+    def _noted(self, entry: ExportEntry) -> ExportEntry:
+        flattened, written = "rich_message" in entry, parse_title_date(entry.get("forwarded_date", ""))
+        if flattened or written:
+            local = written if written is None or written.tzinfo else written.replace(tzinfo=self._zone)
+            self._more[entry["id"]] = _PageDetails(flattened, local)
+        return entry
+
+    def reading(self) -> AbstractContextManager[None]:
+        """A page may go away while it is read."""
+        return _refuse_unreadable()
+
+    def days(self, ids: Collection[int]) -> Mapping[int, date]:
+        """The days of up to 200 of these messages, spread over the export."""
+        both = [n for n, message_id in enumerate(self._ids) if message_id in ids]
+        chosen = both[:: len(both) // _MAX_COMPARED_DAYS + 1]
+        return {self._ids[n]: date.fromordinal(self._days[n]) for n in chosen}
+
+    def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
+        """The posts as they may be kept beside what is known of them."""
+        arrivals = []
+        for post in found:
+            more = self._more.pop(post.key.message_id, _PageDetails(False, None))
+            if post.origin and more.origin_date:
+                post = _set_origin_date(post, post.origin, more.origin_date)
+            stored = known.get(post.key)
+            if stored is None:
+                arrivals.append((post, 0))
+                continue
+            # a flattened text is never better than one that is there: bots are told more of them
+            flattened = more.flattened or (post.media is not None and post.media.kind in _FLATTENED_KINDS)
+            same = is_same_text(post, stored.post) or (flattened and bool(stored.post.text))
+            self._doubtful += not same and stored.stamp > stored.post.date
+            arrivals.append(merge_with_stored_post(post, stored, same=same))
+        return arrivals
+
+    def notes(self) -> Iterator[str]:
+        """What a person should know of it."""
+        if self._new and self._ids:
+            link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None)
+            yield f"{self._chat.name} was not known before: see that {link} opens a post of it, else --chat is wrong."
+        if self._next:
+            yield f"{self.path} goes on in {self._next}, which is not beside it: import that page too."
+        if self._doubtful:
+            yield (
+                f"{self._doubtful} posts read otherwise than after their last known edit. Pages do not say when a "
+                "post was edited, so these texts were kept as earlier ones. Import result.json to be sure."
+            )
+
+
+def _set_origin_date(post: Post, origin: Origin, written: datetime) -> Post:
+    return replace(post, origin=replace(origin, date=written.astimezone(UTC)))
+
+
+@contextmanager
+def _refuse_unreadable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        reason = f"{exc.filename} cannot be read ({exc.strerror}). Check it, then start the import again."
+        raise ImportRefused(reason) from exc
+
+
+def _read_page_head(file: Path) -> bytes:
+    """The beginning of a page, if Telegram Desktop wrote it."""
+    with file.open("rb") as page:
+        head = page.read(_HEAD_BYTES)
+    if b'class="history"' not in head:
+        raise ImportRefused(
+            f"{file} is HTML, but no chat that Telegram Desktop exported. Give the messages.html of a chat."
+        )
+    return head
+
+
+def _find_next_page(file: Path) -> str | None:
+    """The page a page says it goes on in. Refuses one that was cut off."""
+    with file.open("rb") as page:
+        page.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+        tail = page.read()
+    if not tail.rstrip().lower().endswith(b"</html>"):
+        raise ImportRefused(f"{file} ends in the middle. Export the chat again, or copy the whole file.")
+    found = _NEXT_PAGE_PATTERN.search(tail)
+    return found[1].decode() if found else None
+
+
+def _require_chat_id(file: Path, options: ImportOptions, known: Mapping[int, Channel]) -> int:
+    """The chat a person says the pages are from."""
+    where = "its id, which Telegram Desktop shows in profiles (Settings, Advanced, Experimental settings)."
+    if not options.chat:
+        raise ImportRefused(
+            f"{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
+            f"else {where}"
+        )
+    chat_id = resolve_chat_id(options.chat, known)
+    if chat_id is None:
+        raise ImportRefused(f"No channel {options.chat} is known yet. Give --chat {where}")
+    return chat_id
+
+
+def _build_chat(chat_id: int, head: bytes, options: ImportOptions, channel: Channel | None) -> ExportedChat:
+    """The chat of the pages as result.json would name it."""
+    title = _TITLE_PATTERN.search(head)
+    shown = html.unescape(title[1].decode(errors="replace")) if title else str(chat_id)
+    # a full export has a page of all chats above; of groups it may hold one's own messages only
+    whole = b"lists/chats.html" not in head
+    public = "public" if options.username or (channel and channel.username) else "private"
+    kind, bare = _get_export_type(chat_id, channel, public)
+    return ExportedChat("", whole=whole, name=channel.title if channel else shown, type=kind, id=bare, listed=True)
+
+
+def _get_export_type(chat_id: int, channel: Channel | None, public: str) -> tuple[str, int]:
+    """Telegram Desktop's type of a chat, and its id without what stands before it."""
+    digits = str(chat_id)
+    if digits.startswith("-100"):
+        kind = "supergroup" if channel and channel.kind == "supergroup" else "channel"
+        return f"{public}_{kind}", int(digits.removeprefix("-100"))
+    return "private_group", -chat_id

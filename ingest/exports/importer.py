@@ -1,0 +1,375 @@
+"""Export import: the messages of an export become posts in the archive, whatever the format of the export.
+
+Nothing is kept before the whole export was scanned. The import is idempotent and commits in short slices: a killed
+import is continued by running it again, and live posts get in between.
+
+Telegram Desktop drops the group id of albums, so neighbouring posts that look like one album get a common key. An
+export in HTML has the same texts and fewer details. What it lacks never replaces what is known: dates, edits,
+formatting, file names and ids of origins stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta, tzinfo
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from ingest.exports.scan import AdmittedChat, ExportedChat, ImportOptions, admit_chats
+from ingest.messages import MAX_ID, MalformedMessage, parse_exported_post, parse_object
+from rag_core.errors import ImportRefused
+from rag_core.storage import Archive, channels, gaps, posts
+from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
+from rag_core.storage.posts import PostTally
+from rag_core.types import Channel, Media, Origin, Post, PostKey
+
+__all__ = [
+    "ChatReader",
+    "ExportSource",
+    "ImportProgress",
+    "ImportReport",
+    "PostArrival",
+    "assign_albums",
+    "import_source",
+    "is_same_text",
+    "merge_with_stored_post",
+]
+
+# Telegram's limit, and what it lets into one album: photos with videos, documents or music by themselves.
+_MAX_ALBUM_POSTS = 10
+_ALBUM_FAMILY_BY_KIND = {"photo": "seen", "video": "seen", "document": "document", "audio": "audio"}
+_MAX_ALBUM_GAP = timedelta(seconds=1)
+
+
+def assign_albums(posts: Iterable[Post]) -> Iterator[Post]:
+    """The same posts in the same order; those of an album carry "export-<first id>" as its key."""
+    group: list[Post] = []
+    for post in posts:
+        if group and not _joins_album(group, post):
+            yield from _assign_album(group)
+            group = []
+        group.append(post)
+    yield from _assign_album(group)
+
+
+def _joins_album(group: list[Post], post: Post) -> bool:
+    last = group[-1]
+    family = _ALBUM_FAMILY_BY_KIND.get(post.media.kind) if post.media else None
+    return (
+        len(group) < _MAX_ALBUM_POSTS
+        and family is not None
+        and last.media is not None
+        and _ALBUM_FAMILY_BY_KIND.get(last.media.kind) == family
+        and post.key.message_id == last.key.message_id + 1
+        and abs(post.date - last.date) <= _MAX_ALBUM_GAP
+        and (post.author, post.origin) == (last.author, last.origin)
+        # Two captions are two posts sent in the same second.
+        and not (post.text and any(other.text for other in group))
+    )
+
+
+def _assign_album(group: list[Post]) -> Iterator[Post]:
+    if len(group) < 2:
+        yield from group
+        return
+    album = f"export-{group[0].key.message_id}"
+    for post in group:
+        yield replace(post, album=album)
+
+
+# A post with the update id it is kept under: the order of versions of one second.
+PostArrival = tuple[Post, int]
+
+
+def is_same_text(post: Post, known: Post) -> bool:
+    """Whether the texts differ in white space at most: some separators of lines become line breaks in a page."""
+    return post.text == known.text or post.text.split() == known.text.split()
+
+
+def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> PostArrival:
+    """The post as it may arrive. `same`: its text is the stored one.
+
+    A text that differs is newer where no edit is known: what was there first is known. Else nobody can say
+    which is newer, and the known edit stays: the text arrives with the date of the post, as an earlier one.
+    """
+    known = stored.post
+    learnt = replace(
+        post,
+        date=known.date,
+        author=known.author or post.author,
+        media=_merge_media(known.media, post.media, same=same),
+        origin=_merge_origin(known.origin, post.origin),
+        reply_to=known.reply_to or post.reply_to,
+    )
+    if same:
+        # the stamp of the stored version, so that it is learnt from and no version is made
+        learnt = replace(learnt, text=known.text, entities=known.entities, links=known.links, edited=stored.stamp)
+        return learnt, stored.update_id
+    return learnt, stored.update_id if stored.stamp <= known.date else 0
+
+
+def _merge_media(known: Media | None, arrived: Media | None, *, same: bool) -> Media | None:
+    if known and arrived and known.kind != arrived.kind and not same:
+        return arrived
+    return known or arrived
+
+
+def _merge_origin(known: Origin | None, arrived: Origin | None) -> Origin | None:
+    if known is None or arrived is None:
+        return known or arrived
+    return replace(known, date=known.date or arrived.date)
+
+
+@dataclass(slots=True)
+class ChatReader:
+    """One chat while it is read. Not frozen: it is a notebook.
+
+    `seen` holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
+    """
+
+    channel: Channel
+    zone: tzinfo
+    seen: array[int] = field(default_factory=lambda: array("q"))
+    entries: int = 0
+    services: int = 0
+    migrated: int = 0
+    broken: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+
+    def posts(self, messages: Iterator[object]) -> Iterator[Post]:
+        """The posts among the messages, in their order; the rest is counted."""
+        for message in messages:
+            self.entries += 1
+            entry = parse_object(message)
+            message_id = entry.get("id")
+            if type(message_id) is int and -MAX_ID < message_id < 0:
+                # From before a group became a supergroup: shifted by -1,000,000,000, no link leads there.
+                self.migrated += 1
+                continue
+            if type(message_id) is int and 0 < message_id <= MAX_ID:
+                self.seen.append(message_id)
+            try:
+                post = self._post(entry)
+            except MalformedMessage:
+                self.broken += 1
+                continue
+            if post is None:
+                self.services += 1
+            else:
+                self.first = min(self.first or post.date, post.date)
+                self.last = max(self.last or post.date, post.date)
+                yield post
+
+    def _post(self, entry: Mapping[str, Any]) -> Post | None:
+        channel = self.channel
+        return parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
+
+    def skipped(self) -> int:
+        """How many entries became no post."""
+        return self.services + self.migrated + self.broken
+
+    def notes(self) -> Iterator[str]:
+        """What a person should know of it, in sentences."""
+        title = self.channel.title
+        if not self.entries:
+            yield f"{title}: the export holds no messages."
+        if self.migrated:
+            yield f"{title}: left out {self.migrated} messages older than the supergroup, no link leads to them."
+        if self.broken:
+            yield f"{title}: left out {self.broken} entries that could not be read."
+
+
+# Seconds a transaction should hold the archive: half of what the design allows, for slow disks.
+_SLICE_SECONDS = 0.1
+_MIN_SLICE_POSTS, _FIRST_SLICE_POSTS, _MAX_SLICE_POSTS = 50, 200, 2000
+# A full export may hold one's own messages only and does not say so: then most posts merely seem to be gone.
+_MAX_MISSING_SHARE = 0.5
+
+ImportProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did. `disappeared`: posts gone from the channel; `notes`: sentences for a person."""
+
+    tally: PostTally
+    channels: tuple[Channel, ...]
+    disappeared: tuple[PostKey, ...]
+    notes: tuple[str, ...]
+
+
+class ExportSource(Protocol):
+    """An export to read, `size` bytes long, of which `consumed` were looked through.
+
+    One that is `vague` does not say of itself which chat it is from nor when its posts were edited: what the
+    archive knows of them is looked at before they are kept. All methods block; they run in a thread.
+    """
+
+    path: Path
+    size: int
+    vague: bool
+
+    @property
+    def consumed(self) -> int:
+        """Bytes looked through so far."""
+
+    def survey(self) -> list[ExportedChat]:
+        """Read it once. Raises `ImportRefused`."""
+
+    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
+        """The messages of a chat, as result.json has them; to be asked for in the order of the chats."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Say in one sentence what is wrong with it while it is read again. Raises `ImportRefused`."""
+
+    def days(self, ids: Collection[int]) -> Mapping[int, date]:
+        """The days of some of these messages, on whichever calendar."""
+
+    def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
+        """Posts as they may be kept beside what is known of them."""
+
+    def notes(self) -> Iterator[str]:
+        """What a person should know of it, in sentences."""
+
+
+async def import_source(
+    archive: Archive,
+    source: ExportSource,
+    options: ImportOptions,
+    known: Mapping[int, Channel],
+    progress: ImportProgress,
+) -> ImportReport:
+    """Import an export. Raises `ImportRefused`, then nothing was changed."""
+    work = _ImportRun(archive, source, options, progress)
+    chats = await work.look_through()
+    admitted, work.notes = admit_chats(source.path, chats, known, options)
+    with ExitStack() as opened:
+        for chat, entry in zip(chats, admitted, strict=True):
+            messages = source.messages(chat, opened)
+            if entry:
+                await work.bring_in(entry, messages)
+            else:
+                await work.pass_over(messages)
+            work.before += chat.messages
+    work.notes += source.notes()
+    work.tell(1.0)
+    return work.report()
+
+
+@dataclass(slots=True)
+class _ImportRun:
+    """One import on its way. Not frozen: it is a notebook. `total` and `before` count entries of all chats."""
+
+    archive: Archive
+    source: ExportSource
+    options: ImportOptions
+    progress: ImportProgress
+    total: int = 0
+    before: int = 0
+    tally: PostTally = field(default_factory=PostTally)
+    channels: list[Channel] = field(default_factory=list)
+    disappeared: list[PostKey] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def tell(self, part: float) -> None:
+        """Say how much is done, 0..1: looking through is one half, keeping the other."""
+        whole = 2 * self.source.size
+        self.progress(int(whole * min(part, 1.0)), whole)
+
+    async def look_through(self) -> list[ExportedChat]:
+        """Read the whole export once, so that a bad one is refused before anything is kept."""
+        looking = asyncio.ensure_future(asyncio.to_thread(self.source.survey))
+        try:
+            while not (await asyncio.wait({looking}, timeout=0.2))[0]:
+                self.tell(self.source.consumed / self.source.size / 2)
+        finally:
+            looking.cancel()
+        chats = looking.result()
+        self.total = sum(chat.messages for chat in chats)
+        return chats
+
+    async def bring_in(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
+        """Import one chat."""
+        channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
+        if self.source.vague:
+            await self._recognise(channel)
+        await channels.save_channel(self.archive, channel)
+        await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
+        if entry.decided:
+            await channels.set_channel_visibility(self.archive, channel.chat_id, channel.visibility)
+        await self._keep(assign_albums(reading.posts(messages)), reading)
+        await self._erase_missing(entry, reading)
+        self.channels.append(channel)
+        self.tally += PostTally(skipped=reading.skipped())
+        self.notes += reading.notes()
+
+    async def pass_over(self, messages: Iterator[object]) -> None:
+        """Leave out one chat."""
+        with self.source.reading():
+            await asyncio.to_thread(deque, messages, 0)
+
+    async def _recognise(self, channel: Channel) -> None:
+        """Refuse an export of another channel: a message's day never changes, but for the reader's time zone."""
+        here = await posts.list_message_ids(self.archive, channel.chat_id)
+        days = await asyncio.to_thread(self.source.days, here)
+        keys = [PostKey(channel.chat_id, message_id) for message_id in days]
+        known = await fetch_stored_posts(self.archive, keys)
+        other = sum(abs((known[key].post.date.date() - days[key.message_id]).days) > 1 for key in known)
+        if other * 2 > len(known):
+            raise ImportRefused(
+                f"{self.source.path} is not from {channel.title}: its posts are of other days. Check --chat."
+            )
+
+    async def _keep(self, found: Iterator[Post], reading: ChatReader) -> None:
+        size = _FIRST_SLICE_POSTS
+        while batch := await asyncio.to_thread(self._parsed, islice(found, size)):
+            async with self.archive.writing() as connection:
+                started = time.perf_counter()
+                known = (
+                    await fetch_stored_posts(self.archive, [post.key for post in batch]) if self.source.vague else {}
+                )
+                arrivals = self.source.arrivals(batch, known)
+                self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
+            took = time.perf_counter() - started
+            size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
+            self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
+
+    def _parsed(self, found: Iterator[Post]) -> list[Post]:
+        # Looked through before; it can still change while it is read.
+        with self.source.reading():
+            return list(found)
+
+    async def _erase_missing(self, entry: AdmittedChat, reading: ChatReader) -> None:
+        """Put tombstones for what lay between the first and the last entry and is not there any more."""
+        channel = entry.channel
+        gone = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
+        if doubts := list(_describe_doubts(len(gone), entry.chat, reading)):
+            self.notes += [f"{channel.title}: {doubt}" for doubt in doubts]
+            return
+        self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, gone, how="import"))
+        self.disappeared += gone
+        if entry.chat.whole:
+            await gaps.close_covered_gaps(self.archive, channel.chat_id, reading.first, reading.last, whole=True)
+
+    def report(self) -> ImportReport:
+        """What was done."""
+        return ImportReport(self.tally, tuple(self.channels), tuple(self.disappeared), tuple(self.notes))
+
+
+def _describe_doubts(gone: int, chat: ExportedChat, reading: ChatReader) -> Iterator[str]:
+    """Why posts that are not in the export may still be in the channel."""
+    if lost := max(0, chat.messages - reading.entries):
+        yield f"{lost} messages of the export are damaged and were left out. Export the chat again to have them."
+    if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
+        yield (
+            f"{gone} known posts are not in this full export, which may hold your own "
+            "messages only; they were kept. Export the chat alone to have them removed."
+        )

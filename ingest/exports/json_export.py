@@ -1,0 +1,113 @@
+"""Telegram Desktop exports: import result.json of one chat or of all, or messages.html of one chat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from datetime import date
+from itertools import islice
+from pathlib import Path
+
+import ijson
+
+from ingest.exports.html_export import HtmlExport, find_pages
+from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, PostArrival, import_source
+from ingest.exports.scan import ExportedChat, ImportOptions, RepairedJsonReader, refuse_broken_json, scan_export
+from rag_core.errors import ImportRefused
+from rag_core.storage import Archive, channels
+from rag_core.storage.post_lookup import StoredPost
+from rag_core.types import Channel, Post, PostKey
+
+__all__ = ["ImportOptions", "ImportReport", "import_export"]
+
+_EXPORT_FILE_NAMES = ("result.json", "messages.html")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+async def import_export(
+    archive: Archive, path: Path, options: ImportOptions, progress: ImportProgress | None = None
+) -> ImportReport:
+    """Import a result.json or messages.html, or the folder that holds one; of both the first.
+
+    Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all,
+    from the event loop.
+    """
+    known = await channels.load_channels(archive)
+    source = await asyncio.to_thread(_open_source, path, options, known)
+    return await import_source(archive, source, options, known, progress or _ignore_progress)
+
+
+def _ignore_progress(done: int, total: int) -> None:
+    """For those who do not watch."""
+
+
+def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> ExportSource:
+    """The export at a path, whatever its format."""
+    file, head, size = _find_export_file(path)
+    if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
+        return HtmlExport(find_pages(file), options, known)
+    return _JsonExport(file, size)
+
+
+def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
+    """The file to read, its first bytes, and its size in bytes."""
+    file = path
+    try:
+        if path.is_dir():
+            inside = [path / name for name in _EXPORT_FILE_NAMES]
+            file = next((found for found in inside if found.exists()), inside[0])
+        if not file.is_file():
+            raise ImportRefused(
+                f"There is no file {file}. Give the result.json or messages.html of an export, or its folder."
+            )
+        with file.open("rb") as opened:
+            head = opened.read(256)
+        size = file.stat().st_size
+    except OSError as exc:
+        raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
+    if not head:
+        raise ImportRefused(f"{file} is empty. Export the chat again, or copy the whole file.")
+    if head.startswith(b"PK"):
+        raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
+    return file, head, size
+
+
+class _JsonExport:
+    """A result.json: one chat, or a full export with many."""
+
+    vague = False
+
+    def __init__(self, file: Path, size: int) -> None:
+        self.path = file
+        self.size = size
+        self._looking: RepairedJsonReader | None = None
+        self._streams: dict[str, Iterator[object]] = {}
+
+    @property
+    def consumed(self) -> int:
+        return self._looking.consumed if self._looking else 0
+
+    def survey(self) -> list[ExportedChat]:
+        with self.path.open("rb") as file:
+            self._looking = RepairedJsonReader(file)
+            return scan_export(self.path, self._looking)
+
+    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
+        """Not the file but what is read of it is in memory."""
+        if chat.place not in self._streams:
+            file = RepairedJsonReader(opened.enter_context(self.path.open("rb")))
+            self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)
+        return islice(self._streams[chat.place], chat.messages)
+
+    def reading(self) -> AbstractContextManager[None]:
+        return refuse_broken_json(self.path)
+
+    def days(self, ids: Collection[int]) -> Mapping[int, date]:
+        return {}
+
+    def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
+        return [(post, 0) for post in found]
+
+    def notes(self) -> Iterator[str]:
+        return iter(())

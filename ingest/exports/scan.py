@@ -1,0 +1,335 @@
+"""Export scan: check a whole export before anything is kept, and decide which chats may be imported.
+
+The scan is cheap (a second for 100 MB): a truncated file is refused before its first post is in the archive, whatever
+the order of its keys.
+
+Telegram Desktop writes control characters as `\\x0B`, which is not JSON; they are read as `\\u000B`. Source:
+SerializeString in tdesktop's export_output_json.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from json import JSONDecodeError
+from pathlib import Path
+from typing import BinaryIO
+
+import ijson
+
+from ingest.messages import MAX_ID, parse_text
+from rag_core.errors import ImportRefused
+from rag_core.types import Channel, Visibility
+
+__all__ = [
+    "AdmittedChat",
+    "ExportedChat",
+    "ImportOptions",
+    "RepairedJsonReader",
+    "admit_chats",
+    "refuse_broken_json",
+    "resolve_chat_id",
+    "scan_export",
+]
+
+# An even run of backslashes is made of escaped backslashes; only after an odd one does `x` follow an escape.
+_WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
+_CUT_ESCAPE_PATTERN = re.compile(rb"x[0-9A-Fa-f]?")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class RepairedJsonReader:
+    """A binary file to read from, repaired on the way; `consumed` counts the bytes read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._held = b""
+        self.consumed = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """About `size` bytes, none only at the end."""
+        while True:
+            fresh = self._file.read(size)
+            if not self.consumed:
+                fresh = fresh.removeprefix(_BYTE_ORDER_MARK)
+            self.consumed += len(fresh)
+            data = self._held + fresh
+            # What is held back begins with a backslash that starts an escape, so that runs are counted right.
+            cut = _count_open_escape_bytes(data) if fresh else 0
+            self._held = data[len(data) - cut :]
+            if whole := data[: len(data) - cut]:
+                return _WRONG_ESCAPE_PATTERN.sub(rb"\1\\u00\2", whole) if rb"\x" in whole else whole
+            if not fresh:
+                return b""
+
+
+def _count_open_escape_bytes(data: bytes) -> int:
+    """How many bytes at the end are an escape that may go on in the next chunk: `\\`, `\\x` or `\\x0`."""
+    for after in range(3):
+        body = data[: len(data) - after]
+        run = len(body) - len(body.rstrip(b"\\"))
+        if run % 2 and (not after or _CUT_ESCAPE_PATTERN.fullmatch(data[-after:])):
+            return after + 1
+    return 0
+
+
+# A message in a full export is six levels deep and holds a few more.
+_MAX_DEPTH = 64
+_INT64_LIMIT = 2**63
+_SINGLE_CHAT_PREFIX = "messages.item"
+_CHAT_LIST_KEYS = ("chats", "left_chats")
+
+
+@dataclass(slots=True)
+class ExportedChat:
+    """What an export says about one chat.
+
+    `place` is the ijson prefix of its messages, `old` the format of 2019-21, `whole` says that the file
+    is of this chat alone: then it holds all messages between its first and last.
+    Not frozen: it is filled while the file is read.
+    """
+
+    place: str
+    whole: bool = False
+    name: object = None
+    type: object = None
+    id: object = None
+    messages: int = 0
+    listed: bool = False
+    old: bool = False
+
+
+@contextmanager
+def refuse_broken_json(file: Path) -> Iterator[None]:
+    """Say in one sentence what is wrong with a file that is not the JSON it should be."""
+    try:
+        yield
+    # The pure Python backend of ijson lets the latter two through.
+    except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
+        raise ImportRefused(_format_parse_error(file, str(exc))) from exc
+
+
+def _format_parse_error(file: Path, error: str) -> str:
+    if "premature EOF" in error or "Incomplete" in error:
+        return f"{file} ends in the middle. Export the chat again, or copy the whole file."
+    if "overflow" in error:
+        return f"{file} holds a number that is too big. Export the chat again."
+    return (
+        f"{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
+        "or its messages.html."
+    )
+
+
+def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
+    """Read the whole export once. Raises `ImportRefused`; blocks, so run it in a thread."""
+    chats: list[ExportedChat] = []
+    lists = 0
+    with refuse_broken_json(file):
+        keys = [""] * (_MAX_DEPTH + 1)
+        depth = 0
+        for event, value in ijson.basic_parse(source, use_float=True):
+            if event == "map_key":
+                keys[depth] = value
+                continue
+            if event in ("end_map", "end_array"):
+                depth -= 1
+                continue
+            if depth < 7:
+                lists += _note_value(chats, keys, depth, event, value)
+            if event in ("start_map", "start_array"):
+                depth += 1
+                if depth > _MAX_DEPTH:
+                    raise ImportRefused(f"{file} is nested too deeply to be an export of Telegram Desktop.")
+                keys[depth] = "item" if event == "start_array" else ""
+            elif event == "number" and not -_INT64_LIMIT <= value < _INT64_LIMIT:
+                raise ImportRefused(_format_parse_error(file, "overflow"))
+    found = [chat for chat in chats if chat.listed or not chat.whole]
+    if not found and not lists:
+        raise ImportRefused(
+            f"{file} is JSON, but no export of Telegram Desktop. Give the result.json of an exported chat."
+        )
+    return found
+
+
+def _note_value(chats: list[ExportedChat], keys: list[str], depth: int, event: str, value: object) -> int:
+    """Take what a value says about its chat; 1 where it is the list of chats of a full export."""
+    if depth == 2 and keys[1] in _CHAT_LIST_KEYS and keys[2] == "list" and event == "start_array":
+        return 1
+    if depth == 0 and event == "start_map":
+        chats.append(ExportedChat(_SINGLE_CHAT_PREFIX, whole=True))
+        return 0
+    level = 1
+    if keys[1] in _CHAT_LIST_KEYS and keys[2] == "list" and keys[3] == "item" and depth >= 3:
+        level = 4
+        if depth == 3:
+            chats.append(ExportedChat(f"{keys[1]}.list.item.messages.item"))
+    if depth >= level and chats:
+        _fill_chat(chats[-1] if level == 4 else chats[0], keys[level : depth + 1], event, value)
+    return 0
+
+
+def _fill_chat(chat: ExportedChat, path: list[str], event: str, value: object) -> None:
+    match path:
+        case ["name" | "type" | "id" as field]:
+            setattr(chat, field, value)
+        case ["messages"]:
+            chat.listed = chat.listed or event == "start_array"
+        case ["messages", "item"]:
+            chat.messages += 1
+        case ["messages", "item", "from_id"]:
+            # Later versions write "user123", "channel123".
+            chat.old = chat.old or event == "number"
+
+
+# Telegram Desktop's type -> the Bot API's kind and what stands before the bare id. Others are private.
+_KIND_BY_EXPORT_TYPE = {
+    "public_channel": ("channel", "-100"),
+    "private_channel": ("channel", "-100"),
+    "public_supergroup": ("supergroup", "-100"),
+    "private_supergroup": ("supergroup", "-100"),
+    "private_group": ("group", "-"),
+}
+_PRIVATE_KIND = ("private", "")
+_USERNAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{3,31}")
+# What stands in a link before the bare id or the username, and behind it: https://core.telegram.org/api/links
+_CHAT_LINK_PATTERN = re.compile(
+    r"(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?([A-Za-z0-9_]+)(?:[/?].*)?|@?(-?[A-Za-z0-9_]+)"
+)
+# Exports of 2019-21 write ids with the kind of the peer above 32 bits.
+_MAX_BARE_ID = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """`username` has no @; `zone` is where an old export without Unix times was made; `visibility` overrides.
+
+    `chat` is the channel of a messages.html, which does not name it: an id as Telegram or its links write it,
+    or the @username of a channel that is known. `title` overrides the one in the export.
+    """
+
+    username: str | None = None
+    allow_private: bool = False
+    visibility: Visibility | None = None
+    zone: tzinfo = UTC
+    chat: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedChat:
+    """A chat that comes in. `decided`: who may read it is set even where the channel is known already."""
+
+    chat: ExportedChat
+    channel: Channel
+    decided: bool
+
+
+def admit_chats(
+    file: Path, chats: Sequence[ExportedChat], known: Mapping[int, Channel], options: ImportOptions
+) -> tuple[list[AdmittedChat | None], list[str]]:
+    """Each chat as it may come in, or None, and sentences about the latter. Raises `ImportRefused` if none may."""
+    ids = [_compute_chat_id(chat) for chat in chats]
+    wanted = resolve_chat_id(options.chat, known) if options.chat else None
+    if wanted is not None and wanted not in ids:
+        raise ImportRefused(f"{file} is of another chat than --chat says. Leave it out: the file says it itself.")
+    private = [chat.type not in _KIND_BY_EXPORT_TYPE and not options.allow_private for chat in chats]
+    # The same chat twice in one file is nothing Telegram Desktop writes.
+    nameless = [chat_id is None or chat_id in ids[:n] for n, chat_id in enumerate(ids)]
+    may = [not (a or b) for a, b in zip(private, nameless, strict=True)]
+    if not any(may):
+        raise ImportRefused(_format_refusal(file, any(private)))
+    username = _parse_username(options.username)
+    if (username or options.title) and sum(may) > 1:
+        option = "--username" if username else "--title"
+        raise ImportRefused(f"{file} holds {sum(may)} chats, so {option} cannot say which one it means.")
+    notes = []
+    if left_out := sum(private):
+        notes.append(f"Left out {left_out} private conversations: --allow-private lets them in.")
+    if left_out := sum(b and not a for a, b in zip(private, nameless, strict=True)):
+        notes.append(f"Left out {left_out} chats without an id of their own.")
+    admitted = [
+        _admit_chat(chat_id, chat, known.get(chat_id), username, options) if allowed and chat_id else None
+        for chat, chat_id, allowed in zip(chats, ids, may, strict=True)
+    ]
+    notes += [
+        f"{entry.channel.title}: Telegram calls it public, but its username is not in the export. With --username "
+        "its links open for everybody."
+        for entry in admitted
+        if entry and _is_public_type(entry.chat) and not entry.channel.username
+    ]
+    return admitted, notes
+
+
+def resolve_chat_id(given: str, known: Mapping[int, Channel]) -> int | None:
+    """The Bot API's id of a channel that is named by id, link or username; None for a username nobody knows.
+
+    Raises `ImportRefused` for what names nothing.
+    """
+    found = _CHAT_LINK_PATTERN.fullmatch(given.strip())
+    name = (found[1] or found[2]) if found else ""
+    if re.fullmatch(r"-?[0-9]{1,15}", name, re.ASCII):
+        # an id without a sign is the one in links and in Telegram Desktop
+        return int(name) if name.startswith("-") else int(f"-100{name}")
+    if not _USERNAME_PATTERN.fullmatch(name):
+        raise ImportRefused(f"“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890.")
+    same = (channel for channel in known.values() if (channel.username or "").casefold() == name.casefold())
+    return next((channel.chat_id for channel in same), None)
+
+
+def _format_refusal(file: Path, private: bool) -> str:
+    if private:
+        return (
+            f"{file} holds private conversations only. "
+            "Give --allow-private if they may be searched, by admins, like a channel."
+        )
+    return f"{file} does not say which chat it is from. Export the chat again with Telegram Desktop."
+
+
+def _parse_username(given: str | None) -> str | None:
+    if given is None:
+        return None
+    name = given.strip().removeprefix("https://t.me/").removeprefix("@")
+    if not _USERNAME_PATTERN.fullmatch(name):
+        raise ImportRefused(f"“{given}” is no Telegram username. Give it as in https://t.me/username.")
+    return name
+
+
+def _compute_chat_id(chat: ExportedChat) -> int | None:
+    bare = chat.id
+    if type(bare) is not int or not 0 < bare < MAX_ID // 10:
+        return None
+    if chat.old and bare > _MAX_BARE_ID:
+        bare &= _MAX_BARE_ID
+    _, sign = _KIND_BY_EXPORT_TYPE.get(str(chat.type), _PRIVATE_KIND)
+    return int(f"{sign}{bare}")
+
+
+def _admit_chat(
+    chat_id: int, chat: ExportedChat, known: Channel | None, username: str | None, options: ImportOptions
+) -> AdmittedChat:
+    kind, _ = _KIND_BY_EXPORT_TYPE.get(str(chat.type), _PRIVATE_KIND)
+    named = username or (known.username if known else None)
+    public = named is not None and _is_public_type(chat)
+    # What an admin decided stays; a channel that was closed only because no username was known opens.
+    waited = known is not None and known.username is None and known.visibility is Visibility.ADMINS
+    if options.visibility:
+        visibility = options.visibility
+    elif known is not None and known.state == "removed":  # an admin took it away: who reads it is asked anew
+        visibility = Visibility.ADMINS
+    elif public and (known is None or waited):
+        visibility = Visibility.PUBLIC
+    else:
+        visibility = known.visibility if known else Visibility.ADMINS
+    title = options.title or parse_text(chat.name) or (known.title if known else None) or str(chat.type or chat_id)
+    # whoever imports a channel by hand has approved it
+    state = known.state if known and known.state not in {"pending", "removed"} else "active"
+    channel = known or Channel(chat_id, title)
+    channel = replace(channel, title=title, username=named, kind=kind, visibility=visibility, state=state)
+    return AdmittedChat(chat, channel, decided=known is None or visibility != known.visibility)
+
+
+def _is_public_type(chat: ExportedChat) -> bool:
+    return str(chat.type).startswith("public_")

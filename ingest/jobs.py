@@ -1,0 +1,385 @@
+"""Background jobs: what runs when, the scheduler, and the log of runs and failures.
+
+Jobs are plain async functions. One instance of each runs at a time; a missed run is made up for once or reported, and
+no failure is silent. APScheduler goes by the wall clock: when that is set back, the next runs are computed anew, or
+they would wait until the old time has come again.
+
+The job log is shown by /stats. It is kept in memory and written now and then: a job that runs every few seconds must
+not write every few seconds, and a failure must not be forgotten because the archive is what failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+
+from ingest import integrity
+from ingest.clock import Clock, ClockDrift, elapsed
+from ingest.gaps import Heartbeat, report_gaps
+from ingest.inbox import forget_unapproved_channels
+from ingest.indexer import LexicalIndexer
+from ingest.notices import JobFailing, NotifyAdmins
+from rag_core import malloc
+from rag_core.engine import Engine
+from rag_core.errors import RagError
+from rag_core.settings import DataSettings
+from rag_core.storage import Archive, conversations, jobs, questions, stats
+from rag_core.storage import inbox as updates
+from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
+from rag_core.storage.gaps import get_last_heartbeat
+from rag_core.storage.jobs import JobRecord
+
+__all__ = [
+    "FixedDelayTrigger",
+    "JobLog",
+    "MaintenanceJobs",
+    "ScheduledJob",
+    "make_daily_trigger",
+    "make_one_time_trigger",
+    "open_scheduler",
+]
+
+_WRITE_INTERVAL_SECONDS = 60.0
+# The same sentence again and again is said again after so long.
+_REPEAT_LOG_SECONDS = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class JobLog:
+    """What is known of each job. `read` it once at the start, `write` it now and then."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._jobs: dict[str, JobRecord] = {}
+        self._unwritten: set[str] = set()
+        self._said: dict[str, tuple[str, float]] = {}
+        self._written, self._urgent = 0.0, False
+
+    @property
+    def jobs(self) -> Mapping[str, JobRecord]:
+        """What is known of each job, by name."""
+        return self._jobs
+
+    async def read(self) -> None:
+        """Take over what an earlier run of the bot wrote. Raises ArchiveUnavailable."""
+        self._jobs = {job.name: job for job in await jobs.load_jobs(self._archive)} | self._jobs
+
+    async def write(self) -> None:
+        """Write what is new. Raises ArchiveUnavailable; then it is written the next time."""
+        fresh = [self._jobs[name] for name in self._unwritten]
+        if fresh:
+            await jobs.save_jobs(self._archive, fresh)
+            self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
+
+    async def keep(self) -> None:
+        """Write what is new, once a minute, or now where something began to fail; else it stays for later."""
+        if self._urgent or elapsed() - self._written >= _WRITE_INTERVAL_SECONDS:
+            self._written, self._urgent = elapsed(), False
+            with suppress(RagError):  # the work that met the same failure says so itself
+                await self.write()
+
+    def passed(self, name: str, took: float, said: str = "") -> None:
+        """A job ran for `took` seconds; `said` is what it has to say."""
+        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        self._put(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
+        if self._said.pop(name, None):
+            log.warning("%s works again", name)
+
+    def failed(self, name: str, problem: Exception | str) -> bool:
+        """A job failed. True where it was said in the log: the same sentence is said not more than once an hour."""
+        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        reason = _describe_problem(problem)
+        ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
+        self._put(replace(ran, failed_at=moment, error=reason, said=None))
+        self._urgent |= not before.failing
+        return self._say(name, reason, problem)
+
+    def _say(self, name: str, reason: str, problem: Exception | str) -> bool:
+        said, at = self._said.get(name, ("", 0.0))
+        if said == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
+            return False
+        self._said[name] = (reason, elapsed())
+        # A bug needs its traceback, what was planned for needs none.
+        bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
+        log.error("%s: %s", name, reason, exc_info=bug)
+        return True
+
+    def _put(self, job: JobRecord) -> None:
+        self._jobs[job.name] = job
+        self._unwritten.add(job.name)
+
+
+def _describe_problem(problem: Exception | str) -> str:
+    if isinstance(problem, RagError):
+        return problem.reason
+    if isinstance(problem, str):
+        return problem
+    name = type(problem).__name__
+    # What others say may repeat a reader's text; the way to the bug is in the log.
+    return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name
+
+
+_MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
+_STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
+_CLOCK_CHECK_SECONDS = 20.0  # at the clock
+_OVERDUE_START_DELAY = timedelta(
+    minutes=10
+)  # after the start: a job that is overdue waits until the bot has come to rest
+
+
+class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is published without types
+    """So long after the last time, and `first` after the start where that is given. APScheduler's own counts each
+    interval that a jump of the clock has skipped.
+    """
+
+    __slots__ = ("first", "pause")
+
+    def __init__(self, seconds: float, first: float | None = None) -> None:
+        self.pause = timedelta(seconds=seconds)
+        self.first = self.pause if first is None else timedelta(seconds=first)
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """The pause after now."""
+        return now + (self.pause if previous_fire_time else self.first)
+
+
+def make_daily_trigger(hour: int, minute: int, zone: tzinfo) -> BaseTrigger:
+    """Every day at this time of this time zone."""
+    return CronTrigger(hour=hour, minute=minute, timezone=zone)
+
+
+def make_one_time_trigger(after: timedelta) -> BaseTrigger:
+    """One time, so long after now."""
+    return DateTrigger(datetime.now(UTC) + after)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledJob:
+    """What runs when. `work` returns what it has to say ("" for nothing).
+
+    `grace`: how late it may still begin (None: however late). `overdue`: at the start it runs soon where its
+    last run is longer ago. `loud`: admins are told when it begins to fail.
+    """
+
+    name: str
+    work: Callable[[], Awaitable[str]]
+    trigger: BaseTrigger
+    grace: timedelta | None = None
+    overdue: timedelta | None = None
+    loud: bool = False
+
+
+@asynccontextmanager
+async def open_scheduler(
+    jobs: Sequence[ScheduledJob], ledger: JobLog, tell: NotifyAdmins, *, zone: tzinfo = UTC, clock: Clock | None = None
+) -> AsyncIterator[AsyncIOScheduler]:
+    """Run the jobs until the block ends; those that run then are cancelled. Raises ArchiveUnavailable."""
+    await ledger.read()
+    # What it has to say is said by the ledger.
+    logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
+    scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
+    scheduler.add_listener(_make_event_listener(ledger), EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+    running: set[asyncio.Task[object]] = set()
+    for job in jobs:
+        grace = None if job.grace is None else int(job.grace.total_seconds())
+        first = {"next_run_time": datetime.now(UTC) + _OVERDUE_START_DELAY} if _is_overdue(job, ledger) else {}
+        scheduler.add_job(
+            _run_job, job.trigger, (job, ledger, tell, running), id=job.name, misfire_grace_time=grace, **first
+        )
+    scheduler.start()
+    steadying = asyncio.create_task(_watch_wall_clock(scheduler, ClockDrift(clock or Clock())))
+    try:
+        yield scheduler
+    finally:
+        steadying.cancel()
+        scheduler.shutdown()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(steadying, *running, return_exceptions=True)
+        with suppress(RagError):  # it has been said why
+            await ledger.write()
+
+
+def _is_overdue(job: ScheduledJob, ledger: JobLog) -> bool:
+    if job.overdue is None:
+        return False
+    known = ledger.jobs.get(job.name)
+    return known is None or known.ran_at is None or datetime.now(UTC) - known.ran_at > job.overdue
+
+
+async def _run_job(job: ScheduledJob, ledger: JobLog, tell: NotifyAdmins, running: set[asyncio.Task[object]]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    running.add(task)
+    task.add_done_callback(running.discard)
+    started = asyncio.get_running_loop().time()
+    try:
+        said = await job.work()
+    except Exception as exc:
+        if ledger.failed(job.name, exc) and job.loud:
+            await tell(JobFailing(job.name, ledger.jobs[job.name].error or ""))
+    else:
+        ledger.passed(job.name, asyncio.get_running_loop().time() - started, said)
+    await ledger.keep()
+
+
+def _make_event_listener(ledger: JobLog) -> Callable[[JobEvent], None]:
+    def heard(event: JobEvent) -> None:
+        if event.code == EVENT_JOB_MISSED:
+            ledger.failed(event.job_id, _MISSED_TEXT)
+        elif event.code == EVENT_JOB_MAX_INSTANCES:
+            ledger.failed(event.job_id, _STILL_RUNNING_TEXT)
+        elif isinstance(event.exception, Exception):  # not cancelled: the ledger or the telling failed
+            ledger.failed(event.job_id, event.exception)
+
+    return heard
+
+
+async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: ClockDrift) -> None:
+    while True:
+        await asyncio.sleep(_CLOCK_CHECK_SECONDS)
+        by = drift.jump()
+        if by:
+            log.warning("the clock was set by %+.0f s", by)
+        if by < 0:
+            for job in scheduler.get_jobs():
+                scheduler.reschedule_job(job.id, trigger=job.trigger)
+        elif by > 0:
+            scheduler.wakeup()
+
+
+# After a day without power the second heartbeat tells of the gap: within a minute.
+_INBOX_SECONDS, _HEARTBEAT_SECONDS, _GAPS_SECONDS = 3.0, 20.0, 600.0
+# A bot whose first life is short must know later when that was.
+_FIRST_HEARTBEAT_SECONDS = 3.0
+_SAVE_SECONDS, _FORGET_SECONDS, _MEMORY_SECONDS = 6 * 3600.0, 3600.0, 120.0
+# Nobody asks at night; and a machine that is off at night does it in the morning.
+_BACKUP_TIME, _CHECK_TIME = (3, 15), (3, 45)
+_START_DELAY = timedelta(seconds=5)  # after the start
+_GRACE_PERIOD, _OVERDUE_AFTER = timedelta(hours=12), timedelta(hours=25)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceJobs:
+    """What the jobs work on. `wake` rings for posts that wait in the inbox, `tell` reaches admins."""
+
+    rag: Engine
+    indexer: LexicalIndexer
+    pulse: Heartbeat
+    wake: Callable[[], None]
+    tell: NotifyAdmins
+
+    def jobs(self, settings: DataSettings, zone: tzinfo) -> tuple[ScheduledJob, ...]:
+        """All jobs, with their times in this time zone."""
+
+        def nightly(name: str, work: Callable[[], Awaitable[str]], hour: int, minute: int) -> ScheduledJob:
+            return ScheduledJob(
+                name, work, make_daily_trigger(hour, minute, zone), _GRACE_PERIOD, _OVERDUE_AFTER, loud=True
+            )
+
+        async def backup() -> str:
+            return await self.backup(settings.backups)
+
+        async def forget() -> str:
+            return await self.forget(timedelta(days=settings.keep_questions_days))
+
+        jobs = [
+            ScheduledJob("inbox", self.inbox, FixedDelayTrigger(_INBOX_SECONDS)),
+            ScheduledJob(
+                "heartbeat",
+                self.heartbeat,
+                FixedDelayTrigger(_HEARTBEAT_SECONDS, min(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
+            ),
+            ScheduledJob("gaps", self.gaps, FixedDelayTrigger(_GAPS_SECONDS)),
+            ScheduledJob("save", self.save, FixedDelayTrigger(_SAVE_SECONDS)),
+            ScheduledJob("forget", forget, FixedDelayTrigger(_FORGET_SECONDS)),
+            ScheduledJob("memory", self.memory, FixedDelayTrigger(_MEMORY_SECONDS)),
+            nightly("check", self.check, *_CHECK_TIME),
+        ]
+        if self.rag.archive.large:
+            jobs.append(ScheduledJob("damage", self.damage, make_one_time_trigger(_START_DELAY), loud=True))
+        if settings.backups:
+            jobs.append(nightly("backup", backup, *_BACKUP_TIME))
+        return tuple(jobs)
+
+    async def inbox(self) -> str:
+        """Have posts taken in whose wake-up was lost."""
+        self.wake()
+        return ""
+
+    async def heartbeat(self) -> str:
+        """Note that the bot is in touch with Telegram; where it was not for too long, have admins told."""
+        noted = await self.pulse.beat()
+        if noted:
+            await self.gaps()
+        return f"{noted} gaps" if noted else ""
+
+    async def gaps(self) -> str:
+        """Have admins told of gaps they do not know of."""
+        return await report_gaps(self.rag.archive, self.tell)
+
+    async def save(self) -> str:
+        """Compact the lexical leg and write it to disk, so that a start after a crash is quick."""
+        await self.indexer.save()
+        return ""
+
+    async def forget(self, kept: timedelta) -> str:
+        """Forget the numbers of updates that cannot come again, and the posts of channels that nobody approved; of
+        what is older than `kept` the texts of questions and of updates that could not be read, whose votes they
+        are, and links to questions; and what talks have remembered for longer than they may.
+
+        The time is that of the last heartbeat: a clock that has just jumped ahead makes nothing old.
+        """
+        now = await get_last_heartbeat(self.rag.archive)
+        if now is None:
+            return ""
+        numbers = await updates.forget_done_updates(self.rag.archive, now)
+        texts = await stats.forget_question_texts(self.rag.archive, now - kept)
+        unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
+        votes = await questions.forget_voters(self.rag.archive, now - kept)
+        links = await questions.forget_old_links(self.rag.archive, now - kept)
+        talked = await conversations.expire_turns(
+            self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
+        )
+        posts = await forget_unapproved_channels(self.rag.archive, now)
+        gone = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
+                (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
+        return ", ".join(f"{number} {what}" for number, what in gone if number)
+
+    async def memory(self) -> str:
+        """Give what is free in the heap back to the machine."""
+        await asyncio.to_thread(malloc.release_free_memory)
+        return ""
+
+    async def damage(self) -> str:
+        """Look through an archive that is too large to be looked through when it is opened."""
+        await self.rag.archive.look_through()
+        return ""
+
+    async def check(self) -> str:
+        """Compare the archive with both indexes and repair them."""
+        return str(await integrity.check_integrity(self.rag, self.indexer, self.tell))
+
+    async def backup(self, keep: int) -> str:
+        """Make a backup and keep so many."""
+        folder = self.rag.archive.folder
+
+        def work(stop: threading.Event) -> str:
+            made = make_backup(folder, stop)
+            prune_backups(folder, keep)
+            return made.name
+
+        return await run_cancellable(work)

@@ -1,0 +1,311 @@
+"""Question answering, the map: choose a recipe, run it with a fallback, check citations and support.
+
+Choice of recipe: the chat's own mode goes first, then the switches of the admins, then the rules of the router. A
+recipe that is switched off, or that failed too often lately, is not used. When too many questions wait, all are
+answered by `direct`.
+
+Fallback: a recipe has the question's time less a reserve (15 s, at most a third). Where it fails or passes its time,
+`direct` answers within the reserve, and the failure is a shortfall of the answer.
+
+Every recipe ends in the same two stages, cite and verify. Nothing is shown that has not passed both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+
+from rag_core.cite import check_citations, filter_current_passages
+from rag_core.conversation import remember_answer, resolve_followup
+from rag_core.engine import Engine
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
+from rag_core.llm import QueuePositionCallback
+from rag_core.recipes import RECIPES
+from rag_core.storage import channels, questions, users
+from rag_core.storage.users import AUTO_RECIPE, load_answer_mode
+from rag_core.tracing import Run, Span
+from rag_core.types import Answer, Channel, Draft, Evidence, Question, Sentence, Shortfall, Source
+from rag_core.verification.support import MIN_SUPPORT, keep_supported_citations, measure_support
+from rag_core.writing.reflect import reflect_on_draft
+
+__all__ = [
+    "AGENT",
+    "DIRECT",
+    "RecipeChoice",
+    "answer_question",
+    "choose_recipe",
+    "cite_and_verify",
+    "is_chat_in_share",
+    "keep_supported_sentences",
+    "load_recipe_switches",
+    "run_recipe",
+    "set_recipe_enabled",
+    "set_recipe_share",
+]
+
+DIRECT = "direct"
+# Kept back for `direct`: it searches in two seconds, and shows the posts' own words where it cannot write any more.
+_RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole
+_OUT_OF_TIME = "There was no time to answer the question as was wanted: raise BUDGETS__QUESTION."
+
+
+async def run_recipe(
+    name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
+) -> tuple[Draft, Evidence]:
+    """A draft and its evidence; where one is `careful` the draft is looked over once more.
+
+    Raises RagError where `direct` does not come to its end either.
+    """
+    whole = rag.settings.question_s
+    run.recipe = name
+    if name == DIRECT:
+        return await _run_direct(question, rag, run, whole, careful=careful)
+    kept, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
+    try:
+        with _record_outcome(name, rag, run):
+            async with run.within(whole - kept):
+                return await _try_recipe(name, question, rag, run, careful=careful)
+    except RagError as exc:
+        run.recipe, run.shortfalls[:] = DIRECT, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
+    return await _run_direct(question, rag, run, kept)
+
+
+@contextmanager
+def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
+    """How long a recipe took and how it ended, for the trace and for the choice of recipes."""
+    started, failed = time.perf_counter(), None
+    try:
+        yield
+    except BaseException as exc:
+        failed = exc
+        raise
+    finally:
+        error = type(failed).__name__ if failed else None
+        run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
+        # an index or an archive that is down is no fault of the recipe, nor a model that is not there, nor a reader
+        # who does not want to wait
+        if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
+            rag.health.ended(name, well=failed is None, limit=rag.settings.agent.errors)
+
+
+async def _try_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool) -> tuple[Draft, Evidence]:
+    """Raises StageTimeout also where a recipe found nothing because its stages had no time."""
+    draft, evidence = await RECIPES[name](question, rag, run)
+    if not draft.sentences and run.hurried:
+        raise StageTimeout(_OUT_OF_TIME)
+    return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
+
+
+async def _run_direct(
+    question: Question, rag: Engine, run: Run, seconds: float, *, careful: bool = False
+) -> tuple[Draft, Evidence]:
+    async with run.within(seconds):
+        draft, evidence = await RECIPES[DIRECT](question, rag, run)
+        return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
+
+
+AGENT = "agent"
+_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in what admins chose
+_ON, _OFF = "on", "off"
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeChoice:
+    """A recipe and why it was chosen, for the trace; `careful`: the draft is to be looked over once more."""
+
+    recipe: str
+    why: str
+    careful: bool = False
+
+
+async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
+    """The recipe of a question. Raises ArchiveUnavailable."""
+    if rag.recipe != AUTO_RECIPE:
+        return RecipeChoice(rag.recipe, "asked for")
+    mode, chosen = await load_answer_mode(rag.archive, question.chat), await users.load_choices(rag.archive)
+    if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
+        return RecipeChoice(DIRECT, "many wait")
+    wanted, why = (
+        (mode.recipe, "the chat's mode")
+        if mode.recipe != AUTO_RECIPE
+        else await _choose_by_route(question, chosen, rag)
+    )
+    if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
+        return RecipeChoice(DIRECT, f"{wanted} is off", mode.careful)
+    if rag.health.resting(wanted):
+        return RecipeChoice(DIRECT, f"{wanted} failed too often", mode.careful)
+    return RecipeChoice(wanted, why, mode.careful)
+
+
+async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
+    """What the question's shape asks for, and why, where that recipe may be used in this chat without being named."""
+    settings = rag.settings.agent
+    switch_now = chosen.get(_SWITCH_PREFIX + AGENT) or (_ON if settings.enabled else _OFF)
+    share = float(chosen.get(_SHARE_PREFIX + AGENT, settings.share))
+    if switch_now != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
+        return DIRECT, "not for this chat"
+    known = await channels.load_channels(rag.archive)
+    plan = await asyncio.to_thread(rag.plan, question, known)
+    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT).partition(": ")
+    return name, why
+
+
+def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
+    """Whether a chat is among this share (0-1) of all chats; with a greater share it still is."""
+    digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) < share * 2**64
+
+
+async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
+    """Each recipe but `direct`: whether it may be used, and for `auto` in which share of the chats."""
+    chosen, settings = await users.load_choices(rag.archive), rag.settings.agent
+    start = settings.share if settings.enabled else 0.0
+    found = {}
+    for name in RECIPES:
+        if name != DIRECT:
+            on = chosen.get(_SWITCH_PREFIX + name)
+            share = float(chosen.get(_SHARE_PREFIX + name, settings.share if on else start)) if name == AGENT else 0.0
+            found[name] = (on != _OFF, share)
+    return found
+
+
+async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
+    """Let a recipe be used, or not, from the next question on. Raises ArchiveUnavailable."""
+    await users.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
+
+
+async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
+    """In which share (0-1) of the chats `auto` may choose a recipe, from the next question on."""
+    await users.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")
+
+
+_UNSUPPORTED_LEFT_OUT = "Sentences were left out: the posts they name do not say them."
+
+
+async def cite_and_verify(
+    draft: Draft, evidence: Evidence, question: Question, rag: Engine, run: Run
+) -> tuple[Sentence, ...]:
+    """The sentences of a draft that stand in their posts now, and that these posts say.
+
+    Raises ArchiveUnavailable, StageTimeout. Without verification only what is word for word is shown.
+    """
+    standing = await run.require("cite", check_citations(draft, question.viewer, rag))
+    if all(sentence.support == 1.0 for sentence in standing):
+        return standing  # their own words, or worked out from them
+    own = tuple(sentence for sentence in standing if sentence.support == 1.0)
+    kept = await run.attempt("verify", keep_supported_sentences(standing, evidence, question.lang, run), own)
+    if len(kept) < len(standing):
+        run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
+    return kept
+
+
+async def keep_supported_sentences(
+    sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run
+) -> tuple[Sentence, ...]:
+    """The sentences that are their posts' own words, or that their posts bear out. To be called in a stage.
+
+    A citation that does not bear its sentence out is left away, or another post that does is cited instead.
+    """
+    found = await asyncio.to_thread(lambda: [_keep_if_supported(sentence, evidence, lang) for sentence in sentences])
+    kept = tuple(sentence for sentence in found if sentence is not None)
+    run.note(claims=len(found), verified=len(kept))
+    return kept
+
+
+def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str) -> Sentence | None:
+    cited = {citation.post for citation in sentence.citations}
+    passages = [source.passage for source in evidence.sources if source.passage.key in cited]
+    if sentence.support < 1.0 and measure_support(sentence.text, passages) < MIN_SUPPORT:
+        return None
+    return keep_supported_citations(sentence, evidence.sources, lang)
+
+
+MAX_NEAREST = 3  # posts offered with a refusal
+
+
+async def answer_question(
+    question: Question,
+    rag: Engine,
+    *,
+    on_sentence: Callable[[Sentence], None] | None = None,
+    on_place: QueuePositionCallback | None = None,
+    on_extract: Callable[[Answer], None] | None = None,
+    on_stage: Callable[[str], None] | None = None,
+) -> Answer:
+    """Answer from what this asker may read, or refuse. Raises RagError when that cannot be known.
+
+    `on_sentence` is told each sentence of a model as soon as it stands; the answer may still be another one.
+    `on_place` is told how many questions are before this one. `on_extract` is told an answer in the posts' own words
+    before a model is waited for, perhaps more than once; `on_stage` the name of each stage that begins.
+    """
+    run = Run(
+        rag.settings.budgets,
+        DIRECT,
+        shortfalls=list(rag.without),
+        on_sentence=on_sentence,
+        on_place=on_place,
+        on_extract=partial(_report_draft, on_extract, question, rag) if on_extract else None,
+        on_stage=on_stage,
+    )
+    try:
+        asked, question = question, await resolve_followup(question, rag, run)
+        chosen = await _trace_recipe_choice(question, rag, run)
+        draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
+        sentences = await cite_and_verify(draft, evidence, question, rag, run)
+        found = await _filter_current_sources(evidence, question, rag, run)
+        given = Answer(
+            sentences=sentences,
+            confidence=draft.covered,
+            recipe=run.recipe,
+            model=draft.model if sentences else None,
+            shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may lack the same
+            trace_id=run.trace_id,
+            nearest=() if sentences else tuple(source.passage for source in found[:MAX_NEAREST]),
+            channels=await _load_readable_channels(question, rag),
+            copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
+            found=found,
+            understood=question.text if question.text != asked.text else "",
+        )
+        await run.attempt(
+            "memory", remember_answer(question, given, rag), None
+        )  # never a source: only follow-ups look there
+        return given
+    finally:
+        rag.traced(run)
+
+
+async def _report_draft(told: Callable[[Answer], None], question: Question, rag: Engine, draft: Draft) -> None:
+    """Tell what an answer would be without a model, if its posts still stand."""
+    sentences = await check_citations(draft, question.viewer, rag)
+    if sentences:
+        told(Answer(sentences, draft.covered, DIRECT, channels=await _load_readable_channels(question, rag)))
+
+
+async def _filter_current_sources(evidence: Evidence, question: Question, rag: Engine, run: Run) -> tuple[Source, ...]:
+    """What was found and still stands."""
+    passages = [source.passage for source in evidence.sources]
+    here = set(
+        await run.require("nearest", filter_current_passages(passages, question.viewer, rag)) if passages else ()
+    )
+    return tuple(source for source in evidence.sources if source.passage in here)
+
+
+async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:
+    known = await channels.load_channels(rag.archive)
+    return {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+
+
+async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> RecipeChoice:
+    """Which recipe answers, and a line in the trace that says why."""
+
+    async def noted() -> RecipeChoice:
+        found = await choose_recipe(question, rag)
+        run.note(recipe=found.recipe, why=found.why)
+        return found
+
+    return await run.attempt("choose", noted(), RecipeChoice(DIRECT, "no choice"))

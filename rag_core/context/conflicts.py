@@ -1,0 +1,120 @@
+"""Conflicts between posts: where two disagree both are shown, with their dates and which one is newer.
+
+They are never merged into one number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rag_core.engine import Engine
+from rag_core.text.query_terms import QueryTerms, TermWeight
+from rag_core.text.sentences import split_long_span
+from rag_core.text.tokens import tokenize
+from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, Sentence
+from rag_core.verification.entailment import assess_text
+from rag_core.verification.relevance import is_different_subject, measure_relevance
+from rag_core.verification.support import find_best_quote
+from rag_core.verification.types import Label, Support
+from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
+
+__all__ = ["add_conflicting_post"]
+
+_MAX_COMPARED_POSTS = 8  # posts, beside the cited ones
+_MAX_LIKELIHOOD = 0.15  # how likely a post may at most bear a sentence out that it is said to contradict
+# Two posts may name different numbers of different things: so much of what the sentence is about, numbers aside,
+# must stand in the other one, and so much of what was asked.
+_MIN_RELEVANCE, _MIN_QUESTION_COVERAGE = 0.6, 0.75
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_DIFFERS_MARK = "≠"  # in what a check says of numbers and days that differ
+
+
+@dataclass(frozen=True, slots=True)
+class _ConflictingQuote:
+    """Words of another post that say otherwise; `start` and `end` count in the passage's text."""
+
+    passage: Passage
+    start: int
+    end: int
+    support: Support
+
+    @property
+    def citation(self) -> Citation:
+        quote, at = self.passage.text[self.start : self.end], self.passage.start + self.start
+        return Citation(self.passage.key, quote, at, at + len(quote), self.passage.date)
+
+
+async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+    """The draft with at most one post more: one that says otherwise than what is shown first."""
+    if plan.kind is Kind.WHEN:
+        return draft
+    return await asyncio.to_thread(_add_conflict, question, plan, draft, evidence, rag)
+
+
+def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+    asked = QueryTerms.of(plan.asked or question.text, weight)
+    for place, sentence in enumerate(draft.sentences):
+        if not sentence.citations:
+            continue
+        if other := _find_newest_conflict(sentence, asked, evidence, weight, question.lang):
+            first = max(citation.date for citation in sentence.citations)
+            said = format_conflict(first, other.passage.date, question.lang)
+            framed = Sentence(f"{said} {other.citation.quote}", (other.citation,))
+            rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other.citation)]
+            # it takes the place of the last: a reader is shown no more than the settings say, and never one side alone
+            most = max(place + 2, len(draft.sentences))
+            return replace(draft, sentences=(*draft.sentences[: place + 1], framed, *rest)[:most])
+    return draft
+
+
+def _find_newest_conflict(
+    sentence: Sentence, asked: QueryTerms, evidence: Evidence, weight: TermWeight, lang: str
+) -> _ConflictingQuote | None:
+    """The newest of the posts that surely say otherwise; None where none does, or one says the same later."""
+    cited = {citation.post for citation in sentence.citations}
+    others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
+    found = [other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)]
+    return max(found, key=lambda other: other.passage.date, default=None)
+
+
+def _find_conflicting_quotes(
+    sentence: Sentence, asked: QueryTerms, passage: Passage, weight: TermWeight, lang: str
+) -> Iterator[_ConflictingQuote]:
+    span = find_best_quote(sentence.text, passage)
+    if span is None:
+        return
+    start, end = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
+    words = passage.text[start:end]
+    if asked.met(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
+        return
+    here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
+    if here and there and not here & there:
+        return  # each is of its time: prices of 2026 do not deny those of 2027
+    support = assess_text(sentence.text, words, lang)
+    otherwise = (
+        support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why
+    )
+    if otherwise and _is_about_same(sentence.text, support, words, passage.header, weight):
+        yield _ConflictingQuote(passage, start, end, support)
+
+
+def _extract_years(text: str, date: datetime) -> set[int]:
+    """The years that a text of this day speaks of as its own: last year, this, the next."""
+    return {year for year in map(int, _YEAR.findall(text)) if abs(year - date.year) <= 1}
+
+
+def _is_about_same(sentence: str, support: Support, words: str, header: str, weight: TermWeight) -> bool:
+    met = measure_relevance(sentence, support, words, header, weight)
+    return met >= _MIN_RELEVANCE and not is_different_subject(sentence, support)
+
+
+def _shows_citation(sentence: Sentence, citation: Citation) -> bool:
+    """Whether a sentence already shows these words."""
+    return any(
+        c.post == citation.post and c.start < citation.end and citation.start < c.end for c in sentence.citations
+    )

@@ -1,0 +1,66 @@
+"""Copies of posts in the evidence: all that the asker may read, also unfound ones; the original is cited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
+from rag_core.engine import Engine
+from rag_core.index.bm25 import PassageRef
+from rag_core.retrieval.search import fetch_passages
+from rag_core.storage import copies, posts
+from rag_core.storage.copies import PostCopies
+from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Source, Viewer
+
+__all__ = ["gather_evidence"]
+
+
+async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
+    """The evidence of the hits, with the original cited where it says the same words. Raises ArchiveUnavailable."""
+    known = await copies.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
+    evidence = compose_evidence(hits, known)
+    originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
+    stored = await posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
+    places = {
+        s: place
+        for s in evidence.sources
+        if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
+    }
+    found = await fetch_passages(list(places.values()), rag) if places else {}
+    return Evidence(tuple(_cite_original(s, found.get(places[s])) if s in places else s for s in evidence.sources))
+
+
+def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
+    """The original of a passage's post, where that is another post."""
+    if passage.key not in known:
+        return None
+    everyone: list[DatedPost] = [passage, *known[passage.key].all]
+    first = order_copies(everyone)[0].key
+    return first if first != passage.key else None
+
+
+def _locate_in_original(
+    passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
+) -> PassageRef | None:
+    """Where the original says it: the very words; or all of it, where both posts are one passage of the same text."""
+    here, there = stored.get(passage.key), stored.get(original)
+    if here is None or there is None:
+        return None
+    if (start := there.text.find(passage.text)) >= 0:
+        return PassageRef(original, passage.part, start, start + len(passage.text))
+    family = known[passage.key]
+    exactly = any(one.key == original and one.exact == family.exact for one in family.all)
+    if not exactly or passage.text.strip() != here.text.strip():
+        return None
+    start = len(there.text) - len(there.text.lstrip())
+    return PassageRef(original, 0, start, start + len(there.text.strip()))
+
+
+def _cite_original(source: Source, passage: Passage | None) -> Source:
+    """The same source, cited from the original."""
+    if passage is None:
+        return source
+    cited = source.passage
+    others = (cited.key, *(key for key in cited.copies if key != passage.key))
+    return replace(source, passage=replace(passage, copies=others))

@@ -1,1 +1,0 @@
-"""Doors: each file here is the only one that touches its outside thing."""

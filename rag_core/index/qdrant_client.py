@@ -1,0 +1,335 @@
+"""Qdrant connection: retries, reconnection, errors as sentences, filter conditions, and collection settings.
+
+A collection on a server that is down when the bot starts, or goes down later, is looked for in a thread until it is
+there. Imported only where QDRANT__URL is set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Lock, RLock, Thread
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import stamina
+from httpx import TimeoutException
+from pydantic import ValidationError
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from rag_core.errors import QdrantGone, RagError, VectorsUnavailable
+from rag_core.settings import QdrantSettings
+
+__all__ = [
+    "INTEGER_INDEX",
+    "IN_MEMORY_URL",
+    "CollectionLost",
+    "QdrantConnection",
+    "Reconnecting",
+    "apply_collection_settings",
+    "check_shard_count",
+    "connect_qdrant",
+    "make_collection_options",
+    "make_date_conditions",
+    "make_search_params",
+    "make_shard_options",
+    "match_any",
+]
+
+IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
+_FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 0.1, 1.0
+_BUSY_STATUSES = (429, 502, 503, 504)
+
+_SERVER_SILENT = "The Qdrant server at {where} does not answer ({said}). Check that it runs, and QDRANT__URL."
+_SERVER_UNKNOWN = (
+    "What answers at {where} is no Qdrant server that we know. Check QDRANT__URL, and that it is 1.16 or later."
+)
+_KEY_REFUSED = "The Qdrant server at {where} refuses the key. Check QDRANT__KEY."
+_SERVER_FAILED = "The Qdrant server at {where} could not do its work ({said})."
+_COLLECTION_LOST = "The Qdrant server at {where} has lost a collection ({said}): it is filled again from the archive."
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class CollectionLost(QdrantGone):
+    """A collection that was there is not any more."""
+
+
+@contextmanager
+def _translate_qdrant_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except UnexpectedResponse as exc:
+        if exc.status_code in (401, 403):
+            raise VectorsUnavailable(_KEY_REFUSED.format(where=where)) from exc
+        said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
+        if status == 404:
+            raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
+        kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
+        raise kind(_SERVER_FAILED.format(where=where, said=said)) from exc
+    except ResponseHandlingException as exc:
+        if isinstance(exc.source, ValidationError | ValueError):
+            raise VectorsUnavailable(_SERVER_UNKNOWN.format(where=where)) from exc
+        raise QdrantGone(_SERVER_SILENT.format(where=where, said=exc)) from exc
+    except (ApiException, QdrantException) as exc:
+        raise QdrantGone(_SERVER_FAILED.format(where=where, said=exc)) from exc
+
+
+def _is_transient_error(exc: Exception) -> bool:
+    """Whether to ask once more: not where time ran out, for it would run out again."""
+    if isinstance(exc, UnexpectedResponse):
+        return exc.status_code in _BUSY_STATUSES
+    return isinstance(exc, ResponseHandlingException) and not isinstance(
+        exc.source, TimeoutException | ValidationError | ValueError
+    )
+
+
+class QdrantConnection:
+    """A client, its name in sentences, and how often a call is tried. Every call must be one that may be repeated."""
+
+    def __init__(self, client: QdrantClient, where: str, retries: int = 0) -> None:
+        self._client, self.where, self._attempts = client, where, retries + 1
+        self._alone = RLock()
+
+    @property
+    def local(self) -> bool:
+        """Whether there is no server at all."""
+        return self.where == IN_MEMORY_URL
+
+    def __call__(self, work: Callable[[QdrantClient], T]) -> T:
+        """What `work` returns. Raises VectorsUnavailable; QdrantGone where it may be well again later."""
+        if self.local:
+            with self._alone:  # local mode bears one thread
+                return work(self._client)
+        pauses = {"wait_initial": _FIRST_RETRY_PAUSE_S, "wait_max": _MAX_RETRY_PAUSE_S, "timeout": None}
+        with _translate_qdrant_errors(self.where):
+            for attempt in stamina.retry_context(on=_is_transient_error, attempts=self._attempts, **pauses):  # type: ignore[arg-type]
+                with attempt:
+                    return work(self._client)
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """End the connections."""
+        self._client.close()
+
+
+def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
+    """Calls to the server, which has not been asked anything yet; of a URL only the host is ever said: it may hold a
+    password. Raises VectorsUnavailable for a URL that is none."""
+    if settings.url == IN_MEMORY_URL:
+        return QdrantConnection(QdrantClient(IN_MEMORY_URL), IN_MEMORY_URL)
+    parts, key = urlsplit(settings.url), settings.key.get_secret_value() or None
+    where = parts.netloc.rpartition("@")[2] or settings.url
+    if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        log.warning("the key for %s goes over the network in clear: use https unless the network is yours", where)
+    try:
+        # As a header: given as a key it makes the client warn, of localhost too.
+        headers = {"api-key": key} if key else {}
+        client = QdrantClient(url=settings.url, metadata=headers, timeout=settings.timeout, check_compatibility=False)
+    except ValueError as exc:
+        raise VectorsUnavailable(f"QDRANT__URL is not the address of a server ({exc}).") from exc
+    return QdrantConnection(client, where, settings.retries)
+
+
+# Looked up one by one, and never by a range.
+INTEGER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+
+
+def match_any(key: str, values: Sequence[int]) -> models.FieldCondition:
+    """Points whose `key` is one of these numbers, or holds one."""
+    return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+
+
+def make_date_conditions(since: int | None, until: int | None) -> Iterator[models.FieldCondition]:
+    """Points of that time, in Unix seconds; `since` is inclusive, `until` exclusive."""
+    if since is not None or until is not None:
+        yield models.FieldCondition(key="date", range=models.Range(gte=since, lt=until))
+
+
+_RECONNECT_EVERY_S = 2.0
+
+
+class _Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+B = TypeVar("B", bound=_Closeable)
+
+
+class Reconnecting(Generic[B]):
+    """What `opening` opens, now or as soon as it can be; until then every use raises why not, at once."""
+
+    def __init__(self, opening: Callable[[], B], every: float = _RECONNECT_EVERY_S) -> None:
+        """Try once. Raises what cannot be mended by waiting."""
+        self._opening, self._every = opening, every
+        self._found: B | None = None
+        self._why: RagError = QdrantGone("The Qdrant server has not been asked yet.")
+        self._closed, self._turn = Event(), Lock()
+        self._looking: Thread | None = None
+        if not self._look():
+            self._look_on()
+
+    @property
+    def there(self) -> B:
+        """What was opened. Raises the sentence that says why it is not there."""
+        if self._found is None:
+            raise self._why
+        return self._found
+
+    def do(self, work: Callable[[B], T]) -> T:
+        """Work with it; where the server has lost the collection, look for a new one from now on."""
+        found = self.there
+        try:
+            return work(found)
+        except CollectionLost as exc:
+            with self._turn:
+                if self._found is found:
+                    self._found, self._why = None, exc
+                    found.close()
+            self._look_on()
+            raise
+
+    def close(self) -> None:
+        """Look no longer, and let go."""
+        self._closed.set()
+        with self._turn:
+            if self._found is not None:
+                self._found.close()
+
+    def _look_on(self) -> None:
+        with self._turn:
+            if self._looking is None or not self._looking.is_alive():
+                self._looking = Thread(target=self._look_until_there, name="qdrant", daemon=True)
+                self._looking.start()
+
+    def _look_until_there(self) -> None:
+        while not self._closed.wait(self._every):
+            try:
+                if self._look():
+                    return
+            except RagError as exc:  # it is back, and not as it was: a person has to read why
+                log.error("the Qdrant server cannot be used: %s", exc.reason)
+                self._why = exc
+
+    def _look(self) -> bool:
+        try:
+            found = self._opening()
+        except QdrantGone as exc:
+            self._why = exc
+            return False
+        with self._turn:
+            if self._closed.is_set():
+                found.close()
+            else:
+                self._found, self._looking = found, None  # at once: who loses it again must not think it is looked for
+        return True
+
+
+_OTHER_SHARD_COUNT = (
+    "The collection {name} on the Qdrant server at {where} has {there} shards, not {wanted} as QDRANT__SHARDS says, "
+    "and that cannot be changed. Set it to {there}, or name another collection with QDRANT__COLLECTION: it is filled "
+    "from the archive."
+)
+_QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: the outliers beyond are cut, as Qdrant's documentation proposes
+
+
+def make_shard_options(settings: QdrantSettings) -> dict[str, Any]:
+    """Shards and replicas, as `create_collection` takes them."""
+    shards = {"shard_number": settings.shards} if settings.shards else {}
+    copies = {"replication_factor": settings.replicas, "write_consistency_factor": settings.consistency}
+    return {**shards, **copies}
+
+
+def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[str, Any]:
+    """A collection of vectors in 16 bits, as `create_collection` takes it."""
+    dense = models.VectorParams(
+        size=dimension,
+        distance=models.Distance.COSINE,
+        datatype=models.Datatype.FLOAT16,
+        on_disk=settings.on_disk or None,
+    )
+    return {
+        "vectors_config": {"dense": dense},
+        "hnsw_config": _make_hnsw_config(settings),
+        "quantization_config": _make_quantization_config(settings),
+        "on_disk_payload": True,  # what is filtered by is in indexes
+        **make_shard_options(settings),
+    }
+
+
+def make_search_params(settings: QdrantSettings) -> models.SearchParams:
+    """Exact, unless there is a graph or quantised vectors: then the best are measured again by the whole vectors."""
+    if not settings.links and settings.quantization == "none":
+        return models.SearchParams(exact=True)
+    again = models.QuantizationSearchParams(rescore=True, oversampling=settings.oversampling)
+    return models.SearchParams(
+        hnsw_ef=settings.ef if settings.links else None,
+        quantization=None if settings.quantization == "none" else again,
+    )
+
+
+def check_shard_count(name: str, where: str, there: int | None, settings: QdrantSettings) -> None:
+    """Raises VectorsUnavailable where a collection has another number of shards than is asked for."""
+    if settings.shards and there and there != settings.shards:
+        raise VectorsUnavailable(_OTHER_SHARD_COUNT.format(name=name, where=where, there=there, wanted=settings.shards))
+
+
+def apply_collection_settings(
+    calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings
+) -> None:
+    """Bring an existing collection to the settings where that can be done. Raises VectorsUnavailable where not."""
+    params = info.config.params
+    if calls.local:
+        return
+    check_shard_count(name, calls.where, params.shard_number, settings)
+    if _matches_settings(info, settings):
+        return
+    log.info("the collection %s is laid out anew, as the settings say: the server works at it beside questions", name)
+    if (params.replication_factor or 1) < settings.replicas:
+        log.warning("replicas of shards that exist are added on the server, not by Citegram: see deploy/CAPACITY.md")
+    calls(
+        lambda client: client.update_collection(
+            name,
+            vectors_config={"dense": models.VectorParamsDiff(on_disk=settings.on_disk)},
+            hnsw_config=_make_hnsw_config(settings),
+            quantization_config=_make_quantization_config(settings) or models.Disabled.DISABLED,
+            collection_params=models.CollectionParamsDiff(
+                replication_factor=settings.replicas, write_consistency_factor=settings.consistency
+            ),
+        )
+    )
+
+
+def _matches_settings(info: models.CollectionInfo, settings: QdrantSettings) -> bool:
+    config, params = info.config, info.config.params
+    dense = params.vectors.get("dense") if isinstance(params.vectors, dict) else None
+    kinds: dict[type, str] = {models.ScalarQuantization: "int8", models.BinaryQuantization: "binary"}
+    graph = config.hnsw_config.m == settings.links and (
+        not settings.links or config.hnsw_config.ef_construct == settings.ef_construct
+    )
+    return (
+        graph
+        and kinds.get(type(config.quantization_config), "none") == settings.quantization
+        and bool(dense and dense.on_disk) == settings.on_disk
+        and (params.replication_factor or 1) == settings.replicas
+        and (params.write_consistency_factor or 1) == settings.consistency
+    )
+
+
+def _make_hnsw_config(settings: QdrantSettings) -> models.HnswConfigDiff:
+    return models.HnswConfigDiff(m=settings.links, ef_construct=settings.ef_construct if settings.links else None)
+
+
+def _make_quantization_config(settings: QdrantSettings) -> models.ScalarQuantization | models.BinaryQuantization | None:
+    if settings.quantization == "int8":
+        scalar = models.ScalarQuantizationConfig(
+            type=models.ScalarType.INT8, quantile=_QUANTIZATION_QUANTILE, always_ram=True
+        )
+        return models.ScalarQuantization(scalar=scalar)
+    if settings.quantization == "binary":
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    return None

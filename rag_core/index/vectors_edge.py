@@ -1,0 +1,492 @@
+"""Embedded vector store: qdrant-edge in a folder, with a worker process that is restarted when it ends.
+
+Blocking calls. What the worker acknowledged is in its write-ahead log, so that a restart loses nothing.
+
+The folder:
+    lock                  held by the process that uses the store
+    engine.lock           held by its worker, which may outlive it for a moment
+    about.json            identity, model, dimension; written last, so that without it there is no store
+    seal.json             the files of the shard at the last flush, and whether it was closed then
+    shard-<identity>/     the engine's own files
+    engine.log            the output of the worker process
+
+The engine opens a folder that lost its segments as an empty one, and one with a shortened id list with the points
+that are left. The record of what is in the store would then be wrong, so the seal is compared first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rag_core.errors import VectorsUnavailable, translate_errors
+from rag_core.files import IrregularFile, read_regular_file
+from rag_core.index.vectors import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+
+__all__ = [
+    "EDGE_CALL_TIMEOUT_S",
+    "EDGE_OPEN_TIMEOUT_S",
+    "EdgeVectorStore",
+    "EdgeWorkerExited",
+    "EdgeWorkerProcess",
+    "EdgeWorkerRefused",
+    "StoreDamaged",
+    "StoreFolder",
+]
+
+# Run as a file, and not imported here: the engine's native code stays out of this process.
+_WORKER_PROGRAM = Path(__file__).with_name("edge_worker.py")
+_FRAME_HEADER = struct.Struct(">II")  # as in engine.py
+# Far beyond any call: who waits longer waits for a disk that hangs.
+EDGE_CALL_TIMEOUT_S = 120.0
+# Opening reads all payload indexes and what the log holds since the last flush: 3 s for a million vectors.
+EDGE_OPEN_TIMEOUT_S = 900.0
+
+# `errno` of what is wrong around the shard, not with it: EPERM, EIO, EAGAIN, ENOMEM, EACCES, ENFILE, EMFILE,
+# ENOSPC, EROFS, EDQUOT; or another program has the log open. The engine's errors are texts.
+_ENVIRONMENT_ERRORS = ("WouldBlock", *(f"(os error {code})" for code in (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)))
+
+
+class EdgeWorkerExited(Exception):
+    """The process ended; `code` is how, negative for a signal, and `said` its last words."""
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(f"the vector engine ended with {code}: {said}")
+        self.code, self.said = code, said
+
+
+class EdgeWorkerRefused(Exception):
+    """The engine raised; `kind` is "around" (disk, rights, memory) or "failed"."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+        self.kind = "around" if any(words in said for words in _ENVIRONMENT_ERRORS) else "failed"
+
+
+class EdgeWorkerProcess:
+    """A running engine. One thread at a time."""
+
+    def __init__(self, log: Path, lock: int) -> None:
+        """Start it; it keeps the open file `lock` for as long as it lives, and writes its last words to `log`."""
+        self._log = log
+        # -P: our own folder must not hide the standard library's modules
+        command = [sys.executable, "-P", str(_WORKER_PROGRAM)]
+        with log.open("wb") as words:
+            self._child = subprocess.Popen(  # noqa: S603 - our own program
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, pass_fds=[lock]
+            )
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.pid
+
+    def ask(self, do: str, fields: Mapping[str, object], raw: bytes, patience: float) -> tuple[dict[str, Any], bytes]:
+        """One request and its reply: named values and float32 numbers. Raises EngineGone, EngineRefused."""
+        said = json.dumps({"do": do, **fields}).encode()
+        try:
+            pipe = self._child.stdin
+            assert pipe is not None
+            pipe.write(_FRAME_HEADER.pack(len(said), len(raw)) + said)
+            pipe.write(raw)
+            pipe.flush()
+            reply, out = self._reply(patience)
+        except (OSError, ValueError, EOFError):
+            raise self._gone() from None
+        if "error" in reply:
+            raise EdgeWorkerRefused(reply["error"])
+        return reply, out
+
+    def _reply(self, patience: float) -> tuple[dict[str, Any], bytes]:
+        pipe = self._child.stdout
+        assert pipe is not None
+        if not wait([pipe.fileno()], patience):
+            self._child.kill()
+            raise EOFError
+        text, numbers = _FRAME_HEADER.unpack(_read_exactly(pipe, _FRAME_HEADER.size))
+        return json.loads(_read_exactly(pipe, text)), _read_exactly(pipe, numbers)
+
+    def _gone(self) -> EdgeWorkerExited:
+        self.stop()
+        lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n") if self._log.exists() else []
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return EdgeWorkerExited(self._child.returncode, last[:300])
+
+    def stop(self) -> bool:
+        """End the process, gently at first; True where it closed the shard properly. Twice is no error."""
+        pipe_in, pipe_out = self._child.stdin, self._child.stdout
+        assert pipe_in is not None
+        assert pipe_out is not None
+        with suppress(OSError):  # it may have gone before us
+            pipe_in.close()
+        try:
+            self._child.wait(EDGE_CALL_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        pipe_out.close()
+        return self._child.returncode == 0
+
+
+def _read_exactly(pipe: IO[bytes], size: int) -> bytes:
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+_FOLDER_FORMAT = 2
+_READABLE_FORMATS = {1, _FOLDER_FORMAT}  # 1 has no slots: its engine sees that, and searches without them
+_CHECKSUM_BYTES = 65_536  # of each end of a file go into its checksum: reading a million vectors would take seconds
+# After a kill -9 files differ from the seal. These only ever grow.
+_GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "segment.json", "version.info")
+# A process was killed: its engine notices and goes; with a million vectors it needs 2 s to flush.
+_ORPHAN_TIMEOUT_S = 15.0
+_FOLDER_IN_USE = (
+    "Another Citegram (process {holder}) uses the vector index in {folder}: stop it first, or choose another folder "
+    "with DATA__DIR."
+)
+_FOLDER_UNUSABLE = "The vector index cannot use the folder {folder} ({{}}): check its permissions and the free space."
+
+
+class StoreDamaged(Exception):
+    """The store cannot be trusted; what it says is why."""
+
+
+class StoreFolder:
+    """The folder, held until `release`. Blocking calls; VectorsUnavailable where it cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "engine.log"
+        with self._usable():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what channels say is for their readers only
+            self._lock = (folder / "lock").open("a+", encoding="ascii")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.seek(0)
+            holder = self._lock.read().strip() or "unknown"
+            self._lock.close()
+            raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=holder, folder=folder)) from None
+        self._lock.truncate(0)
+        self._lock.write(str(os.getpid()))
+        self._lock.flush()
+
+    @contextmanager
+    def engine_lock(self) -> Iterator[int]:
+        """A file descriptor for the next engine to inherit, locked: for as long as that process lives.
+
+        The engine's own lock is not enough. It lets go of it before its last files are written, and who opens
+        the folder in that moment loses points.
+        """
+        with self._usable():
+            lock = (self.folder / "engine.lock").open("ab")
+        with lock:
+            until = time.monotonic() + _ORPHAN_TIMEOUT_S
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise VectorsUnavailable(
+                            _FOLDER_IN_USE.format(holder="of an engine left behind", folder=self.folder)
+                        ) from None
+                time.sleep(0.02)
+            yield lock.fileno()
+
+    def _usable(self) -> AbstractContextManager[None]:
+        return translate_errors(VectorsUnavailable, OSError, say=_FOLDER_UNUSABLE.format(folder=self.folder))
+
+    def release(self) -> None:
+        """Let others have the folder."""
+        self._lock.close()
+
+    def about(self) -> StoreInfo | None:
+        """What the store here was made for; None where there is none. Raises Damaged."""
+        with self._usable():
+            if not (self.folder / "about.json").exists():
+                if any(self.folder.glob("shard-*")):
+                    raise StoreDamaged("it was never finished")
+                return None
+        found = self._read("about.json")
+        try:
+            if found["format"] not in _READABLE_FORMATS:
+                raise StoreDamaged("it is of another version")
+            return StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
+            raise StoreDamaged("about.json cannot be read") from exc
+
+    def shard(self, about: StoreInfo) -> Path:
+        """Where the engine keeps its files. A folder of its own for each store: who comes late writes into none."""
+        return self.folder / f"shard-{about.identity}"
+
+    def cleared(self, model: str, dimension: int) -> StoreInfo:
+        """Remove what is here, and name a new store; it begins to be with `finish`."""
+        about = StoreInfo(secrets.token_hex(8), model, dimension)
+        with self._usable():
+            (self.folder / "about.json").unlink(missing_ok=True)
+            (self.folder / "seal.json").unlink(missing_ok=True)
+            for old in self.folder.glob("shard-*"):
+                old.unlink() if old.is_symlink() else shutil.rmtree(old)
+            self.shard(about).mkdir(mode=0o700)
+        return about
+
+    def finish(self, about: StoreInfo) -> None:
+        """From now on there is a store."""
+        self.seal(about, closed=False)
+        self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
+
+    def seal(self, about: StoreInfo, *, closed: bool) -> None:
+        """Record the files as they are; to be called after a flush, or after the engine has gone."""
+        with self._usable():
+            files = _list_shard_files(self.shard(about), checksums=closed)
+        self._write("seal.json", {"closed": closed, "files": files})
+
+    def check(self, about: StoreInfo) -> None:
+        """Compare the files with the seal, and break it: from now on they change. Raises Damaged."""
+        sealed = self._read("seal.json")
+        try:
+            closed, before = bool(sealed["closed"]), dict(sealed["files"])
+            with self._usable():
+                now = _list_shard_files(self.shard(about), checksums=closed)
+            wrong = _find_changed_file(before, now) if closed else _find_shrunk_file(before, now)
+        except (LookupError, TypeError, ValueError) as exc:
+            raise StoreDamaged("seal.json cannot be read") from exc
+        if wrong:
+            raise StoreDamaged(f"{wrong} is not as it was left")
+        self._write("seal.json", {"closed": False, "files": before})
+
+    def free(self) -> int:
+        """Bytes free on the disk."""
+        with self._usable():
+            return shutil.disk_usage(self.folder).free
+
+    def _read(self, name: str) -> dict[str, Any]:
+        with self._usable():
+            try:
+                found = json.loads(read_regular_file(self.folder / name))
+            except (FileNotFoundError, IrregularFile, ValueError, RecursionError) as exc:
+                raise StoreDamaged(f"{name} cannot be read") from exc
+        if not isinstance(found, dict):
+            raise StoreDamaged(f"{name} cannot be read")
+        return found
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        staged = self.folder / f"{name}.tmp"
+        with self._usable():
+            with staged.open("w", encoding="utf-8") as file:
+                json.dump(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            staged.replace(self.folder / name)
+
+
+def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
+    """Name -> [size, checksum of both ends]. Without the write-ahead log, which checks itself."""
+    found = {}
+    for file in sorted(shard.rglob("*")):
+        name = file.relative_to(shard).as_posix()
+        if file.is_file() and not name.startswith("wal/"):
+            size = file.stat().st_size
+            found[name] = [size, _compute_file_checksum(file, size) if checksums else 0]
+    return found
+
+
+def _compute_file_checksum(file: Path, size: int) -> int:
+    with file.open("rb") as data:
+        head = zlib.crc32(data.read(_CHECKSUM_BYTES))
+        data.seek(max(0, size - _CHECKSUM_BYTES))
+        return zlib.crc32(data.read(_CHECKSUM_BYTES), head)
+
+
+def _find_changed_file(before: dict[str, list[int]], now: dict[str, list[int]]) -> str | None:
+    return next((name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)), None)
+
+
+def _find_shrunk_file(before: dict[str, list[int]], now: dict[str, list[int]]) -> str | None:
+    grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
+    return next((name for name in grows if now.get(name, [-1])[0] < before[name][0]), None)
+
+
+log = logging.getLogger(__name__)
+
+# Opening after a kill replays what was written since the last flush: 20,000 points take 2 s. A flush takes
+# 0.2 to 0.5 s, and searches wait meanwhile.
+_FLUSH_EVERY_POINTS = 20_000
+_MIN_FREE_BYTES = 64 * 2**20  # bytes; the engine maps files of 32 MB and dies where the disk cannot back them
+_CRASH_EXIT_CODES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGILL, -signal.SIGFPE}
+
+_STORE_FAILED = (
+    "The vector index in {folder} failed ({said}). Restart Citegram; if it fails again, delete the folder: "
+    "it is built anew from the archive."
+)
+_STORE_UNUSABLE = "The vector index in {folder} cannot be read or written ({said}). Check the disk and its permissions."
+_WORKER_ENDED = (
+    "The engine of the vector index in {folder} does not run (it ended with {code}: {said}). "
+    "Check that memory and disk space are free."
+)
+_DISK_FULL = "The disk that holds the vector index in {folder} is full. Free some space and try again."
+_DAMAGED_IN_USE = (
+    "The vector index in {folder} was damaged while it was in use ({said}). Restart Citegram: it is built anew."
+)
+_OTHER_MODEL = (
+    "The vector index in {folder} was made for the model {made.model} ({made.dimension} numbers), not for {model} "
+    "({size}). Choose that model again, or delete the folder: it is filled anew from the archive."
+)
+
+
+class EdgeVectorStore:
+    """An open store. One thread at a time; every method raises VectorsUnavailable where it cannot do its work."""
+
+    def __init__(self, home: StoreFolder, about: StoreInfo, engine: EdgeWorkerProcess) -> None:
+        self._home, self.about, self._engine = home, about, engine
+        self._unflushed = 0
+
+    @classmethod
+    def open(cls, folder: Path, model: str, dimension: int) -> EdgeVectorStore:
+        """Open what is in the folder; where there is nothing or something damaged, begin anew."""
+        home = StoreFolder(folder)
+        try:
+            try:
+                about = home.about()
+                if about is not None:
+                    return cls(home, about, _reopen_worker(home, about, model, dimension))
+            except StoreDamaged as exc:
+                log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
+            about = home.cleared(model, dimension)
+            made = cls(home, about, _start_worker(home, about, make=True))
+            try:
+                home.finish(about)
+            except BaseException:
+                made._engine.stop()
+                raise
+            return made
+        except BaseException:
+            home.release()
+            raise
+
+    def write(self, batch: PointBatch) -> None:
+        """Write points; a flush comes with it now and then."""
+        self._ask("upsert", {"ids": batch.ids, "payloads": batch.payloads}, batch.vectors.tobytes())
+        self._unflushed += len(batch.ids)
+        if self._unflushed >= _FLUSH_EVERY_POINTS:
+            self.flush()
+
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        self._ask("remove", {"posts": list(posts.items()), "but": but})
+
+    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
+        """Payloads and cosines of the n nearest that are allowed."""
+        reply, _ = self._ask("search", {"only": only, "n": n}, vector.tobytes())
+        return [(payload, score) for payload, score in reply["hits"]]
+
+    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
+        """The vectors of those ids that are there."""
+        reply, raw = self._ask("vectors", {"ids": ids})
+        return dict(zip(reply["ids"], self._rows(raw), strict=True))
+
+    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+        """Text hashes and vectors of points with these hash numbers, a page of them."""
+        reply, raw = self._ask("hashed", {"numbers": numbers})
+        return list(zip(reply["hashes"], self._rows(raw), strict=True))
+
+    def count(self) -> int:
+        """How many points there are."""
+        return int(self._ask("count", {})[0]["points"])
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """The payloads of the next n points in the engine's order, and where to go on; None at the end."""
+        reply, _ = self._ask("page", {"after": after, "n": n, "fields": PAYLOAD_FIELDS})
+        return reply["rows"], reply["after"]
+
+    def flush(self) -> None:
+        """Bring everything to disk, and note what is there."""
+        self._ask("flush", {})
+        self._home.seal(self.about, closed=False)
+        self._unflushed = 0
+
+    def _rows(self, raw: bytes) -> VectorArray:
+        return np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
+
+    def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        """One request. Where the engine has gone it is started again and asked once more: all may be repeated."""
+        folder = self._home.folder
+        try:
+            try:
+                return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
+            except EdgeWorkerExited as exc:
+                log.warning("%s: it is started again", exc)
+                self._engine = _start_worker(self._home, self.about, make=False)
+                return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
+        except EdgeWorkerExited as exc:
+            raise VectorsUnavailable(_WORKER_ENDED.format(folder=folder, code=exc.code, said=exc.said)) from exc
+        except EdgeWorkerRefused as exc:
+            say = _STORE_UNUSABLE if exc.kind == "around" else _STORE_FAILED
+            raise VectorsUnavailable(say.format(folder=folder, said=exc.said)) from exc
+        except StoreDamaged as exc:
+            raise VectorsUnavailable(_DAMAGED_IN_USE.format(folder=folder, said=exc)) from exc
+
+    def close(self) -> None:
+        """Flush, end the engine and let go of the folder."""
+        try:
+            if self._engine.stop():
+                self._home.seal(self.about, closed=True)
+        except VectorsUnavailable as exc:  # nothing is lost: the next opening only knows less
+            log.warning("%s", exc.reason)
+        finally:
+            self._home.release()
+
+
+def _reopen_worker(home: StoreFolder, about: StoreInfo, model: str, dimension: int) -> EdgeWorkerProcess:
+    if (about.model, about.dimension) != (model, dimension):
+        raise VectorsUnavailable(_OTHER_MODEL.format(folder=home.folder, made=about, model=model, size=dimension))
+    home.check(about)
+    return _start_worker(home, about, make=False)
+
+
+def _start_worker(home: StoreFolder, about: StoreInfo, *, make: bool) -> EdgeWorkerProcess:
+    """A running engine with the shard open. Raises VectorsUnavailable; Damaged where the shard is at fault."""
+    folder = home.folder
+    unstarted = translate_errors(
+        VectorsUnavailable, OSError, say="The engine of the vector index cannot be started ({})."
+    )
+    with unstarted, home.engine_lock() as lock:
+        engine = EdgeWorkerProcess(home.log, lock)
+    try:
+        shard = {"path": str(home.shard(about)), "size": about.dimension, "make": make}
+        engine.ask("open", shard, b"", EDGE_OPEN_TIMEOUT_S)
+        return engine
+    except EdgeWorkerRefused as exc:
+        engine.stop()
+        if exc.kind == "failed" and not make:
+            raise StoreDamaged(exc.said) from exc
+        say = _STORE_UNUSABLE if exc.kind == "around" else _STORE_FAILED
+        raise VectorsUnavailable(say.format(folder=folder, said=exc.said)) from exc
+    except EdgeWorkerExited as exc:
+        if exc.code in _CRASH_EXIT_CODES and home.free() < _MIN_FREE_BYTES:
+            raise VectorsUnavailable(_DISK_FULL.format(folder=folder)) from exc
+        if exc.code in _CRASH_EXIT_CODES and not make:
+            raise StoreDamaged(str(exc)) from exc
+        raise VectorsUnavailable(_WORKER_ENDED.format(folder=folder, code=exc.code, said=exc.said)) from exc

@@ -1,0 +1,244 @@
+"""Qdrant vector store: a collection on a server or cluster, also one that is unreachable for a while.
+
+Imported only where QDRANT__URL is set. Model and dimension stand in the collection's metadata (since Qdrant 1.16), so
+that both are created in one request.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from rag_core.errors import VectorsUnavailable
+from rag_core.index.qdrant_client import (
+    INTEGER_INDEX,
+    QdrantConnection,
+    Reconnecting,
+    apply_collection_settings,
+    connect_qdrant,
+    make_collection_options,
+    make_date_conditions,
+    make_search_params,
+    match_any,
+)
+from rag_core.index.vectors import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.settings import QdrantSettings
+
+__all__ = ["QdrantVectorStore", "ReconnectingVectorStore"]
+
+_METADATA_KEY = "citegram"  # the key of our part of the metadata
+
+_FOREIGN_COLLECTION = (
+    "The collection {name} on the Qdrant server at {where} was not made by Citegram, or the server is older than "
+    "1.16. Choose another collection, or update the server."
+)
+_OTHER_MODEL = (
+    "The collection {name} on the Qdrant server at {where} was made for the model {made.model} ({made.dimension} "
+    "numbers), not for {model} ({size}). Choose that model again, or name another collection with QDRANT__COLLECTION: "
+    "it is filled from the archive."
+)
+_PAYLOAD_INDEXES: dict[str, models.PayloadSchemaType | models.IntegerIndexParams] = {
+    "chat": INTEGER_INDEX,
+    "message": INTEGER_INDEX,
+    "hash": INTEGER_INDEX,
+    "date": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
+    "lang": models.PayloadSchemaType.KEYWORD,
+}
+
+
+def _make_filter_conditions(only: StoreFilter) -> Iterator[models.Condition]:
+    yield from make_date_conditions(only["since"], only["until"])
+    if only["lang"] is not None:
+        yield models.FieldCondition(key="lang", match=models.MatchValue(value=only["lang"]))
+
+
+def _read_dense_vector(vector: Any) -> VectorArray:
+    return np.asarray(vector["dense"], np.float32)
+
+
+class QdrantVectorStore:
+    """An open collection. Blocking calls; every one raises VectorsUnavailable where the server cannot answer."""
+
+    def __init__(self, calls: QdrantConnection, settings: QdrantSettings, about: StoreInfo) -> None:
+        self._calls, self._name, self.about = calls, settings.collection, about
+        # Local mode is always exact, and warns where it is asked to be.
+        self._params = None if calls.local else make_search_params(settings)
+
+    @classmethod
+    def open(
+        cls, settings: QdrantSettings, about: tuple[str, int], calls: QdrantConnection | None = None
+    ) -> QdrantVectorStore:
+        """Open the collection for `about`, a model and its dimension, or create it where there is none.
+
+        An existing one is brought to the settings. Raises VectorsUnavailable, QdrantGone.
+        """
+        calls = calls or connect_qdrant(settings)
+        try:
+            name = settings.collection
+            found = _find_vector_collection(calls, settings) or _create_vector_collection(calls, settings, *about)
+            if (found.model, found.dimension) != about:
+                raise VectorsUnavailable(
+                    _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
+                )
+            if not calls.local:
+                for field, index in _PAYLOAD_INDEXES.items():  # there already, or not if the maker was interrupted
+                    calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
+            return cls(calls, settings, found)
+        except BaseException:
+            calls.close()
+            raise
+
+    def write(self, batch: PointBatch) -> None:
+        """Write points in place of those with the same ids."""
+        rows = zip(batch.ids, batch.vectors.tolist(), batch.payloads, strict=True)
+        points = [models.PointStruct(id=name, vector={"dense": row}, payload=payload) for name, row, payload in rows]
+        self._calls(lambda client: client.upsert(self._name, points, wait=True))
+
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        kept = [models.HasIdCondition(has_id=list(but))] if but else []
+        for chat, messages in posts.items():
+            some = models.Filter(must=[match_any("chat", [chat]), match_any("message", messages)], must_not=[*kept])
+            selector = models.FilterSelector(filter=some)
+            self._calls(lambda client, s=selector: client.delete(self._name, s, wait=True))  # type: ignore[misc]
+
+    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
+        """Payloads and cosines of the n nearest that are allowed."""
+        each: list[list[models.Condition]] = [[match_any("chat", only["channels"])]]
+        if only["posts"] is not None:  # channel by channel, as in engine.py
+            each = [[match_any("chat", [chat]), match_any("message", messages)] for chat, messages in only["posts"]]
+        requests = [
+            models.QueryRequest(
+                query=vector.tolist(),
+                using="dense",
+                filter=models.Filter(must=[*of, *_make_filter_conditions(only)]),
+                params=self._params,
+                limit=n,
+                with_payload=list(REF_FIELDS),
+            )
+            for of in each
+        ]
+        found = self._calls(lambda client: client.query_batch_points(self._name, requests))
+        points = sorted((point for reply in found for point in reply.points), key=lambda point: -point.score)
+        return [(point.payload or {}, point.score) for point in points[:n]]
+
+    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
+        """The vectors of those ids that are there."""
+        found = self._calls(lambda client: client.retrieve(self._name, ids, with_payload=False, with_vectors=["dense"]))
+        return {str(record.id): _read_dense_vector(record.vector) for record in found}
+
+    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+        """Text hashes and vectors of points with these hash numbers, a page of them."""
+        some = models.Filter(must=[match_any("hash", numbers)])
+        found, _next = self._calls(
+            lambda client: client.scroll(
+                self._name, some, limit=2 * len(numbers), with_payload=["text_hash"], with_vectors=["dense"]
+            )
+        )
+        return [((record.payload or {})["text_hash"], _read_dense_vector(record.vector)) for record in found]
+
+    def count(self) -> int:
+        """How many points there are."""
+        return self._calls(lambda client: client.count(self._name, exact=True)).count
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """The payloads of the next n points in the server's order, and where to go on; None at the end."""
+        found, following = self._calls(
+            lambda client: client.scroll(
+                self._name, limit=n, offset=after, with_payload=list(PAYLOAD_FIELDS), with_vectors=False
+            )
+        )
+        return [record.payload or {} for record in found], None if following is None else str(following)
+
+    def flush(self) -> None:
+        """Nothing to do: every write waited until the server had it."""
+
+    def close(self) -> None:
+        """End the connections."""
+        self._calls.close()
+
+
+def _find_vector_collection(calls: QdrantConnection, settings: QdrantSettings) -> StoreInfo | None:
+    name = settings.collection
+    if not calls(lambda client: client.collection_exists(name)):
+        return None
+    info = calls(lambda client: client.get_collection(name))
+    ours = (info.config.metadata or {}).get(_METADATA_KEY)
+    try:
+        about = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))  # type: ignore[index]
+    except (TypeError, KeyError, ValueError):
+        raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where)) from None
+    apply_collection_settings(calls, name, info, settings)
+    return about
+
+
+def _create_vector_collection(
+    calls: QdrantConnection, settings: QdrantSettings, model: str, dimension: int
+) -> StoreInfo:
+    about = StoreInfo(secrets.token_hex(8), model, dimension)
+
+    def create(client: QdrantClient) -> None:
+        try:
+            metadata = {_METADATA_KEY: asdict(about)}
+            client.create_collection(
+                settings.collection, metadata=metadata, **make_collection_options(settings, dimension)
+            )
+        except UnexpectedResponse as exc:
+            if exc.status_code != 409:  # another was quicker, or we were, and did not hear of it
+                raise
+
+    calls(create)
+    return _find_vector_collection(calls, settings) or about
+
+
+class ReconnectingVectorStore:
+    """See `BlockingVectorStore`. Every method raises QdrantGone at once while the collection is not to be had."""
+
+    def __init__(self, opening: Callable[[], QdrantVectorStore]) -> None:
+        self._late = Reconnecting(opening)
+
+    @property
+    def about(self) -> StoreInfo:
+        """What the collection was made for, and its name. Raises QdrantGone: nothing is known of it without it."""
+        return self._late.there.about
+
+    def write(self, batch: PointBatch) -> None:
+        """See `BlockingVectorStore`."""
+        self._late.do(lambda there: there.write(batch))
+
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """See `BlockingVectorStore`."""
+        self._late.do(lambda there: there.remove(posts, but))
+
+    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
+        """See `BlockingVectorStore`."""
+        return self._late.do(lambda there: there.search(vector, only, n))
+
+    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
+        """See `BlockingVectorStore`."""
+        return self._late.do(lambda there: there.vectors(ids))
+
+    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+        """See `BlockingVectorStore`."""
+        return self._late.do(lambda there: there.hashed(numbers))
+
+    def count(self) -> int:
+        """See `BlockingVectorStore`."""
+        return self._late.do(lambda there: there.count())
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """See `BlockingVectorStore`."""
+        return self._late.do(lambda there: there.page(after, n))
+
+    def flush(self) -> None:
+        """Nothing to do: every write waited until the server had it."""
+
+    def close(self) -> None:
+        """See `BlockingVectorStore`."""
+        self._late.close()

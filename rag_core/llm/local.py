@@ -1,0 +1,605 @@
+"""Local language model: a GGUF in a worker process that is supervised, unloaded when idle, and restarted.
+
+A request that waits for its turn goes on waiting while the worker is restarted. Before a file is loaded its header
+and the free memory are checked; a failure of llama.cpp becomes one sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
+from rag_core.llm.protocol import (
+    DecodingParams,
+    FinishReason,
+    Generation,
+    GenerationStats,
+    LanguageModel,
+    LlmSession,
+    Prompt,
+    QueuePositionCallback,
+)
+from rag_core.llm.scheduler import FairScheduler
+from rag_core.settings import LlmSettings
+
+__all__ = [
+    "WORKER_SILENCE_TIMEOUT_S",
+    "LlmWorkerExited",
+    "LlmWorkerProcess",
+    "LlmWorkerRefused",
+    "LocalModel",
+    "LocalSession",
+    "LocalSpeed",
+    "SendRequest",
+    "check_gguf_file",
+    "check_memory_fits",
+    "explain_load_failure",
+    "measure_free_memory",
+    "open_local_model",
+]
+
+_GGUF_MAGIC = b"GGUF"
+_MIN_GGUF_BYTES = 24  # bytes: magic, version, two counts
+_GB = 1e9
+_MEMINFO_FILE = Path("/proc/meminfo")
+_CGROUP_MEMORY_FILE = Path("/sys/fs/cgroup/memory.max")
+
+
+def check_gguf_file(path: Path) -> None:
+    """Raises ModelUnavailable where this is no GGUF that can be read."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            magic = file.read(len(_GGUF_MAGIC))
+    except IsADirectoryError:
+        raise ModelUnavailable(f"{path} is a folder: give the path of the .gguf file in it.") from None
+    except FileNotFoundError:
+        raise ModelUnavailable(f"There is no model at {path}: check the path, or pull one.") from None
+    except OSError as exc:
+        raise ModelUnavailable(f"The model {path} cannot be read: {exc.strerror}.") from exc
+    if size < _MIN_GGUF_BYTES or magic != _GGUF_MAGIC:
+        raise ModelUnavailable(f"{path} is not a GGUF model, or only the beginning of one: fetch it again.")
+
+
+def measure_free_memory() -> int | None:
+    """Bytes that may be taken; None where nobody says. In a container its limit counts too."""
+    found = []
+    with suppress(OSError, ValueError):
+        lines = dict(line.split(":", 1) for line in _MEMINFO_FILE.read_text().splitlines())
+        found.append(int(lines["MemAvailable"].split()[0]) * 1024)
+    with suppress(OSError, ValueError):
+        found.append(int(_CGROUP_MEMORY_FILE.read_text()))
+    return min(found, default=None)
+
+
+def check_memory_fits(path: Path, free: int | None) -> None:
+    """Raises ModelUnavailable where the file is larger than the memory that is free."""
+    size = path.stat().st_size
+    if free is not None and size > free:
+        raise ModelUnavailable(
+            f"The model {path.name} needs {size / _GB:.1f} GB of memory and {free / _GB:.1f} GB are free: "
+            "choose a smaller one, or put layers on a GPU with LLM__GPU_LAYERS."
+        )
+
+
+def explain_load_failure(path: Path, kind: str, said: str) -> str:
+    """The sentence for a model that llama.cpp would not load; `said` are its own words."""
+    said = said.removeprefix("llama_model_load: error loading model: ")
+    if kind == "missing":
+        return f"llama.cpp is not installed ({said}): pip install 'citegram[local]'."
+    if kind == "kind":
+        return f"{path.name} is not a model that writes text: choose an instruct model."
+    if "unknown model architecture" in said:
+        return f"{path.name} needs a newer llama.cpp ({said}): pip install -U 'citegram[local]', or choose another."
+    if kind == "memory":
+        return f"There is not enough memory for {path.name}: choose a smaller model, or lower LLM__CONTEXT."
+    return f"{path.name} cannot be loaded, it may be damaged ({said}): fetch it again, or choose another."
+
+
+# Run as a file, and not imported here: llama.cpp's native code stays out of this process.
+_WORKER_PROGRAM = Path(__file__).with_name("worker.py")
+_LOAD_TIMEOUT_S = 900.0  # a slow disk and a model of tens of gigabytes
+_STOP_TIMEOUT_S = 10.0  # between "stop" and its end: milliseconds, where all is well
+_EXIT_TIMEOUT_S = 5.0
+_MAX_LINE_BYTES = 1 << 24
+_KILLED_EXIT_CODE = -9  # as a system out of memory ends whom it chooses
+_LOG_TAIL_BYTES = 4096  # bytes of the child's log that are looked at
+
+
+class LlmWorkerExited(Exception):
+    """The process ended; `began`: after it had begun with the request."""
+
+    def __init__(self, said: str, began: bool) -> None:
+        super().__init__(said)
+        self.began = began
+
+
+class LlmWorkerRefused(Exception):
+    """The child would not do it; `kind` as in native.py."""
+
+    def __init__(self, kind: str, said: str) -> None:
+        super().__init__(said)
+        self.kind = kind
+
+
+class LlmWorkerProcess:
+    """A running child. One request at a time; a request that is let go of is stopped."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes], patience: float) -> None:
+        self._process, self._log, self._patience = process, log, patience
+        self._number = self._open = 0  # of the last request; and where it is not over yet
+        self._heard = 0  # bytes of the log that belong to earlier requests
+        self._box: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._watch: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self.gone = False
+        self.context, self.name = 0, ""
+
+    @classmethod
+    async def start(cls, path: Path, options: Mapping[str, int], patience: float) -> LlmWorkerProcess:
+        """Start it and wait until its model is loaded. Raises ModelUnavailable."""
+        log = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - as long-lived as the child
+        # -P: our own folder must not hide the standard library's modules
+        command = [sys.executable, "-P", str(_WORKER_PROGRAM), str(path), json.dumps(options)]
+        pipe = asyncio.subprocess.PIPE
+        with translate_errors(
+            ModelUnavailable, OSError, say="The model's process cannot be started: {}. Free some memory."
+        ):
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=log, limit=_MAX_LINE_BYTES
+            )
+        child = cls(process, log, patience)
+        try:
+            ready = await child._first()
+        except BaseException:
+            await child.stop()
+            raise
+        if "ready" not in ready:
+            said = next(iter(child._lines()), ready.get("said", ""))  # the first error is the reason for the others
+            await child.stop()
+            raise ModelUnavailable(explain_load_failure(path, ready.get("refused", ""), said))
+        child.context, child.name = ready["context"], ready["name"]
+        child._reading = asyncio.create_task(child._read())
+        return child
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    async def _first(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(_LOAD_TIMEOUT_S):
+                line = await self._process.stdout.readline()
+            return dict(json.loads(line))
+        except TimeoutError:
+            return {"said": f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"}
+        except ValueError:
+            code = await self._process.wait()
+            return {"refused": "memory" if code == _KILLED_EXIT_CODE else "", "said": f"its process ended with {code}"}
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            async for line in self._process.stdout:
+                message = json.loads(line)
+                if message["id"] == self._number:
+                    self._box.put_nowait(message)
+                if "over" in message:
+                    self._over(message["id"])
+        except ValueError:  # not a line of ours: whatever it is, it cannot be trusted any more
+            self.kill()
+        finally:
+            self.gone = True
+            self._box.put_nowait(None)
+
+    def _over(self, number: int) -> None:
+        self._open = 0 if number == self._open else self._open
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        """The replies to one request. Raises ChildGone and ChildRefused."""
+        self._number += 1
+        self._box = asyncio.Queue()
+        number = self._open = self._number
+        self._heard = self._printed()
+        began = False
+        try:
+            self._say({"id": number, "do": do, **fields})
+            while (reply := await self._next()) is not None:
+                began = True
+                if "over" not in reply:
+                    yield reply
+                elif "refused" in reply:
+                    raise LlmWorkerRefused(reply["refused"], reply["said"])
+                elif "stopped" in reply:  # not by whoever reads this: the child is being ended
+                    break
+                else:
+                    return
+            raise LlmWorkerExited(await self._end_words(), began)
+        finally:
+            if number == self._number:
+                self.halt()
+
+    def halt(self) -> None:
+        """Stop what is being worked on, if anything is. One that does not stop is killed."""
+        if self._open and self._watch is None and not self.gone:
+            self._say({"stop": self._open})
+            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.kill)
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        if self.gone or self._process.stdin.is_closing():
+            self._box.put_nowait(None)
+        else:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def _next(self) -> dict[str, Any] | None:
+        if not self._box.empty():
+            return self._box.get_nowait()
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._box.get()
+        except TimeoutError:
+            self.kill()
+            return None
+
+    async def _end_words(self) -> str:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_EXIT_TIMEOUT_S):
+                code = await self._process.wait()
+                return f"{code}: {next(reversed(self._lines()), 'it said nothing')}"
+        return "no answer"
+
+    def _printed(self) -> int:
+        return os.fstat(self._log.fileno()).st_size
+
+    def _lines(self) -> list[str]:
+        """What the native library printed since the last request began."""
+        start = max(self._heard, self._printed() - _LOG_TAIL_BYTES)
+        tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, start).decode("utf-8", "replace")
+        return [line.strip()[:300] for line in tail.split("\n") if line.strip()]
+
+    def kill(self) -> None:
+        """End it at once."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def stop(self) -> None:
+        """End it, gently at first, and wait for its end. Twice is no error."""
+        self.gone = True
+        if self._watch is not None:
+            self._watch.cancel()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(_EXIT_TIMEOUT_S):
+                await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+        finally:
+            if self._reading is not None:
+                await asyncio.wait([self._reading])
+            self._log.close()
+
+
+SendRequest = Callable[[str, Mapping[str, Any]], AsyncGenerator[dict[str, Any], None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSpeed:
+    """Tokens per second of prompt and reply, measured here, and what this build of llama.cpp can use."""
+
+    prefill: float
+    decode: float
+    gpu: bool  # whether it could use one
+    threads: int
+    parameters: int
+    bytes: int
+    build: str
+    version: str
+
+
+class LocalSession:
+    """See Seat. One request at a time; nothing can be asked after the turn."""
+
+    def __init__(self, ask: SendRequest) -> None:
+        self._asks = ask
+        self._left = False
+
+    def leave(self) -> None:
+        """The turn is over."""
+        self._left = True
+
+    def _ask(self, do: str, **fields: Any) -> AsyncGenerator[dict[str, Any], None]:
+        assert not self._left, "the turn is over"
+        return self._asks(do, fields)
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        """Pieces of whole characters, and `Generation` last. `schema` is not looked at: grammars are obeyed here."""
+        now = asyncio.get_running_loop().time
+        began, first, pieces = now(), 0.0, list[str]()
+        end: dict[str, Any] = {}
+        how = {**asdict(decoding), "max_tokens": max(1, decoding.max_tokens)}
+        async with aclosing(self._ask("generate", **asdict(prompt), how=how, grammar=grammar)) as replies:
+            async for reply in replies:
+                if text := reply.pop("text", ""):
+                    first = first or now()
+                    pieces.append(text)
+                    yield text
+                end |= reply
+        first_ms, took_ms = 1000 * ((first or now()) - began), 1000 * (now() - began)
+        figures = GenerationStats(end["prompt_tokens"], end["evaluated"], end["tokens"], first_ms, took_ms)
+        yield Generation("".join(pieces), FinishReason(end["finish"]), figures)
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        """Log P(yes) - log P(no), where the tokens of the two words part."""
+        return float(await self._last("odds", "odds", **asdict(prompt), words=[yes, no]))
+
+    async def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text."""
+        return list(await self._last("counts", "count", texts=list(texts)))
+
+    async def _last(self, field: str, do: str, **fields: Any) -> Any:
+        async with aclosing(self._ask(do, **fields)) as replies:
+            said = [reply async for reply in replies]
+        return said[-1][field]
+
+
+_log = logging.getLogger(__name__)
+
+# A child that has said nothing for so long hangs; it says something after every batch of a prompt and every token.
+WORKER_SILENCE_TIMEOUT_S = 300.0
+# After the second end in a row the next start waits, each time twice as long; longer waits are not waited for.
+_FIRST_RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S, _MAX_RESTART_WAIT_S = 0.25, 30.0, 2.0
+_MODEL_CLOSED = "The model is being closed: ask again after the start."
+
+
+class LocalModel:
+    """One GGUF. See LanguageModel; besides: `swap`, `speed`, `unload`."""
+
+    grammars, bare_verdicts = True, False
+
+    def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float) -> None:
+        self._path, self._settings, self._name, self._patience = path, settings, name, patience
+        self._turns = FairScheduler()
+        self.machine = asyncio.Semaphore(1)  # one generation at a time
+        self._child: LlmWorkerProcess | None = None
+        self._loading: asyncio.Task[LlmWorkerProcess] | None = None
+        self._ends, self._rest_until = 0, 0.0
+        self._idle: asyncio.TimerHandle | None = None
+        self._unloading: asyncio.Task[None] | None = None
+        self._context, self._said_name = settings.context, ""
+
+    @property
+    def name(self) -> str:
+        """The name it was opened with, else what the file says, else the file's."""
+        return self._name or self._said_name or self._path.stem
+
+    @property
+    def path(self) -> Path:
+        """The file in use."""
+        return self._path
+
+    @property
+    def context(self) -> int:
+        """Tokens that prompt and reply may have together."""
+        return self._context
+
+    @property
+    def waiting(self) -> int:
+        """How many have the seat or wait for it."""
+        return self._turns.waiting
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, or None where the model is unloaded."""
+        return None if self._child is None or self._child.gone else self._child.pid
+
+    @asynccontextmanager
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
+        """Wait for one's turn, and for the model to be loaded. Raises GenerationFailed."""
+        async with self._turns.seat(reader, on_place), self.machine, self._awake():
+            try:
+                await self._running()
+            except ModelUnavailable as exc:
+                raise GenerationFailed(exc.reason) from exc
+            seat = LocalSession(self._ask)
+            try:
+                yield seat
+            finally:
+                seat.leave()
+                if self._child is not None:
+                    self._child.halt()
+
+    @asynccontextmanager
+    async def _awake(self) -> AsyncIterator[None]:
+        """Not unloaded in here; unloaded some time after."""
+        if self._idle is not None:
+            self._idle.cancel()
+        try:
+            yield
+        finally:
+            if self._settings.idle_minutes and not self._turns.closed:
+                loop = asyncio.get_running_loop()
+                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._fall_asleep)
+
+    def _fall_asleep(self) -> None:
+        if not self._turns.waiting:
+            self._unloading = asyncio.create_task(self.unload())
+
+    async def load(self) -> None:
+        """Load the model now. Raises ModelUnavailable."""
+        async with self._turns.urgent(), self._awake():
+            await self._running()
+
+    async def unload(self) -> None:
+        """End the child and give its memory back; the next turn starts it again."""
+        async with self._turns.urgent():
+            await self._end()
+
+    async def _running(self) -> LlmWorkerProcess:
+        """The child, started when it is not there. Raises ModelUnavailable and GenerationFailed."""
+        if self._child is not None and not self._child.gone:
+            return self._child
+        if self._turns.closed:
+            raise GenerationFailed(_MODEL_CLOSED)
+        if self._loading is None:
+            await self._end()
+            await self._rest()
+            self._loading = asyncio.create_task(self._started(self._path))
+            self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        loading = self._loading
+        try:  # who asked may go away meanwhile; the next one needs the model too
+            self._child = await asyncio.shield(loading)
+        except ModelUnavailable:
+            self._ended()
+            raise
+        finally:
+            if loading.done():
+                self._loading = None
+        self._context, self._said_name = self._child.context, self._child.name
+        return self._child
+
+    async def _started(self, path: Path) -> LlmWorkerProcess:
+        check_gguf_file(path)
+        if self._settings.gpu_layers == 0:
+            check_memory_fits(path, measure_free_memory())
+        options = {
+            "gpu_layers": self._settings.gpu_layers,
+            "threads": self._settings.threads or max(1, (os.cpu_count() or 2) - 1),
+            "context": self._settings.context,
+            "batch": self._settings.batch,
+        }
+        return await LlmWorkerProcess.start(path, options, self._patience)
+
+    async def _rest(self) -> None:
+        """Wait a little after a row of ends; not for long: a question has something better to do."""
+        left = self._rest_until - asyncio.get_running_loop().time()
+        if left > _MAX_RESTART_WAIT_S:
+            raise GenerationFailed(f"The model ended {self._ends} times in a row: it is started again in {left:.0f} s.")
+        await asyncio.sleep(max(0.0, left))
+
+    def _ended(self) -> None:
+        self._ends += 1
+        pause = 0.0 if self._ends < 2 else min(_MAX_RESTART_PAUSE_S, _FIRST_RESTART_PAUSE_S * 2 ** (self._ends - 2))
+        self._rest_until = asyncio.get_running_loop().time() + pause
+
+    async def _end(self) -> None:
+        """End the child, also one that is only loading."""
+        if self._loading is not None:
+            loading, self._loading = self._loading, None
+            loading.cancel()
+            await asyncio.wait([loading])
+            if not loading.cancelled() and loading.exception() is None:
+                self._child = loading.result()
+        child, self._child = self._child, None
+        if child is not None:
+            await child.stop()
+
+    async def _ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        """Replies of the child to one request. Raises GenerationFailed; for the one who has the seat."""
+        for last in (False, True):
+            try:
+                child = await self._running()
+                async with aclosing(child.ask(do, fields)) as replies:
+                    async for reply in replies:
+                        yield reply
+            except LlmWorkerExited as gone:
+                self._ended()
+                _log.warning("the language model's process ended with %s", gone)
+                if gone.began or last:
+                    raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
+            except LlmWorkerRefused as no:
+                raise GenerationFailed(_explain_refusal(no, self._context)) from no
+            except ModelUnavailable as exc:
+                raise GenerationFailed(exc.reason) from exc
+            else:
+                self._ends = 0
+                return
+
+    async def speed(self) -> LocalSpeed:
+        """Measure it; takes a turn of its own. Raises GenerationFailed."""
+        async with self.turn(0):
+            *_, last = [message async for message in self._ask("speed", {})]
+            return LocalSpeed(**{field: last[field] for field in LocalSpeed.__slots__})
+
+    async def swap(self, path: Path, name: str = "") -> None:
+        """Use another file as soon as the running request is done; who waits is served by it.
+
+        Raises ModelUnavailable when it cannot be loaded; the old one is in use then.
+        """
+        check_gguf_file(path)
+        async with self._turns.urgent(), self._awake():
+            await self._end()
+            old = self._path, self._name
+            self._path, self._name, self._ends, self._rest_until = path, name, 0, 0.0
+            try:
+                await self._running()
+            except BaseException as exc:
+                (self._path, self._name), self._ends, self._rest_until = old, 0, 0.0
+                await self._end()
+                if isinstance(exc, ModelUnavailable):
+                    with suppress(ModelUnavailable):  # if even that fails, the next turn tries again and says so
+                        await self._running()
+                raise
+
+    async def close(self) -> None:
+        """End the child; whoever waits is told so."""
+        self._turns.close(_MODEL_CLOSED)
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._unloading is not None:
+            self._unloading.cancel()
+            await asyncio.wait([self._unloading])
+        await self._end()
+
+
+def _explain_refusal(no: LlmWorkerRefused, context: int) -> str:
+    if no.kind == "long":
+        return f"The prompt has {no} tokens and the model takes {context}: shorten it, or raise LLM__CONTEXT."
+    return f"The model could not do it: {no}."
+
+
+async def open_local_model(
+    path: Path,
+    settings: LlmSettings,
+    *,
+    name: str = "",
+    patience: float = WORKER_SILENCE_TIMEOUT_S,
+    beside: LanguageModel | None = None,
+) -> LocalModel:
+    """Load a GGUF. `patience` is how long the child may say nothing, in seconds. Raises ModelUnavailable.
+
+    `beside`: a model on this machine with which it takes turns: two that generate at once are both slow.
+    """
+    model = LocalModel(path, settings, name, patience)
+    if isinstance(beside, LocalModel):
+        model.machine = beside.machine
+    try:
+        await model.load()
+    except BaseException:
+        await model.close()
+        raise
+    return model

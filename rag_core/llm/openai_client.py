@@ -1,0 +1,689 @@
+"""OpenAI-compatible client (LLM__URL): llama-server, llama_cpp.server, vLLM and others.
+
+The server need not run when the bot starts: it is contacted with the first request, and again until it answers.
+Requests are retried before the first byte, a circuit breaker leaves a failing server alone, and every failure becomes
+one sentence. The text of a server's error is never shown or logged: it may repeat the prompt, which holds posts.
+
+Dialects: llama-server and llama_cpp.server take GBNF (`grammar`), vLLM takes GBNF in `structured_outputs`, and JSON
+schemas in `response_format` as OpenAI and most others do. The dialect is detected once, from /v1/models and from the
+path that counts tokens. A server ignores a schema that it does not support, so replies are always validated.
+
+Streams are server-sent events:
+https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+import stamina
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, ServerTimeoutError, TCPConnector
+from purgatory import AsyncCircuitBreakerFactory
+from purgatory.domain.model import OpenedState
+from yarl import URL
+
+from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.llm.protocol import (
+    DecodingParams,
+    FinishReason,
+    Generation,
+    GenerationStats,
+    LlmSession,
+    Prompt,
+    QueuePositionCallback,
+    collect_generation,
+)
+from rag_core.llm.scheduler import FairScheduler
+from rag_core.settings import LlmSettings
+
+__all__ = [
+    "CHAT_PATH",
+    "SERVER_SILENCE_TIMEOUT_S",
+    "TOP_LOGPROBS",
+    "LlmServer",
+    "RemoteModel",
+    "RemoteSession",
+    "RemoteSpeed",
+    "ServerDialect",
+    "ServerInfo",
+    "ServerRefused",
+    "ServerUnavailable",
+    "build_choice_constraint",
+    "build_reply_constraint",
+    "build_request_body",
+    "compute_log_odds",
+    "count_server_tokens",
+    "iterate_event_data",
+    "open_remote_model",
+]
+
+_MAX_EVENT_BYTES = 1 << 20  # bytes of one event; a piece of a reply has some hundred
+
+
+async def iterate_event_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The data of each event. Keep-alives and other fields are passed over; the last event may lack its end.
+
+    Raises ValueError for an event of more than a megabyte.
+    """
+    held, data = b"", list[str]()
+    async for chunk in chunks:
+        *lines, held = (held + chunk).split(b"\n")
+        for line in lines:
+            if not line.rstrip(b"\r") and data:
+                yield "\n".join(data)
+                data.clear()
+            data += _parse_data_line(line)
+        if len(held) + sum(map(len, data)) > _MAX_EVENT_BYTES:
+            raise ValueError("an event without an end")
+    data += _parse_data_line(held)
+    if data:
+        yield "\n".join(data)
+
+
+def _parse_data_line(line: bytes) -> list[str]:
+    field, _, value = line.rstrip(b"\r").partition(b":")
+    return [value.removeprefix(b" ").decode("utf-8", "replace")] if field == b"data" else []
+
+
+# Texts that some model's tokenizer takes for control tokens, wherever they stand: a space makes them text again.
+_CONTROL_TOKEN_PATTERN = re.compile(
+    r"<(?=\||\uff5c|<SYS|</SYS|/?(?:s|bos|eos|unk|pad|mask|think|tool_call|start_of_turn|end_of_turn)>)"
+    r"|\[(?=/?[A-Z_]{3,24}\])"
+)
+TOP_LOGPROBS = 20  # likeliest tokens: most of OpenAI's and vLLM's
+
+
+class ServerDialect(StrEnum):
+    """Whose server it is."""
+
+    LLAMA_SERVER = "llama-server"
+    LLAMA_PYTHON = "llama_cpp.server"
+    VLLM = "vLLM"
+    OTHER = "OpenAI"
+
+    @property
+    def gbnf(self) -> bool:
+        """Whether it obeys GBNF to the letter: it is llama.cpp itself."""
+        return self in (ServerDialect.LLAMA_SERVER, ServerDialect.LLAMA_PYTHON)
+
+
+def _neutralize_control_tokens(text: str) -> str:
+    # half a surrogate pair cannot be sent
+    return _CONTROL_TOKEN_PATTERN.sub(lambda found: found[0] + " ", text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decoding: DecodingParams) -> dict[str, Any]:
+    """A request for a reply. How a reply begins (`prompt.reply`) only llama-server and vLLM can be told."""
+    messages = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    for asked, replied in prompt.shots:
+        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": replied}]
+    messages.append({"role": "user", "content": prompt.ask})
+    prefilled = bool(prompt.reply) and dialect in (ServerDialect.LLAMA_SERVER, ServerDialect.VLLM)
+    if prefilled:
+        messages.append({"role": "assistant", "content": prompt.reply})
+    how = asdict(decoding)
+    repeat, top_k = how.pop("repeat_penalty"), how.pop("top_k")
+    how["max_tokens"] = max(1, decoding.max_tokens)
+    if dialect is not ServerDialect.OTHER:  # the others may refuse what OpenAI does not know
+        how |= {"top_k": top_k, "chat_template_kwargs": {"enable_thinking": False}}
+        how["repetition_penalty" if dialect is ServerDialect.VLLM else "repeat_penalty"] = repeat
+    if prefilled and dialect is ServerDialect.VLLM:
+        how |= {"add_generation_prompt": False, "continue_final_message": True}
+    named = {"model": model} if model else {}
+    return {
+        **named,
+        "messages": [{**each, "content": _neutralize_control_tokens(each["content"])} for each in messages],
+        **how,
+    }
+
+
+def build_reply_constraint(
+    dialect: ServerDialect, grammar: str | None, schema: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What holds the reply to a grammar, or to a schema where there are no grammars."""
+    if grammar and dialect.gbnf:
+        return {"grammar": grammar}
+    if schema:
+        return {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": dict(schema), "strict": True},
+            }
+        }
+    return {"structured_outputs": {"grammar": grammar}} if grammar and dialect is ServerDialect.VLLM else {}
+
+
+def build_choice_constraint(dialect: ServerDialect, *words: str) -> dict[str, Any]:
+    """What holds the reply to one of a few plain words."""
+    if dialect is ServerDialect.VLLM:
+        return {"structured_outputs": {"choice": list(words)}}
+    return build_reply_constraint(dialect, "root ::= " + " | ".join(f'"{word}"' for word in words), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenLogprob:
+    token: str
+    logprob: float
+
+
+def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
+    """Log P(yes) - log P(no) by the first token's likeliest, None where the server gives none.
+
+    A word that is not among them is at most as likely as the last of them; where neither is, neither is likelier.
+    """
+    top = _read_top_logprobs(reply)
+    if not top:
+        return None
+    least = min(each.logprob for each in top)
+    return _find_word_logprob(top, yes, no, least) - _find_word_logprob(top, no, yes, least)
+
+
+def _find_word_logprob(top: list[_TokenLogprob], word: str, other: str, least: float) -> float:
+    begins = [
+        each.logprob
+        for each in top
+        if _token_begins_word(each.token, word) and not _token_begins_word(each.token, other)
+    ]
+    return max(begins, default=least)
+
+
+def _token_begins_word(token: str, word: str) -> bool:
+    plain = token.replace("▁", " ").strip().casefold()
+    return bool(plain) and word.casefold().startswith(plain)
+
+
+def _read_top_logprobs(reply: Any) -> list[_TokenLogprob]:
+    try:
+        given = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        return [_TokenLogprob(str(each["token"]), float(each["logprob"])) for each in given]
+    except (LookupError, TypeError, ValueError):
+        return []
+
+
+_CONNECT_TIMEOUT_S, _INFO_TIMEOUT_S = 5.0, 10.0
+_MAX_ATTEMPTS, _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 3, 0.2, 1.0
+# Each failure has been tried three times already; then the server is left alone for a while.
+_BREAKER_FAILURES, _BREAKER_RESET_S = 3, 15.0
+_MAX_REPLY_BYTES = 16 << 20  # bytes; the tokens of the longest post are some ten thousand
+_MAX_ERROR_BYTES = 1 << 16  # bytes of an error that are looked at
+_MAX_CONNECTIONS = 64
+
+
+class ServerUnavailable(GenerationFailed):
+    """The server is not there, is silent, or talks nonsense: it may be well again later."""
+
+
+class _TransientServerFailure(ServerUnavailable):
+    """It failed before the first byte, so that nothing is lost by asking again at once."""
+
+
+class ServerRefused(GenerationFailed):
+    """The server is well and will not do this. `status` is of HTTP; `said` what it gave as the reason, for no one."""
+
+    def __init__(self, reason: str, status: int, said: str) -> None:
+        super().__init__(reason)
+        self.status, self.said = status, said
+
+
+class LlmServer:
+    """One address. `patience` is how long it may say nothing, in seconds."""
+
+    def __init__(self, url: str, key: str, patience: float, rest: float = _BREAKER_RESET_S) -> None:
+        """Raises ModelUnavailable for an address that is none."""
+        try:
+            given = URL(url.strip().rstrip("/"))
+            self.place = f"{given.host}:{given.port}"  # without a password
+        except ValueError:
+            given = URL()
+        if given.scheme not in ("http", "https") or not given.host:
+            raise ModelUnavailable("LLM__URL is no address of a server: write http://host:port.")
+        self._root = str(given).removesuffix("/v1")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._patience, self._rest = patience, rest
+        self._session: ClientSession | None = None
+        well = [(BaseException, lambda exc: not isinstance(exc, ServerUnavailable))]
+        self._breakers = AsyncCircuitBreakerFactory(_BREAKER_FAILURES, rest, cast(Any, well))
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The reply to one request, parsed; GET without a body. Raises Outage, Refused, GenerationFailed."""
+        async with self._answer(path, body) as response:
+            return json.loads(b"".join([chunk async for chunk in self._chunks(response)]))
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        """What a stream says, until [DONE] or its end. Closing the iterator closes the connection."""
+        async with self._answer(path, body) as response:
+            if response.content_type != "text/event-stream":
+                raise self._nonsense()
+            async for data in iterate_event_data(self._chunks(response)):
+                if data.strip() == "[DONE]":
+                    return
+                message = json.loads(data)
+                if not isinstance(message, dict) or "error" in message:
+                    raise self._nonsense()
+                yield message
+
+    @asynccontextmanager
+    async def _answer(self, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[ClientResponse]:
+        """A response that has begun. What goes wrong with it inside counts against the server."""
+        breaker = await self._breakers.get_breaker("llm")
+        try:
+            async with breaker:
+                with self._plainly():
+                    response = await self._begun(path, body)
+                    try:
+                        yield response
+                    finally:
+                        response.close()
+        except OpenedState:
+            raise GenerationFailed(
+                f"The language model's server {self.place} failed {_BREAKER_FAILURES} times in a row: "
+                f"it is asked again after {self._rest:.0f} s."
+            ) from None
+
+    async def _begun(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
+        tries = stamina.retry_context(
+            on=_TransientServerFailure,
+            attempts=_MAX_ATTEMPTS,
+            timeout=None,
+            wait_initial=_FIRST_RETRY_PAUSE_S,
+            wait_max=_MAX_RETRY_PAUSE_S,
+        )
+        async for attempt in tries:
+            with attempt:
+                return await self._once(path, body)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
+        if self._session is None:
+            self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
+        # what needs no model is told at once, or the server hangs
+        patience = min(self._patience, _INFO_TIMEOUT_S) if body is None else self._patience
+        silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=patience)
+        given: dict[str, Any] = {"json": body, "timeout": silence, "allow_redirects": False}
+        try:
+            response = await self._session.request("GET" if body is None else "POST", self._root + path, **given)
+        except ServerTimeoutError:
+            raise
+        except (ClientError, OSError):
+            raise _TransientServerFailure(
+                f"The language model's server {self.place} cannot be reached: start it."
+            ) from None
+        if response.status == 200:
+            return response
+        try:
+            await self._fail(response)
+        finally:
+            response.close()
+        raise AssertionError("a failure is raised")
+
+    async def _fail(self, response: ClientResponse) -> None:
+        """Raise what a status means."""
+        status, said = response.status, ""
+        with self._plainly():
+            said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
+        if status in (401, 403):
+            raise ServerRefused(
+                f"The language model's server {self.place} wants another key: check LLM__KEY.", status, said
+            )
+        if status == 404:
+            raise ServerRefused(
+                f"The server {self.place} has no such model: check LLM__URL and LLM__NAME.", status, said
+            )
+        if "logprobs" not in said and (status == 429 or status >= 500):
+            busy = "is busy" if status in (429, 503) else f"failed ({status})"
+            raise _TransientServerFailure(
+                f"The language model's server {self.place} {busy}: ask again later, its log says more."
+            )
+        if "context" in said:
+            raise ServerRefused("The prompt is longer than the server's model takes: lower LLM__CONTEXT.", status, said)
+        raise ServerRefused(f"The server {self.place} refused the request ({status}): its log says why.", status, said)
+
+    async def _chunks(self, response: ClientResponse) -> AsyncIterator[bytes]:
+        total = 0
+        async for chunk in response.content.iter_any():
+            total += len(chunk)
+            if total > _MAX_REPLY_BYTES:
+                raise self._nonsense()
+            yield chunk
+
+    def _nonsense(self) -> ServerUnavailable:
+        return ServerUnavailable(f"{self.place} does not answer as a language model's server: check LLM__URL.")
+
+    @contextmanager
+    def _plainly(self) -> Iterator[None]:
+        """Failures of a response as sentences."""
+        try:
+            yield
+        except ServerTimeoutError:
+            raise ServerUnavailable(
+                f"The language model's server {self.place} said nothing for too long: is it overloaded?"
+            ) from None
+        except (ClientError, OSError):
+            raise ServerUnavailable(f"The language model's server {self.place} broke off: ask again.") from None
+        except (ValueError, RecursionError):
+            raise self._nonsense() from None
+
+
+CHAT_PATH = "/v1/chat/completions"
+# A bare word says which is likelier and not by how much: e^2, seven to one.
+_BARE_VERDICT_LOG_ODDS = 2.0
+_CHARS_PER_TOKEN = 3  # between English (4 to 5) and Russian (2 to 3) with today's vocabularies
+
+
+class ServerInfo:
+    """What is known of a server: who it is, which model is asked, and what it turned out not to do."""
+
+    def __init__(self, dialect: ServerDialect, model: str, context: int) -> None:
+        self.dialect, self.model, self.context = dialect, model, context
+        self.bare_verdicts = False
+
+
+class RemoteSession:
+    """See Seat. Nothing can be asked after the turn."""
+
+    def __init__(self, server: LlmServer, met: ServerInfo) -> None:
+        self._server, self._met = server, met
+        self._running: set[AsyncGenerator[dict[str, Any], None]] = set()
+        self._left = False
+
+    async def leave(self) -> None:
+        """The turn is over: what still runs is closed."""
+        self._left = True
+        for messages in list(self._running):
+            await messages.aclose()
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        """Pieces as they come, and `Generation` last."""
+        assert not self._left, "the turn is over"
+        how = {"stream": True, "stream_options": {"include_usage": True}}
+        wanted = {**build_request_body(self._met.dialect, self._met.model, prompt, decoding), **how}
+        heard = _StreamCollector()
+        messages = self._server.stream(CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
+        self._running.add(messages)
+        try:
+            async with aclosing(messages):
+                async for message in messages:
+                    if piece := heard.take(message):
+                        yield piece
+        finally:
+            self._running.discard(messages)
+        yield heard.end(self._server.place)
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        """From the first token's likeliest; where the server tells none, a bare word is +-2 (`bare_verdicts`)."""
+        assert not self._left, "the turn is over"
+        met = self._met
+        if not met.bare_verdicts:
+            one = build_request_body(met.dialect, met.model, prompt, DecodingParams(1, temperature=0.0))
+            try:
+                reply = await self._server.ask(CHAT_PATH, one | {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
+            except ServerRefused as exc:
+                if "logprobs" not in exc.said:
+                    raise
+            else:
+                found = compute_log_odds(reply, yes, no)
+                if found is not None:
+                    return found
+            met.bare_verdicts = True
+        return await self._bare(prompt, yes, no)
+
+    async def _bare(self, prompt: Prompt, yes: str, no: str) -> float:
+        met = self._met
+        asked = build_request_body(
+            met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0)
+        ) | build_choice_constraint(met.dialect, yes, no)
+        reply = await self._server.ask(CHAT_PATH, asked)
+        try:
+            said = str(reply["choices"][0]["message"]["content"]).strip().casefold()
+        except (LookupError, TypeError):
+            said = ""
+        for word, odds in ((yes, _BARE_VERDICT_LOG_ODDS), (no, -_BARE_VERDICT_LOG_ODDS)):
+            if said.startswith(word.casefold()):
+                return odds
+        raise GenerationFailed(f"The model of {self._server.place} says neither yes nor no: use one that can judge.")
+
+    async def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, by the server's own count where it has one; else a third of its characters."""
+        assert not self._left, "the turn is over"
+        try:
+            return list(await asyncio.gather(*(count_server_tokens(self._server, self._met, text) for text in texts)))
+        except ServerRefused:
+            return [math.ceil(len(text) / _CHARS_PER_TOKEN) for text in texts]
+
+
+async def count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:
+    """Tokens of a text. Raises Refused for a server that does not count, and GenerationFailed."""
+    plain = text.encode("utf-8", "replace").decode("utf-8")
+    named = {"model": met.model} if met.model else {}
+    asked: dict[ServerDialect, tuple[str, dict[str, Any]]] = {
+        ServerDialect.LLAMA_SERVER: ("/tokenize", {"content": plain}),
+        ServerDialect.LLAMA_PYTHON: ("/extras/tokenize/count", {"input": plain}),
+        ServerDialect.VLLM: ("/tokenize", {**named, "prompt": plain, "add_special_tokens": False}),
+    }
+    if met.dialect not in asked:
+        raise ServerRefused(f"The server {server.place} does not count tokens.", 404, "")
+    reply = await server.ask(*asked[met.dialect])
+    try:
+        return int(reply["count"]) if "count" in reply else len(reply["tokens"])
+    except (LookupError, TypeError, ValueError):
+        raise ServerRefused(f"The server {server.place} does not count tokens.", 200, "") from None
+
+
+class _StreamCollector:
+    """What has come of a reply."""
+
+    def __init__(self) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._began, self._first = self._now(), 0.0
+        self._pieces: list[str] = []
+        self._finish = ""
+        self._usage: dict[str, Any] = {}
+
+    def take(self, message: dict[str, Any]) -> str:
+        """The text of a message. Thoughts, where a server sends them apart, are not looked at."""
+        self._usage |= {key: message[key] for key in ("usage", "timings") if isinstance(message.get(key), dict)}
+        try:
+            first: dict[str, Any] = next(iter(message.get("choices") or ()), {})
+            self._finish = first.get("finish_reason") or self._finish
+            piece = (first.get("delta") or {}).get("content") or ""
+        except (AttributeError, TypeError):
+            return ""
+        if not isinstance(piece, str):
+            return ""
+        if piece:
+            self._first = self._first or self._now()
+            self._pieces.append(piece)
+        return piece
+
+    def end(self, place: str) -> Generation:
+        """The whole. Raises Outage where it has no end."""
+        if not self._finish:
+            raise ServerUnavailable(f"The language model's server {place} broke off: ask again.")
+        took = self._now() - self._began
+        first = (self._first - self._began) if self._first else took
+        finish = FinishReason.LENGTH if self._finish == "length" else FinishReason.STOP
+        return Generation("".join(self._pieces), finish, self._figures(1000 * first, 1000 * took))
+
+    def _figures(self, first_ms: float, took_ms: float) -> GenerationStats:
+        usage, timings = self._usage.get("usage", {}), self._usage.get("timings", {})
+        known = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
+        prompt = _read_int(usage, "prompt_tokens")
+        evaluated = _read_int(timings, "prompt_n") or max(0, prompt - known)
+        tokens = _read_int(usage, "completion_tokens") or len(self._pieces)
+        return GenerationStats(prompt, evaluated, tokens, first_ms, took_ms)
+
+
+def _read_int(given: Any, name: str) -> int:
+    value = given.get(name) if isinstance(given, dict) else None
+    return value if isinstance(value, int) else 0
+
+
+SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that has said nothing for so long will not say anything
+_HTTP_NOT_FOUND = 404
+_MODEL_CLOSED = "The model is being closed: ask again after the start."
+_SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark. " * 20
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSpeed:
+    """Tokens per second of prompt (0: the server does not count them) and reply, as seen from here."""
+
+    prefill: float
+    decode: float
+
+
+class RemoteModel:
+    """See LanguageModel; besides: `meet`, `speed`."""
+
+    def __init__(self, server: LlmServer, settings: LlmSettings) -> None:
+        self._server, self._settings = server, settings
+        self._turns = FairScheduler(settings.parallel)
+        self._met: ServerInfo | None = None
+        self._meeting = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The name of the model, without the folders of the server."""
+        given = self._met.model if self._met else self._settings.name
+        return given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf") or "LLM__URL"
+
+    @property
+    def place(self) -> str:
+        """Host and port of the server."""
+        return self._server.place
+
+    @property
+    def dialect(self) -> ServerDialect | None:
+        """Whose server it is; None before it was reached."""
+        return self._met.dialect if self._met else None
+
+    @property
+    def context(self) -> int:
+        """As set, or less where the server says so."""
+        return self._met.context if self._met else self._settings.context
+
+    @property
+    def grammars(self) -> bool:
+        """True only for a server that was seen to be llama.cpp's; what others write is to be checked."""
+        return self._met is not None and self._met.dialect.gbnf
+
+    @property
+    def bare_verdicts(self) -> bool:
+        """Whether `odds` can only say which is likelier, as the server tells no probabilities."""
+        return self._met is not None and self._met.bare_verdicts
+
+    @property
+    def waiting(self) -> int:
+        """How many have a seat or wait for one."""
+        return self._turns.waiting
+
+    @asynccontextmanager
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
+        """Wait for one's turn; as many as LLM__PARALLEL have one at once. Raises GenerationFailed."""
+        async with self._turns.seat(reader, on_place):
+            seat = RemoteSession(self._server, await self.meet())
+            try:
+                yield seat
+            except ServerRefused as exc:
+                if exc.status == _HTTP_NOT_FOUND:  # it may have been started with another model since
+                    self._met = None
+                raise
+            finally:
+                await seat.leave()
+
+    async def meet(self) -> ServerInfo:
+        """Who the server is; asked once. Raises GenerationFailed."""
+        async with self._meeting:
+            if self._met is None:
+                self._met = await _fetch_server_info(self._server, self._settings)
+            return self._met
+
+    async def speed(self) -> RemoteSpeed:
+        """Measure it with a prompt of some hundred tokens; takes a turn. Raises GenerationFailed."""
+        async with self.turn(0) as seat:
+            tokens = (await seat.count([_SPEED_SAMPLE]))[0]
+            end = await collect_generation(seat.stream(Prompt("", _SPEED_SAMPLE), DecodingParams(32)))
+        figures = end.figures
+        read = figures.evaluated or tokens
+        wrote_s = (figures.took_ms - figures.first_ms) / 1000
+        return RemoteSpeed(1000 * read / max(figures.first_ms, 1.0), max(figures.tokens - 1, 0) / max(wrote_s, 0.001))
+
+    async def close(self) -> None:
+        """Let go of the server; whoever waits is told so."""
+        self._turns.close(_MODEL_CLOSED)
+        await self._server.close()
+
+
+def open_remote_model(
+    settings: LlmSettings, patience: float = SERVER_SILENCE_TIMEOUT_S, rest: float = 15.0
+) -> RemoteModel:
+    """A model on the server LLM__URL. `patience` is how long it may say nothing, `rest` how long it is left alone
+    after a row of failures, both in seconds. Raises ModelUnavailable for an address that is none.
+    """
+    return RemoteModel(LlmServer(settings.url, settings.key.get_secret_value(), patience, rest), settings)
+
+
+async def _fetch_server_info(server: LlmServer, settings: LlmSettings) -> ServerInfo:
+    try:
+        listed = await server.ask("/v1/models")
+    except ServerRefused as exc:
+        if exc.status != 404 or not settings.name:
+            raise
+        return ServerInfo(ServerDialect.OTHER, settings.name, settings.context)
+    rows = [row for row in _read_model_rows(listed) if isinstance(row.get("id"), str)]
+    row = next((row for row in rows if settings.name in ("", row["id"])), {})
+    model = settings.name or row.get("id", "")
+    if not model:
+        raise GenerationFailed(f"The server {server.place} has no model: start it with one, or set LLM__NAME.")
+    met = ServerInfo(_DIALECT_BY_OWNER.get(str(row.get("owned_by", "")), ServerDialect.OTHER), model, settings.context)
+    if met.dialect is ServerDialect.OTHER and await _can_count_tokens(server, model):
+        met.dialect = ServerDialect.LLAMA_PYTHON
+    room = await _fetch_context_size(server, met.dialect, row)
+    met.context = min(met.context, room) if room else met.context
+    return met
+
+
+_DIALECT_BY_OWNER = {"llamacpp": ServerDialect.LLAMA_SERVER, "vllm": ServerDialect.VLLM}
+
+
+def _read_model_rows(listed: Any) -> list[dict[str, Any]]:
+    given = listed.get("data") if isinstance(listed, dict) else None
+    return [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
+
+
+async def _can_count_tokens(server: LlmServer, model: str) -> bool:
+    """Whether it counts tokens the way only llama_cpp.server does."""
+    try:
+        return await count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0
+    except ServerRefused:
+        return False
+
+
+async def _fetch_context_size(server: LlmServer, dialect: ServerDialect, row: dict[str, Any]) -> int:
+    """The context as the server has it, in tokens; 0 where it does not say."""
+    try:
+        if dialect is ServerDialect.LLAMA_SERVER:
+            return int((await server.ask("/props"))["default_generation_settings"]["n_ctx"])
+        return int(row.get("max_model_len") or 0)
+    except (ServerRefused, LookupError, TypeError, ValueError):
+        return 0

@@ -1,0 +1,1 @@
+"""Models: catalog, download, ONNX embedders and rerankers, and the choice of the models in use."""

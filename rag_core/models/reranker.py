@@ -1,0 +1,102 @@
+"""Reranker: a cross-encoder with fastembed that scores how well each text answers a question.
+
+Nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rag_core.models.catalog import ModelSpec
+from rag_core.models.model_folder import check_model_files
+from rag_core.models.onnx_runtime import (
+    CPU_PROVIDER,
+    REGISTRATION_LOCK,
+    OnnxThread,
+    choose_onnx_providers,
+    trim_for_tokenizer,
+)
+
+if TYPE_CHECKING:
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+__all__ = ["Reranker", "open_reranker"]
+
+_BATCH_PAIRS = 16
+_SAMPLE_PAIR = "When does the ferry leave?", "The ferry to the island leaves at half past seven every morning. " * 12
+
+
+async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provider: str = CPU_PROVIDER) -> Reranker:
+    """Load the cross-encoder of a row from its folder and time it. Raises ModelUnavailable."""
+    thread = OnnxThread(model.name)
+    try:
+        await thread.run(check_model_files, model, folder)
+        session = {"threads": threads, "providers": await thread.run(choose_onnx_providers, provider)}
+        reranker = Reranker(model, await thread.run(_load_cross_encoder, model, folder, session), thread)
+        await reranker.time()
+    except BaseException:
+        await thread.close()
+        raise
+    return reranker
+
+
+def _load_cross_encoder(row: ModelSpec, folder: Path, session: dict[str, Any]) -> TextCrossEncoder:
+    from fastembed.common.model_description import ModelSource
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    name = f"citegram/{row.name}".lower()
+    with REGISTRATION_LOCK:
+        if name not in {known["model"].lower() for known in TextCrossEncoder.list_supported_models()}:
+            TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name), model_file=row.file)
+    model = TextCrossEncoder(
+        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
+    )
+    # longest first: it is the text that is cut, not the question
+    model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
+    return model
+
+
+class Reranker:
+    """One cross-encoder in a thread of its own. `pair_s` is how long a full-length text takes, in seconds."""
+
+    def __init__(self, row: ModelSpec, model: TextCrossEncoder, thread: OnnxThread) -> None:
+        self._row, self._model, self._thread = row, model, thread
+        self.name, self.languages = row.name, row.languages
+        self.pair_s = 0.0
+
+    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """A score for each text, in their order; greater is better, and only scores of one question compare."""
+        found = [0.0] * len(texts)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for first in range(0, len(order), _BATCH_PAIRS):
+            batch = order[first : first + _BATCH_PAIRS]
+            scores = await self._thread.run(self._scored, question, [texts[i] for i in batch])
+            for i, score in zip(batch, scores, strict=True):
+                found[i] = score
+        return found
+
+    async def time(self) -> None:
+        """Measure `pair_s`; the first call of a model does not count."""
+        question, text = _SAMPLE_PAIR
+        await self.scores(question, [text])
+        started = time.perf_counter()
+        await self.scores(question, [text] * 2)
+        self.pair_s = (time.perf_counter() - started) / 2
+
+    async def close(self) -> None:
+        """Let go of the model and its thread."""
+        await self._thread.close()
+
+    def _scored(self, question: str, texts: list[str]) -> list[float]:
+        limit = self._row.max_tokens
+        given = [trim_for_tokenizer(text, limit) for text in texts]
+        scores = [
+            float(s) for s in self._model.rerank(trim_for_tokenizer(question, limit), given, batch_size=_BATCH_PAIRS)
+        ]
+        if not all(math.isfinite(score) for score in scores):
+            raise self._thread.broken("makes scores that are no numbers")
+        return scores

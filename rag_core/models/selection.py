@@ -1,0 +1,226 @@
+"""Model selection: which embedder, reranker, writer and planner the settings and the admin's choices name.
+
+The order of precedence (`apply_model_choices`): a setting that names a model; an admin's choice in the chat; the best
+model that was pulled. So a configuration that names a model is never overruled by a button. Writer and planner may
+be the same model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_core.errors import ModelUnavailable, VectorsUnavailable
+from rag_core.index.open_vectors import VectorStore, open_vector_store
+from rag_core.llm import LanguageModel
+from rag_core.llm.local import check_gguf_file, open_local_model
+from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
+from rag_core.models.embedder import Embedder, open_embedder
+from rag_core.models.model_folder import check_model_files, is_model_present
+from rag_core.models.reranker import Reranker, open_reranker
+from rag_core.settings import RagSettings
+
+__all__ = [
+    "MODEL_USES",
+    "UNDECIDED_VALUES",
+    "DenseIndex",
+    "GgufFile",
+    "LanguageModels",
+    "apply_model_choices",
+    "find_gguf",
+    "get_model_setting",
+    "get_models_folder",
+    "is_gguf_path",
+    "open_dense_index",
+    "open_language_models",
+    "open_planner",
+    "open_selected_reranker",
+    "select_model",
+]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseIndex:
+    """A model's row, the model, and the vectors it made."""
+
+    model: ModelSpec
+    embedder: Embedder
+    vectors: VectorStore
+
+    @property
+    def store(self) -> str | None:
+        """The identity of the vectors; None where they are on a server that has not answered yet."""
+        try:
+            return self.vectors.identity
+        except VectorsUnavailable:
+            return None
+
+    async def close(self) -> None:
+        """Let go of both."""
+        await self.vectors.close()
+        await self.embedder.close()
+
+
+def get_models_folder(settings: RagSettings) -> Path:
+    """Where models are kept."""
+    return settings.models.dir or settings.data.dir / "models"
+
+
+def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
+    """The model to use: the one named, or with "auto" the best that was pulled; None for none.
+
+    Raises ModelUnavailable for a name that nobody knows.
+    """
+    if name == "none":
+        return None
+    if name != "auto":
+        rows = find_models(name)
+        return next((row for row in rows if row.role is role), rows[0])
+    found = [row for row in MODELS if row.role is role and is_model_present(row, folder / row.name)]
+    return found[-1] if found else None  # the table goes from small to good
+
+
+async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
+    """Load the reranker; None where none is chosen or pulled. Raises ModelUnavailable."""
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.RERANKER, settings.models.reranker, folder)
+    if row is None:
+        return None
+    if row.role is not ModelRole.RERANKER:
+        raise ModelUnavailable(f"{row.name} is no reranker: choose another one for MODELS__RERANKER.")
+    return await open_reranker(row, folder / row.name, settings.models.threads, settings.models.provider)
+
+
+async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
+    """Load the embedding model and open its store; None where no model is chosen or pulled.
+
+    Raises ModelUnavailable, VectorsUnavailable.
+    """
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.EMBEDDER, settings.models.embedder, folder)
+    if row is None:
+        return None
+    if row.role is not ModelRole.EMBEDDER:
+        raise ModelUnavailable(f"{row.name} is no embedding model: choose another one for MODELS__EMBEDDER.")
+    embedder = await open_embedder(row, folder / row.name, settings.models.threads, settings.models.provider)
+    try:
+        vectors = await open_vector_store(
+            settings.data.dir / "vectors" / row.name,
+            model=row.name,
+            dimension=embedder.dimension,
+            qdrant=settings.qdrant,
+            patient=True,
+        )
+    except BaseException:
+        await embedder.close()
+        raise
+    return DenseIndex(row, embedder, vectors)
+
+
+# What a model can be chosen for, and the setting that says so.
+MODEL_USES = {
+    "writer": "LLM__MODEL",
+    "planner": "LLM__PLANNER",
+    "embedder": "MODELS__EMBEDDER",
+    "reranker": "MODELS__RERANKER",
+}
+UNDECIDED_VALUES = ("auto", "same")  # settings that leave the choice to others
+_SETTING_PATHS = {name: tuple(part.lower() for part in setting.split("__")) for name, setting in MODEL_USES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModels:
+    """Two models, which may be the same one; None where there is none."""
+
+    writer: LanguageModel | None
+    planner: LanguageModel | None
+
+    async def close(self) -> None:
+        """Let go of both."""
+        for model in {id(model): model for model in (self.writer, self.planner) if model}.values():
+            await model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """A file and what its model is called; no name: as the file says."""
+
+    path: Path
+    name: str = ""
+
+
+def is_gguf_path(given: str) -> bool:
+    """Whether this is a file rather than the name of a row."""
+    return given.endswith(".gguf") or "/" in given
+
+
+def get_model_setting(settings: RagSettings, use: str) -> str:
+    """What is set for a use."""
+    section, field = _SETTING_PATHS[use]
+    return str(getattr(getattr(settings, section), field))
+
+
+def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) -> RagSettings:
+    """The settings with what an admin chose, where they leave the choice open."""
+    sections: dict[str, dict[str, str]] = {}
+    for use, (section, field) in _SETTING_PATHS.items():
+        if use in remembered and get_model_setting(settings, use) in UNDECIDED_VALUES:
+            sections.setdefault(section, {})[field] = remembered[use]
+    changed = {name: getattr(settings, name).model_copy(update=fields) for name, fields in sections.items()}
+    return settings.model_copy(update=changed)
+
+
+def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
+    """The file of a name, a path, or auto; None for none. Raises ModelUnavailable for one that cannot be read."""
+    file = GgufFile(Path(given).expanduser()) if is_gguf_path(given) else _find_pulled_gguf(settings, given)
+    if file:
+        check_gguf_file(file.path)
+    return file
+
+
+def _find_pulled_gguf(settings: RagSettings, given: str) -> GgufFile | None:
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.WRITER, given, folder)
+    if row is None:
+        return None
+    if row.role is not ModelRole.WRITER:
+        raise ModelUnavailable(f"{row.name} writes no text: choose a writer of citegram models list.")
+    check_model_files(row, folder / row.name)
+    return GgufFile(folder / row.name / row.file, row.name)
+
+
+def _open_server_model(settings: RagSettings) -> LanguageModel:
+    from rag_core.llm.openai_client import open_remote_model  # aiohttp takes a third of a second to load
+
+    return open_remote_model(settings.llm)
+
+
+async def open_language_models(settings: RagSettings) -> LanguageModels:
+    """Open who writes and who plans. LLM__URL goes before a GGUF; a server need not be there yet.
+
+    Raises ModelUnavailable.
+    """
+    writer = _open_server_model(settings) if settings.llm.url else await _open_gguf(settings, settings.llm.model)
+    try:
+        return LanguageModels(writer, await open_planner(settings, writer))
+    except BaseException:
+        if writer:
+            await writer.close()
+        raise
+
+
+async def open_planner(settings: RagSettings, writer: LanguageModel | None) -> LanguageModel | None:
+    """Who plans beside this writer: the writer too, where no other is named. Raises ModelUnavailable."""
+    given = settings.llm.planner
+    if given == "same" or (given == settings.llm.model and not settings.llm.url):
+        return writer
+    return await _open_gguf(settings, given, writer)
+
+
+async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | None = None) -> LanguageModel | None:
+    file = find_gguf(settings, given)
+    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside) if file else None

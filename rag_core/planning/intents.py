@@ -1,0 +1,152 @@
+"""Intent of a question, by patterns: a fact, a count of posts, a first mention, a timeline, a summary, a claim."""
+
+from __future__ import annotations
+
+import re
+
+from rag_core.text.tokens import tokenize
+from rag_core.types import Kind
+
+__all__ = [
+    "asks_about_posts",
+    "asks_about_recent_events",
+    "detect_intent",
+    "extract_topic",
+    "is_empty_topic",
+    "strip_asking_phrase",
+]
+
+_INTENT_PREFIX_LENGTH = 1000  # characters in which a question says what it wants: some rules look ahead from every word
+
+# Talk about posts: what it is about comes after. The first that fits decides.
+_POST_WORDS = (
+    r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)(?:е|я|й|ю|и|ем|ей|ям|ями|ях)|"
+    r"(?:запис|новост)(?:ь|и|ей|ью|ям|ями|ях)|posts?|messages?|updates?|news)"
+)
+_MENTION_WORDS = r"(?:упоминани\w+|mentions?)"
+_REPORTING_VERBS = (
+    r"(?:упомина[елю]\w*|упомяну\w+|(?:на|о)?писал\w*|написано|сооб?ща[елю]\w*|сообщил\w*|(?:за)?говорил\w*|говорится|"
+    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|публику[ею]т\w*|(?:за)?постил[аи]?|пиш[уе]т|"
+    r"mention(?:s|ed)?|posted|wrote|written|said|talked|reported|published|announced|"
+    r"(?:post|write|say|talk|report)(?: (?:any|some)thing)? (?:about|of|on|that))"
+)
+_APPEARING_VERBS = r"(?:появ(?:ил|лял)\w+|зашла речь|turn(?:s|ed)? up|appear(?:s|ed)?|c[ao]mes? up)"
+_MENTIONING_VERBS = rf"(?:{_REPORTING_VERBS}|{_APPEARING_VERBS})"
+_FIRST_TIME = r"(?:впервые|(?:в )?первый раз)"
+_LAST_TIME = r"(?:в )?последний раз"
+_WHEN_RU = r"^(?=.*\b(?:когда|какого числа|в каком (?:посте|сообщении))\b)"
+_WHEN_EN = r"^(?=.*\b(?:when|(?:what|which) (?:day|date|post|message))\b)"
+_ABOUT_LOOKAHEAD = r"(?=.*\b(?:о|об|обо|про|с упоминанием|about|of|contain\w*|{})\b)".format(
+    rf"{_REPORTING_VERBS}|{_MENTION_WORDS}"
+)
+_POSTING_WORDS = re.compile(
+    rf"\b(?:{_REPORTING_VERBS}|{_POST_WORDS}|{_MENTION_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|дайджест|digest|хронология|timeline|"
+    r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
+)
+_RECENT_EVENTS = re.compile(
+    r"\b(?:что (?:нового|было|случилось|произошло|происходило|слышно)|события|итоги|"
+    r"what(?:'s| is| was)? (?:new|happened|has happened|going on)|events|recap)\b"
+)
+_INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
+    (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
+    (Kind.HOW_MANY, rf"^в скольких {_POST_WORDS}\b"),
+    # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
+    (Kind.HOW_MANY, rf"^(?:сколько|how many) (?:(?:было|есть|вышло) )?{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}"),
+    (
+        Kind.FIRST,
+        rf"{_WHEN_RU}.*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b",
+    ),
+    # beside the verb: "the first computer appeared" is about a computer
+    (Kind.FIRST, rf"{_WHEN_EN}.*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b"),
+    (Kind.FIRST, rf"{_WHEN_EN}.*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
+    (Kind.FIRST, rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
+    (Kind.LAST, rf"{_WHEN_RU}.*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b"),
+    (
+        Kind.LAST,
+        rf"{_WHEN_EN}.*?\b(?:(?:last|most recently)(?: be| been)? {_MENTIONING_VERBS}|last time\b.*?\b{_MENTIONING_VERBS})\b",
+    ),
+    (Kind.LAST, rf"{_WHEN_EN}.*?\b{_MENTIONING_VERBS}\b.*? (?:last|most recently)\W*$"),
+    (
+        Kind.LAST,
+        rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b",
+    ),
+    (Kind.TIMELINE, r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
+    (Kind.WHEN, rf"^(?:когда|какого числа)\b.*?\b{_REPORTING_VERBS}\b"),
+    (Kind.CLAIM, r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b"),
+    (
+        Kind.COMPARE,
+        r"\b(?:сравни\w*|чем .+ отлича\w+|разниц\w+ между|compare|difference between|differ from|versus|vs)\b",
+    ),
+    (
+        Kind.SUMMARY,
+        r"\b(?:дайджест|краткое содержание|вкратце|кратко|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b",
+    ),
+    (Kind.LIST, r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
+    (Kind.WHEN, rf"^when (?:did|do|does|was|were|has|have|had)\b.*?\b{_REPORTING_VERBS}\b"),
+)
+_INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
+# Words that ask about posts and say nothing of the topic.
+_FRAME_WORDS = re.compile(
+    rf"\b(?:{_REPORTING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
+    r"скольких|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
+    r"most recently|times?|how|many|often|did|when|was|were|is|it|the|post|write|say|talk|report|appear|channels?|"
+    r"this|that|here|there|words?|contain(?:s|ing)?)\b"
+)
+
+
+# Words that ask for all there is of a time.
+_CATCH_ALL_WORDS = re.compile(
+    r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
+    r"краткое содержание|вкратце|кратко|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|"
+    r"new|happened|happening|going on|events|recap|digest|summar\w+|overview|list|name all|make|give|important|main)\b"
+)
+
+
+def detect_intent(asked: str) -> Kind:
+    """What a question wants; `asked` is its text in lower case, without ё."""
+    head = asked[:_INTENT_PREFIX_LENGTH]
+    return next((kind for kind, pattern in _INTENT_PATTERNS if pattern.search(head)), Kind.FACT)
+
+
+# "Tell me about": what was written is asked for, whatever it is. Who wrote it, and when, is another question.
+_ASKING_PHRASE = re.compile(
+    r"^(?:(?:ну|а|и|so|and|well|please|пожалуйста),? )?"
+    r"(?:расскаж(?:и|ите)(?: (?:мне|нам))?(?:,? пожалуйста,?)?"
+    r"|что (?:вы |тут |здесь |у вас )?(?:писали|пишут|написали|говорят|говорили|рассказывали|сообщали|сообщают|известно|"
+    r"слышно|знаете|знаешь)(?: (?:в )?(?:каналах|канале|постах))?"
+    r"|есть (?:ли )?(?:тут |здесь |у вас )?(?:что-нибудь|что-то|новости|посты)|(?:новости|информация)"
+    r"|(?:please )?tell (?:me|us)(?: (?:something|more|everything))?"
+    r"|what (?:did|do|have|has) (?:you|they|we|the channels?) (?:write|written|say|said|know|report(?:ed)?|post(?:ed)?|heard?)"
+    r"|what (?:was|is|has been) (?:written|said|known|reported|posted)|what(?:'s| is) (?:known|said)"
+    r"|(?:is|was) there (?:anything|something|any news)|anything|(?:any )?(?:news|information))"
+    r" (?:о|об|обо|про|насчет|насчёт|about|regarding) "
+    r"|^(?:что нового|что слышно|какие новости|what(?:'s| is) new|what(?:'s| is) going on)"
+    r" (?:о|об|про|на|в|во|у|с|со|по|about|at|in|on|with) ",
+    re.IGNORECASE,
+)
+
+
+def strip_asking_phrase(text: str) -> str:
+    """A question without words that only ask what was written of something; itself where nothing would be left."""
+    rest = _ASKING_PHRASE.sub("", text)
+    return rest if tokenize(rest) else text
+
+
+def asks_about_posts(asked: str) -> bool:
+    """Whether a period in the question is one of posts: "what did they write in May", "news of last week"."""
+    return bool(_POSTING_WORDS.search(asked))
+
+
+def asks_about_recent_events(asked: str) -> bool:
+    """Whether it asks what was new or happened: with a week or a month that counts back, posts of that time are meant."""
+    return bool(_RECENT_EVENTS.search(asked))
+
+
+def extract_topic(asked: str) -> str:
+    """What is left of a question when the words that ask about posts are taken away."""
+    return " ".join(_FRAME_WORDS.sub(" ", asked).split())
+
+
+def is_empty_topic(topic: str) -> bool:
+    """Whether a topic is none: "what's new", "a digest" ask for all posts of a time."""
+    return not tokenize(_CATCH_ALL_WORDS.sub(" ", topic))

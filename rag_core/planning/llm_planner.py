@@ -1,0 +1,343 @@
+"""LLM planner: a model proposes queries, phrases and filters, which are merged into the plan of the rules.
+
+What the question says outright is never given up. A proposed channel or author counts only where it exists and the
+question names it. Prompts begin with what never changes, then the day and the channels, the question last. Where the
+model fails, the plan of the rules stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time, timedelta
+from functools import cached_property, partial
+from typing import Any
+
+from rag_core.dates import parse_period
+from rag_core.errors import GenerationFailed
+from rag_core.llm import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
+from rag_core.planning.intents import asks_about_posts
+from rag_core.planning.queries import (
+    MAX_PHRASES,
+    MAX_QUERIES,
+    MIN_QUERIES,
+    MIN_QUESTION_TERMS,
+    build_transliterated_query,
+    count_question_parts,
+    sanitize_query,
+    truncate_query,
+)
+from rag_core.planning.router import route_plan
+from rag_core.planning.rules import EXACT_INTENTS, TELEGRAM_START
+from rag_core.planning.schema import (
+    PLAN_GRAMMAR,
+    PLAN_SCHEMA,
+    REWRITE_GRAMMAR,
+    REWRITE_SCHEMA,
+    PlanProposal,
+    are_similar_queries,
+    parse_proposal,
+    parse_rewrite,
+)
+from rag_core.text.names import matches_name
+from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.transliteration import transliterate_word
+from rag_core.tracing import Run
+from rag_core.types import Channel, Kind, Plan, Question
+from rag_core.writing.prompts import escape_prompt_text, load_prompt
+
+__all__ = [
+    "LANGUAGE_NAMES",
+    "PLAN_DECODING",
+    "REWRITE_DECODING",
+    "KnownEntities",
+    "QuestionWords",
+    "build_plan_prompt",
+    "build_rewrite_prompt",
+    "drop_similar_queries",
+    "fit_prompt",
+    "is_worth_planning",
+    "merge_plans",
+    "plan_by_model",
+]
+
+LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
+_WORD = re.compile(r"[^\W_]+")
+_NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")  # a name or a number
+
+
+@dataclass(frozen=True)
+class QuestionWords:
+    """The words of a question, also as they are spelt in the other script."""
+
+    text: str
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """Terms of both scripts."""
+        own = _WORD.findall(self.text)
+        return frozenset(tokenize(" ".join((*own, *(spelt for word in own for spelt in transliterate_word(word))))))
+
+    def of(self, name: str) -> bool:
+        """Whether it speaks of a name: one of the name's words stands in it."""
+        return not self.terms.isdisjoint(tokenize(" ".join(_WORD.findall(name))))
+
+    def says(self, phrase: str) -> bool:
+        """Whether all words of a phrase are the question's."""
+        return self.terms.issuperset(tokenize(phrase))
+
+    def vouches_for(self, phrase: str) -> bool:
+        """Whether a phrase has no name and no number but those of the question: others are made up."""
+        telling = [word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word)]
+        return self.terms.issuperset(tokenize(" ".join(telling)))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntities:
+    """Channels by id that the asker may read, the authors and the languages of their posts."""
+
+    channels: Mapping[int, Channel] = field(default_factory=dict)
+    authors: Sequence[str] = ()
+    languages: frozenset[str] = frozenset()
+
+    def other_language(self, text: str) -> str:
+        """The language that posts are in beside that of the text: "ru", "en", or nothing."""
+        return next(iter(self.languages & LANGUAGE_NAMES.keys() - {detect_language(text)}), "")
+
+    def spoken_of(self, spoken: QuestionWords) -> list[Channel]:
+        """The channels that the question may mean, always in the same order."""
+        found = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
+        return sorted(found, key=lambda channel: channel.chat_id, reverse=True)
+
+    def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
+        """The channels of that username, or whose title begins so; None where the question speaks of none of them."""
+        name = said.strip().removeprefix("@").casefold()
+        meant = self.spoken_of(spoken) if name else []
+        exact = [c.chat_id for c in meant if (c.username or "").casefold() == name]
+        return frozenset(exact or [c.chat_id for c in meant if c.title.casefold().startswith(name)]) or None
+
+    def authors_called(self, said: str, spoken: QuestionWords) -> tuple[str, ...]:
+        """The name, where it is one of the authors and the question speaks of it."""
+        known = bool(said) and spoken.of(said) and any(matches_name(said, author) for author in self.authors)
+        return (said,) if known else ()
+
+
+_MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters in which a question says what it wants
+_MAX_CHANNELS = 8
+_TEMPLATE_TOKENS = 16  # tokens of a chat template around each text, at most
+_MAX_TITLE_LENGTH = 32  # characters: as much as a plan may repeat
+_CONTEXT_TOO_SMALL = "The context of the model is too small to plan a search in: raise LLM__CONTEXT."
+
+
+def build_plan_prompt(question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH) -> Prompt:
+    """The request for a plan; `most` characters of the question are shown."""
+    return _build_prompt(_format_question(question, around, most))
+
+
+def build_rewrite_prompt(
+    question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_QUESTION_LENGTH
+) -> Prompt:
+    """The request for more queries, the first in the language `other`. It begins as the one for the plan did."""
+    told = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
+    return _build_prompt(
+        f"{_format_question(question, around, most)}\n{told}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
+    )
+
+
+async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
+    """The prompt with as much of the question as fits into so many tokens. Raises GenerationFailed."""
+    most = _MAX_QUESTION_LENGTH
+    while True:
+        made = await asyncio.to_thread(prompt, most)  # a long question takes 10 ms
+        texts = [made.system, *(text for shot in made.shots for text in shot), made.ask]
+        room = tokens - _TEMPLATE_TOKENS * (len(texts) + 1)
+        if sum(len(text.encode()) for text in texts) <= room:  # a token is a byte at least: no need to count
+            return made
+        over = sum(await seat.count(texts)) - room
+        if over <= 0:
+            return made
+        if most == _MIN_QUESTION_LENGTH:
+            raise GenerationFailed(_CONTEXT_TOO_SMALL)
+        most = max(_MIN_QUESTION_LENGTH, min(most, len(made.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
+
+
+def _build_prompt(ask: str) -> Prompt:
+    told = load_prompt("plan", "all")
+    return Prompt(told.system, ask, told.shots)
+
+
+def _format_question(question: Question, around: KnownEntities, most: int) -> str:
+    text = escape_prompt_text(sanitize_query(question.text))[:most]
+    languages = ", ".join(sorted(around.languages)) or question.lang
+    titles = "; ".join(map(_format_channel, around.spoken_of(QuestionWords(text))[:_MAX_CHANNELS])) or "none"
+    return f"Today: {question.asked_at:%Y-%m-%d}. Languages: {languages}. Channels: {titles}.\nQuestion: {text}"
+
+
+def _format_channel(channel: Channel) -> str:
+    title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_TITLE_LENGTH].strip()
+    return f"@{channel.username} {title}" if channel.username else title
+
+
+_OLDEST_DAY = TELEGRAM_START.date()
+_ONE_DAY = timedelta(days=1)
+
+
+def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Those that look for something else than the known ones and those before them."""
+    kept: list[str] = []
+    for query in queries:
+        if len(kept) == MAX_QUERIES:
+            break
+        if not any(are_similar_queries(query, other) for other in (*known, *kept)):
+            kept.append(query)
+    return tuple(kept)
+
+
+def merge_plans(
+    by_rules: Plan, said: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
+) -> Plan:
+    """The question's own query, those of the model, then those of the rules as far as there is room.
+
+    `more` are queries in the other language, or asked for afterwards: there is always room for the first. Filters
+    that the rules found stay; one of the model counts where the question speaks of it.
+    """
+    own = by_rules.queries[:1]
+    first = drop_similar_queries(more[:1], own)
+    room = MAX_QUERIES - len(own) - len(first)
+    fresh = drop_similar_queries(said.queries, (*own, *first))[:room]
+    found = (*own, *fresh, *first)
+    found = (*found, *drop_similar_queries(more, found))
+    marks = {frozenset(tokenize(query)) for query in found}
+    # those of the rules differ by a word at times: they are there so that there are enough
+    rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
+    spoken = QuestionWords(question.text)
+    phrases = [phrase for phrase in said.should if spoken.vouches_for(phrase)]
+    # what a post must hold is what the question says, in its own words
+    must = [phrase for phrase in said.must if spoken.says(phrase)]
+    plan = replace(
+        by_rules,
+        queries=(*found, *rest)[:MAX_QUERIES],
+        must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
+        should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
+        channels=by_rules.channels or around.channels_called(said.channel, spoken),
+        authors=by_rules.authors or around.authors_called(said.author, spoken),
+    )
+    plan = _apply_model_dates(plan, said, question)
+    chosen = route_plan(plan, count_question_parts(plan.asked))
+    return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
+
+
+def _apply_model_dates(plan: Plan, said: PlanProposal, question: Question) -> Plan:
+    """The model's days, where the question has a time of posts that the rules cannot read ("since the pandemic")."""
+    if plan.since or plan.until or not (said.since or said.until) or parse_period(question.text, question.asked_at):
+        return plan
+    if not asks_about_posts(question.text.lower().replace("ё", "е")):
+        return plan
+    today = question.asked_at.date()
+    since, until = said.since or _OLDEST_DAY, said.until or today
+    if not _OLDEST_DAY <= since <= until or since > today:
+        return plan
+    zone = question.asked_at.tzinfo or UTC
+    after = datetime.combine(until + _ONE_DAY, time(), zone) if said.until else None
+    return replace(plan, since=datetime.combine(since, time(), zone) if said.since else None, until=after)
+
+
+PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)
+REWRITE_DECODING = DecodingParams(max_tokens=128, repeat_penalty=1.2)
+_SETTLED_INTENTS = EXACT_INTENTS | {Kind.POSTED}
+_UNREADABLE_REPLY = "The model's {} could not be read: only the rules' queries are searched with."
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannerRequest:
+    """What is asked of the model, and the form the reply must have."""
+
+    decoding: DecodingParams
+    grammar: str
+    schema: Mapping[str, Any]
+
+
+_PLAN_REQUEST = _PlannerRequest(PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA)
+_REWRITE_REQUEST = _PlannerRequest(REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA)
+
+
+def is_worth_planning(by_rules: Plan) -> bool:
+    """Whether a model could add to it: not where posts are counted or listed, nor to a question of one or two words."""
+    return by_rules.kind not in _SETTLED_INTENTS and len(set(tokenize(by_rules.asked))) >= MIN_QUESTION_TERMS
+
+
+async def plan_by_model(
+    question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run
+) -> Plan:
+    """The rules' plan with what the model adds. What the model does not do in time, or at all, is a shortfall.
+
+    Its stages `plan` and `rewrite` have budgets of their own; waiting for the model is no part of them.
+    """
+    heard: list[str] = []
+    before = len(run.shortfalls)
+    # what was complete when it broke off still helps
+    said = await run.attempt(
+        "plan", _request_plan(question, around, planner, run, heard), lambda: parse_proposal("".join(heard))
+    )
+    if len(run.shortfalls) > before:
+        return await asyncio.to_thread(merge_plans, by_rules, said, (), question, around) if said.queries else by_rules
+    own = by_rules.queries[0]
+    fresh = drop_similar_queries(said.queries, (own,))
+    other = around.other_language(own)
+    if any(detect_language(query) == other for query in fresh):
+        other = ""
+    more: tuple[str, ...] = ()
+    if (other or len(fresh) + 1 < MIN_QUERIES) and not planner.waiting:
+        asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
+        more = await run.attempt("rewrite", _request_rewrite(asked, question, planner, run), ())
+    return await asyncio.to_thread(merge_plans, by_rules, said, _order_by_language(more, other, own), question, around)
+
+
+def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:
+    """The query in the other language first; by the names spelt in the other script where the model wrote none."""
+    if not other:
+        return tuple(more)
+    there = [query for query in more if detect_language(query) == other]
+    spelt = () if there else filter(None, (build_transliterated_query(own),))
+    return (*there, *spelt, *(query for query in more if query not in there))
+
+
+async def _request_plan(
+    question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str]
+) -> PlanProposal:
+    """What the model proposes. Raises GenerationFailed, StageTimeout."""
+    asked = partial(build_plan_prompt, question, around)
+    async with run.seated(planner, question.viewer.user_id) as seat:
+        prompt = await fit_prompt(asked, planner.context - PLAN_DECODING.max_tokens, seat)
+        said = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
+    if not said.queries:
+        raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
+    return said
+
+
+async def _request_rewrite(
+    asked: Callable[[int], Prompt], question: Question, planner: LanguageModel, run: Run
+) -> tuple[str, ...]:
+    """More queries. Raises GenerationFailed, StageTimeout."""
+    async with run.seated(planner, question.viewer.user_id) as seat:
+        prompt = await fit_prompt(asked, planner.context - REWRITE_DECODING.max_tokens, seat)
+        found = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
+    if not found:
+        raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
+    return found
+
+
+async def _read_reply(
+    seat: LlmSession, prompt: Prompt, request: _PlannerRequest, run: Run, heard: list[str]
+) -> Generation:
+    """The whole reply; its pieces go into `heard` as they come. Raises GenerationFailed."""
+    pieces = seat.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
+    async for piece in pieces:
+        if isinstance(piece, Generation):
+            figures = piece.figures
+            run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
+            return piece
+        heard.append(piece)
+    raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")

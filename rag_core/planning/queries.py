@@ -1,0 +1,210 @@
+"""Query generation: the question itself, its clauses and names, a statement of it, names in the other script.
+
+Each query finds posts that the whole question does not; none may displace what the question itself finds first (see
+`rag_core.retrieval.search`). Limits are those of the specification: 3 to 6 queries of at most 12 words and 48
+characters; 1 or 2 where the question has fewer than three terms. Code and instructions to a model are removed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import chain, zip_longest
+
+from rag_core.text.answer_type import extract_name_stems
+from rag_core.text.names import find_names, get_surname_base
+from rag_core.text.query_terms import is_asking_word
+from rag_core.text.tokens import normalize_characters, tokenize
+from rag_core.text.transliteration import transliterate_word
+
+__all__ = [
+    "MAX_PHRASES",
+    "MAX_QUERIES",
+    "MAX_QUERY_LENGTH",
+    "MAX_QUERY_WORDS",
+    "MIN_QUERIES",
+    "MIN_QUESTION_TERMS",
+    "build_transliterated_query",
+    "count_question_parts",
+    "extract_phrases",
+    "generate_query_variants",
+    "rewrite_as_statement",
+    "sanitize_query",
+    "truncate_query",
+]
+
+MAX_QUERIES, MIN_QUERIES = 6, 3
+MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
+MIN_QUESTION_TERMS = 3  # of a question that has more than its own words to search with
+_MAX_QUESTION_LENGTH = 4000
+MAX_PHRASES = 8  # that must or should stand in a post
+
+_CLAUSE_BREAK = re.compile(
+    r"\b(?:which|that|who|whom|whose|where|when|what|котор\w+|где|когда|чей|чья|чьи|кто|что|если|потому)\b|[,;:]", re.I
+)
+_QUESTION_WORDS = re.compile(
+    r"^(?:what|which|who|whom|whose|when|where|why|how(?: many| much| long| often)?|is|are|was|were|did|does|do|has|have|"
+    r"can|could|will|кто|что|кого|кому|чего|чему|какой|какая|какое|какие|каком|какого|какую|каким|где|куда|откуда|когда|"
+    r"почему|зачем|сколько|как|чей|чья|правда ли|верно ли)\s+",
+    re.I,
+)
+_WORD = re.compile(r"[^\W_]+")
+_QUOTED = re.compile(r"[«\"“„]([^»\"”“]{2,80})[»\"”]")
+_TAG = re.compile(r"(?<!\w)[#@]\w{2,}")
+_NUMBER = re.compile(r"(?<![\w.,])\d{2,}(?!\w|[.,]\d)")
+_DROPPED_CATEGORIES = frozenset({"Cf", "Cs", "Co", "Cn"})  # invisible, halves of letters, private, not assigned
+# What tries to be a program or an order to a model is no query. Statements are, words are not: one may ask
+# what DROP TABLE does, or where to select a wine from the list.
+_QUANTIFIERS = r"(?:(?:all|any|of|the|these)\s+){0,3}"
+_PROMPT_QUALIFIERS = r"(?:(?:your|my|previous|above|prior|earlier|preceding|system)\s+)"
+_INSTRUCTION_WORDS = r"(?:instructions?|prompts?|rules|messages|context|directions)\b"
+_QUANTIFIERS_RU = r"(?:(?:все|всё|эти|твои|свои|мои|любые|предыдущ\w+|прошл\w+|прежн\w+|системн\w+)\s+){0,4}"
+_OVERRIDE_VERBS = r"(?:ignore|disregard|forget|override)\s+"
+_STATEMENT_START = r"(?:^|(?<=[.!?;:>\]])|(?<=[.!?;:>\]] ))"
+_INJECTION_PATTERN = re.compile(
+    r"(?:^|[;'\")(]|union(?:\s+all)?)\s*select\s+[^;]{1,200}?\s+from\s+[\w.\"]+(?:\s+where\s+[^\s;]+)?|"
+    r"\bselect\s+\*\s+from\s+[\w.\"]+(?:\s+where\s+[^\s;]+)?|\bunion\s+(?:all\s+)?select\b[^;?]{0,100}|"
+    r"\binsert\s+into\s+\w+\s*(?:\(|values\b)[^;?]{0,100}|\b(?:drop|truncate|alter)\s+table\s+(?:if\s+exists\s+)?\w+|"
+    r"(?:^|[;'\")(])\s*(?:delete\s+from|update)\s+\w+\s+(?:where|set)\b[^;?]{0,100}|"
+    r"\b(?:where|or|and)\s+'?(?P<same>\w{1,20})'?\s*=\s*'?(?P=same)\b'?|"
+    r"</?[a-z!][^<>]{0,80}>|<\|[^<>|]{0,40}\|>|\[/?inst\]|"
+    rf"\b{_OVERRIDE_VERBS}{_QUANTIFIERS}{_PROMPT_QUALIFIERS}{{1,3}}{_INSTRUCTION_WORDS}|{_STATEMENT_START}{_OVERRIDE_VERBS}{_QUANTIFIERS}{_PROMPT_QUALIFIERS}{{0,3}}{_INSTRUCTION_WORDS}|"
+    rf"{_STATEMENT_START}{_OVERRIDE_VERBS}(?:everything|all)\s+(?:above|before)\b|"
+    r"\b(?:(?:игнорируй|проигнорируй|забудь|отмени)(?:те)?|не\s+обращай(?:те)?\s+внимания\s+на)\s+"
+    rf"{_QUANTIFIERS_RU}(?:инструкци\w+|указани\w+|правила|промпт\w*|команды)(?:\s+выше)?\b|"
+    rf"{_STATEMENT_START}(?:system|assistant|user)\s*:",
+    re.I,
+)
+
+
+def sanitize_query(text: str) -> str:
+    """The question on one line, without control and bidi characters and without what is no question."""
+    seen = "".join(c for c in text[:_MAX_QUESTION_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
+    plain = " ".join(unicodedata.normalize("NFC", normalize_characters(seen)).split())
+    return " ".join(_INJECTION_PATTERN.sub(" ", plain).split())
+
+
+def generate_query_variants(text: str) -> tuple[str, ...]:
+    """Further queries, distinct in their terms."""
+    own = frozenset(tokenize(text))
+    if not own:
+        return ()
+    few = len(own) < MIN_QUESTION_TERMS
+    found, most = {own: text}, 2 if few else MAX_QUERIES
+    for piece in _transliterate_names(_extract_names(text) or text.split()[:1]) if few else _generate_candidates(text):
+        _add_query(found, piece)
+        if len(found) == most:
+            break
+    # A question of one clause without names still gives three: with a word less each.
+    for piece in () if few else _drop_one_word(text):
+        if len(found) >= MIN_QUERIES:
+            break
+        _add_query(found, piece)
+    return tuple(found.values())[1:]
+
+
+def _add_query(found: dict[frozenset[str], str], piece: str) -> None:
+    query = truncate_query(piece)
+    if mark := frozenset(tokenize(query)):
+        found.setdefault(mark, query)
+
+
+def truncate_query(query: str) -> str:
+    """As many of its first words as a query may have."""
+    words = query.split()[:MAX_QUERY_WORDS]
+    while words and len(" ".join(words)) > MAX_QUERY_LENGTH:
+        words.pop()
+    return " ".join(words)
+
+
+def _generate_candidates(text: str) -> Iterator[str]:
+    said = _extract_names(text)
+    return chain(
+        _split_clauses(text),
+        said,
+        _generate_surname_forms(text),
+        _transliterate_names(said),
+        (rewrite_as_statement(text), _select_key_terms(text)),
+    )
+
+
+def _split_clauses(text: str) -> list[str]:
+    return [piece.strip(" ?!.,") for piece in _CLAUSE_BREAK.split(text) if len(set(tokenize(piece))) > 1]
+
+
+def _extract_names(text: str) -> list[str]:
+    """Names without the question word before them; a single first word of the question is none."""
+    found = []
+    for run in find_names(text):
+        words = run[0].split()
+        while words and not tokenize(words[0]):
+            words.pop(0)
+        if len(words) > 1 or (words and (run.start() or words[0] != run[0])):
+            found.append(" ".join(words))
+    return found
+
+
+def _generate_surname_forms(text: str) -> Iterator[str]:
+    """Surnames in their two genders: they have stems of their own."""
+    bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
+    if bases:
+        yield " ".join(f"{base} {base}а" for base in bases)
+
+
+def _transliterate_names(said: Iterable[str]) -> Iterator[str]:
+    """The names in the other script: first the likeliest spelling of each."""
+    words = (word for name in said for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
+    spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
+    if query := " ".join(filter(None, chain.from_iterable(spelt))):
+        yield query
+
+
+def build_transliterated_query(text: str) -> str:
+    """The names of a text in the other script, as one query; empty where it has none."""
+    return truncate_query(next(_transliterate_names(_extract_names(text)), ""))
+
+
+def _select_key_terms(text: str) -> str:
+    """The words that carry names and numbers, else the longest ones."""
+    content, named = _list_content_words(text), extract_name_stems(text)
+    telling = [w for w in content if set(tokenize(w)) & named or w.isdecimal()]
+    if len(telling) > 1:
+        return " ".join(telling)
+    longest = set(sorted(content, key=len)[-3:])
+    return " ".join(w for w in content if w in longest)
+
+
+def _drop_one_word(text: str) -> Iterator[str]:
+    """The first words that say something, each time without one of them: the shortest tells least."""
+    words = [word[:MAX_QUERY_LENGTH] for word in _list_content_words(text)[: MAX_QUERY_WORDS + 2]]
+    for left_out in sorted(words, key=len):
+        yield " ".join(word for word in words if word != left_out)
+
+
+def _list_content_words(text: str) -> list[str]:
+    """The words that have a term, each term once."""
+    said: dict[tuple[str, ...], str] = {}
+    for word in _WORD.findall(text):
+        if found := tuple(tokenize(word)):
+            said.setdefault(found, word)
+    return list(said.values())
+
+
+def rewrite_as_statement(text: str) -> str:
+    """The question as a statement: without its question word and the words that say what kind of thing is wanted."""
+    said = _QUESTION_WORDS.sub("", text).strip(" ?!.")
+    return " ".join(word for word in said.split() if not is_asking_word(word)) or text
+
+
+def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is quoted or tagged must stand in a post; names and numbers should."""
+    quoted = (found.strip() for found in _QUOTED.findall(text) if tokenize(found))
+    must = dict.fromkeys((*quoted, *_TAG.findall(text)))
+    should = dict.fromkeys((*_extract_names(text), *_NUMBER.findall(text)))
+    return tuple(must)[:MAX_PHRASES], tuple(piece for piece in should if tokenize(piece))[:MAX_PHRASES]
+
+
+def count_question_parts(text: str) -> int:
+    """How many things a question joins: clauses with terms of their own, and names after the first."""
+    return max(1, len(_split_clauses(text)), len(set(_extract_names(text))))

@@ -1,0 +1,125 @@
+"""Rule-based planner: question to a valid plan without a model; also the wider plan of a second round."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from rag_core.dates import Period, parse_period
+from rag_core.planning.filters import QueryFilters, parse_filters
+from rag_core.planning.intents import (
+    asks_about_posts,
+    asks_about_recent_events,
+    detect_intent,
+    extract_topic,
+    is_empty_topic,
+    strip_asking_phrase,
+)
+from rag_core.planning.queries import (
+    MAX_QUERIES,
+    count_question_parts,
+    extract_phrases,
+    generate_query_variants,
+    rewrite_as_statement,
+    sanitize_query,
+)
+from rag_core.planning.router import HYBRID, route_plan
+from rag_core.text.tokens import tokenize
+from rag_core.types import Channel, Kind, Plan, Question
+
+__all__ = ["EXACT_INTENTS", "TELEGRAM_START", "build_bare_plan", "plan_by_rules", "widen_plan"]
+
+MAX_HITS = 100  # of a leg, in the second round
+EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
+_TOPICLESS_INTENTS = frozenset(
+    {Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST}
+)  # can be asked of all posts there are
+_QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
+_RECENT_LIMIT = timedelta(days=70)
+TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
+_NO_CHANNELS: Mapping[int, Channel] = {}
+
+
+def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNELS) -> Plan:
+    """A plan that is always valid; an empty question gives no queries.
+
+    `known`: channels by id, of which those that the asker may read can be named in the question.
+    """
+    text = sanitize_query(question.text)
+    if not tokenize(text):
+        return Plan(())
+    plain = text.replace("ё", "е").replace("Ё", "Е")
+    asked = plain.lower()
+    said = parse_filters(plain, {key: c for key, c in known.items() if key in question.viewer.channels})
+    found = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a title in quotes is no time
+    kind, topic = (
+        detect_intent(asked),
+        extract_topic(_remove_pieces(asked, (found.words if found else "", *said.words))),
+    )
+    bounds = found if found and _is_posting_period(found, question, asked, kind, said) else None
+    kind = _adjust_intent(kind, topic, bool(bounds or said.words))
+    own = _remove_filter_words(text, (*said.words, bounds.words if bounds else ""))
+    plan = Plan((own, *generate_query_variants(own)), kind, topic if tokenize(topic) else asked, *extract_phrases(own), asked=strip_asking_phrase(own),
+                channels=said.channels, authors=said.authors, origins=said.origins, media=said.media,
+                files=said.files)  # fmt: skip
+    if bounds:
+        plan = replace(plan, since=bounds.since, until=bounds.until, slack=bounds.slack)
+    chosen = route_plan(plan, count_question_parts(own))
+    return replace(plan, legs=chosen.legs, reasons=chosen.reasons)
+
+
+def build_bare_plan(question: Question) -> Plan:
+    """The question alone, where it could not be planned, and to be compared with."""
+    text = sanitize_query(question.text)
+    return Plan((text,), asked=text) if tokenize(text) else Plan(())
+
+
+def widen_plan(plan: Plan) -> Plan:
+    """The plan of a second round: twice as many hits, both legs, and the question without its asking words.
+
+    Whom and when it asks about stays: an answer from another time is no answer.
+    """
+    distinct: dict[frozenset[str], str] = {}
+    for query in (rewrite_as_statement(plan.queries[0]), *plan.queries):
+        distinct.setdefault(frozenset(tokenize(query)), query)
+    queries = tuple(distinct.values())[:MAX_QUERIES]
+    return replace(plan, queries=queries, k=min(2 * plan.k, MAX_HITS), legs=HYBRID)
+
+
+def _is_posting_period(found: Period, question: Question, asked: str, kind: Kind, said: QueryFilters) -> bool:
+    """Whether the time is that of posts, and not that of what they tell.
+
+    Longer times counted back are as often those of what is told: "the last years of his life".
+    """
+    if found.until is not None and found.until <= TELEGRAM_START:
+        return False
+    lately = found.since is not None and question.asked_at - found.since <= _RECENT_LIMIT
+    return (
+        bool(said.beside)
+        or kind in EXACT_INTENTS
+        or asks_about_posts(asked)
+        or (lately and asks_about_recent_events(asked))
+    )
+
+
+def _adjust_intent(kind: Kind, topic: str, bounded: bool) -> Kind:
+    """The kind that is left of a question that is about nothing but posts."""
+    if bounded and kind in _TOPICLESS_INTENTS and is_empty_topic(topic):
+        return Kind.POSTED
+    return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
+
+
+def _remove_pieces(asked: str, pieces: Iterable[str]) -> str:
+    for words in dict.fromkeys(filter(None, pieces)):
+        asked = asked.replace(words, " ")
+    return asked
+
+
+def _remove_filter_words(text: str, pieces: Iterable[str]) -> str:
+    """The question without the words that became filters: they stand in no text."""
+    rest = text
+    for words in dict.fromkeys(filter(None, pieces)):
+        rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
+    return " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text

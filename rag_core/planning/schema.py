@@ -1,0 +1,159 @@
+"""Plan schema: the JSON that a model writes as a plan, its grammar, and a tolerant parser of replies.
+
+Nothing here raises, whatever a model writes: a plan that cannot be read proposes nothing. Lengths are such that a
+plan of Russian words, at 2.5 characters a token, fits the 256 tokens it may have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from importlib.resources import files
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from rag_core.planning.queries import MAX_PHRASES, MAX_QUERIES, MAX_QUERY_LENGTH, sanitize_query, truncate_query
+from rag_core.text.tokens import tokenize
+
+__all__ = [
+    "PLAN_GRAMMAR",
+    "PLAN_SCHEMA",
+    "REWRITE_GRAMMAR",
+    "REWRITE_SCHEMA",
+    "MetadataFilters",
+    "PlanProposal",
+    "SearchPlan",
+    "are_similar_queries",
+    "parse_plan_strictly",
+    "parse_proposal",
+    "parse_rewrite",
+]
+
+# With these lengths a plan of Russian words, at 2.5 characters a token, fits the 256 tokens it may have.
+MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
+_SIMILAR_SHARE = 0.8  # share of common terms: of five words one may differ at most
+
+QueryText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_LENGTH)]
+PhraseText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PHRASE_LENGTH)]
+
+
+class _StrictModel(BaseModel):
+    """Every key is there, and no other; a number in quotes is no number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class MetadataFilters(_StrictModel):
+    """Days are inclusive; a channel by its @username or how its title begins."""
+
+    date_from: date | None
+    date_to: date | None
+    channel: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHANNEL_LENGTH)] | None
+    author: PhraseText | None
+
+
+class SearchPlan(_StrictModel):
+    """The plan on the wire."""
+
+    normalized_queries: list[QueryText] = Field(min_length=3, max_length=MAX_QUERIES)
+    must_phrases: list[PhraseText] = Field(max_length=2)
+    should_phrases: list[PhraseText] = Field(max_length=3)
+    metadata_filters: MetadataFilters | None
+    k_per_query: int = Field(ge=1, le=50)
+    fusion: Literal["rrf", "mmr"]
+
+
+_REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
+
+
+def _load_grammar(name: str) -> str:
+    return files("rag_core.planning").joinpath(name).read_text(encoding="utf-8")
+
+
+PLAN_GRAMMAR, REWRITE_GRAMMAR = _load_grammar("plan.gbnf"), _load_grammar("rewrite.gbnf")
+PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
+REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProposal:
+    """What a model proposes, cleaned; of a text that is cut only complete queries are left."""
+
+    queries: tuple[str, ...] = ()
+    must: tuple[str, ...] = ()
+    should: tuple[str, ...] = ()
+    since: date | None = None
+    until: date | None = None
+    channel: str = ""
+    author: str = ""
+
+
+def parse_plan_strictly(text: str) -> SearchPlan | None:
+    """The plan, where the text is one and nothing else."""
+    try:
+        return SearchPlan.model_validate_json(text)
+    except (ValidationError, ValueError):  # a lone half of a letter is no text for pydantic
+        return None
+
+
+def parse_proposal(text: str) -> PlanProposal:
+    """What a reply proposes; of one that is cut or wrong its complete queries, or nothing."""
+    plan = parse_plan_strictly(text)
+    if plan is None:
+        _, key, rest = text.partition('"normalized_queries"')
+        return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
+    said = plan.metadata_filters
+    return PlanProposal(
+        _clean_queries(plan.normalized_queries),
+        _clean_queries(plan.must_phrases),
+        _clean_queries(plan.should_phrases),
+        said.date_from if said else None,
+        said.date_to if said else None,
+        sanitize_query(said.channel) if said and said.channel else "",
+        sanitize_query(said.author) if said and said.author else "",
+    )
+
+
+def parse_rewrite(text: str) -> tuple[str, ...]:
+    """The queries of a rewrite; of one that is cut or wrong those that are complete."""
+    try:
+        return _clean_queries(_REWRITE_ADAPTER.validate_json(text, strict=True))
+    except (ValidationError, ValueError):
+        return _clean_queries(_read_complete_strings(text)[:3])
+
+
+def are_similar_queries(one: str, other: str) -> bool:
+    """Whether two queries look for the same: nearly all of their terms are common."""
+    mine, others = set(tokenize(one)), set(tokenize(other))
+    return len(mine & others) >= _SIMILAR_SHARE * len(mine | others)
+
+
+def _read_complete_strings(text: str) -> list[str]:
+    """The complete strings of a list that may break off."""
+    found: list[str] = []
+    rest = text.partition("[")[2].lstrip()
+    while rest.startswith('"'):
+        try:
+            said, end = json.JSONDecoder().raw_decode(rest)
+        except ValueError:
+            break
+        found.append(said)
+        rest = rest[end:].lstrip()
+        if not rest.startswith(","):
+            break
+        rest = rest[1:].lstrip()
+    return found
+
+
+def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:
+    """Without code, orders and invisible characters, at most so long as a query may be; each looking for its own."""
+    kept: list[str] = []
+    for text in islice(texts, MAX_PHRASES):
+        query = truncate_query(sanitize_query(text))
+        if tokenize(query) and not any(are_similar_queries(query, other) for other in kept):
+            kept.append(query)
+    return tuple(kept)

@@ -1,0 +1,53 @@
+"""Circuit breaker for recipes: one that fails too often is left out for five minutes, then tried again.
+
+A recipe is judged by its last 20 answers, and by no fewer than 4: one failure is no rate. After the pause one
+question is let through, and its result decides.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["RecipeHealth"]
+
+_WINDOW_ANSWERS = 20  # answers of a recipe by which it is judged
+_MIN_ANSWERS = 4  # of them, before it can be left out: one failure is no rate
+_PAUSE_SECONDS = 300.0  # until it is tried again
+
+
+@dataclass
+class RecipeHealth:
+    """Not frozen: it remembers how each recipe's last answers ended. `clock` gives seconds."""
+
+    clock: Callable[[], float]
+    _ended: dict[str, deque[bool]] = field(default_factory=dict)
+    _resting: dict[str, float] = field(default_factory=dict)
+
+    def ended(self, recipe: str, *, well: bool, limit: float) -> None:
+        """A recipe came to its end, or did not. `limit` is the share of failures (0-1) above which it rests."""
+        last = self._ended.setdefault(recipe, deque(maxlen=_WINDOW_ANSWERS))
+        last.append(well)
+        if recipe in self._resting:  # this was the trial after its rest
+            del self._resting[recipe]
+            last.clear()
+            last.append(well)
+            if not well:
+                self._resting[recipe] = self.clock()
+        elif len(last) >= _MIN_ANSWERS and last.count(False) > limit * len(last):
+            self._resting[recipe] = self.clock()
+
+    def resting(self, recipe: str) -> bool:
+        """Whether it is left out now. After its rest one question is let through, and decides."""
+        since = self._resting.get(recipe)
+        if since is None:
+            return False
+        if self.clock() - since < _PAUSE_SECONDS:
+            return True
+        self._resting[recipe] = self.clock()  # the others wait for what becomes of the trial
+        return False
+
+    def rates(self) -> dict[str, tuple[int, int]]:
+        """Recipe -> failures, and answers they are of."""
+        return {name: (last.count(False), len(last)) for name, last in self._ended.items()}

@@ -1,0 +1,268 @@
+"""Aggregation over all matching posts: exact counts, first and last mentions, timelines, posts of a period.
+
+Such questions ("when was it first mentioned", "how many posts about it", "what was posted on Monday") are answered
+from every post that matches, not from the best few.
+
+The index finds words by their stems, in headers too; so each post it finds is read and checked. A Russian surname has
+two stems ("Торосов" and "Торосова"), of which one may be another word ("Иванов", "Иван"): both are searched for, and
+the surname is then recognised by its form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+
+from rag_core.engine import Engine
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.retrieval.filters import resolve_filter
+from rag_core.retrieval.search import fetch_passages
+from rag_core.storage import posts
+from rag_core.text.answer_type import extract_name_stems
+from rag_core.text.names import build_surname_pattern, get_surname_base
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, split_long_span, split_sentences
+from rag_core.text.tokens import tokenize
+from rag_core.types import (
+    Citation,
+    Draft,
+    Evidence,
+    Kind,
+    Passage,
+    Plan,
+    Post,
+    PostKey,
+    Question,
+    Sentence,
+    Source,
+    Viewer,
+)
+from rag_core.writing.extract import quote_piece, select_best_pieces
+from rag_core.writing.phrases import (
+    MAX_FRAMED_QUOTE_LENGTH,
+    format_day,
+    format_first_mention,
+    format_last_mention,
+    format_mention_count,
+    format_post_count,
+)
+
+__all__ = ["MentionTerm", "answer_by_aggregation", "build_mention_term", "find_mentions"]
+
+_POSTS_PER_READ = 1000  # posts at a time, so that others get at the archive in between
+_MAX_STEM_COMBINATIONS = 16  # combinations of stems
+
+
+@dataclass(frozen=True, slots=True)
+class MentionTerm:
+    """Something a post must hold: any of the index's terms, and where there is one, the form of a surname."""
+
+    terms: tuple[str, ...]
+    form: re.Pattern[str] | None = None
+
+    def stands_in(self, text: str, found: frozenset[str]) -> bool:
+        """Whether a lower-case text without ё, with these terms, holds it."""
+        return bool(self.form.search(text)) if self.form else not found.isdisjoint(self.terms)
+
+
+def build_mention_term(term: str, written: str) -> MentionTerm:
+    """A term of a question as it is to be found; `written` is the word it comes from, capital letters and all."""
+    base = get_surname_base(written)
+    if base is None:
+        return MentionTerm((term,))
+    stems = dict.fromkeys(stem for form in (written, base, f"{base}а") for stem in tokenize(form))
+    return MentionTerm(tuple(stems) or (term,), build_surname_pattern(base))
+
+
+async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer, rag: Engine) -> list[PassageRef]:
+    """Every post that holds all the words itself, by a place in it, oldest first; for LAST newest first.
+
+    Reading costs about 50 µs a post. For the first and the last mention it ends with the posts that have it.
+    """
+    if not words or not viewer.channels:
+        return []
+    found = await asyncio.to_thread(_find_candidates, words, await resolve_filter(plan, viewer, rag), rag)
+    places = list({place.key: place for place in reversed(found)}.values())
+    if plan.kind is not Kind.LAST:
+        places.reverse()
+    kept: list[PassageRef] = []
+    for first in range(0, len(places), _POSTS_PER_READ):
+        some = places[first : first + _POSTS_PER_READ]
+        stored = await posts.fetch_posts(rag.archive, [place.key for place in some])
+        kept += await asyncio.to_thread(_filter_holding_posts, some, stored, words)
+        if kept and plan.kind in {Kind.FIRST, Kind.LAST}:
+            break
+    return kept
+
+
+def _find_candidates(words: Sequence[MentionTerm], only: SearchFilter, rag: Engine) -> list[PassageRef]:
+    """What the index finds for one stem of each word or another, oldest first."""
+    ways = list(product(*(word.terms for word in words)))[:_MAX_STEM_COMBINATIONS]
+    return rag.lexical.matching(ways[0], only, *ways[1:])
+
+
+def _filter_holding_posts(
+    places: Sequence[PassageRef], stored: dict[PostKey, Post], words: Sequence[MentionTerm]
+) -> list[PassageRef]:
+    return [
+        place for place in places if (post := stored.get(place.key)) and _holds_all_terms(_join_post_text(post), words)
+    ]
+
+
+def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
+    low, found = text.lower().replace("ё", "е"), frozenset(tokenize(text))
+    return all(word.stands_in(low, found) for word in words)
+
+
+def _join_post_text(post: Post) -> str:
+    return f"{post.text}\n{post.media.file_name}" if post.media and post.media.file_name else post.text
+
+
+MAX_LINKED_POSTS = 5  # posts linked under a count: more are noise, the count itself is exact
+_MAX_OPENING_LENGTH = 90  # characters of each of several posts that are shown together
+
+_QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
+
+
+def extract_mention_terms(question: Question, plan: Plan, rag: Engine) -> list[MentionTerm]:
+    """What a post must hold to be about what was asked: what is quoted, else named, else all that is known."""
+    asked = plan.asked or question.text
+    in_quotes = [term for phrase in _QUOTED.findall(asked) for term in tokenize(phrase)]
+    named = extract_name_stems(asked)
+    topic = tokenize(plan.topic)
+    chosen = in_quotes or [term for term in topic if term in named] or topic
+    seen, written = SearchFilter(question.viewer.channels), _map_terms_to_words(question.text)
+    words = [build_mention_term(term, written.get(term, term)) for term in dict.fromkeys(chosen)]
+    return [word for word in words if any(rag.lexical.known(term, seen) for term in word.terms)]
+
+
+def _map_terms_to_words(text: str) -> dict[str, str]:
+    """The terms as the question writes them."""
+    return {term: found for found in reversed(re.findall(r"[^\W_]+", text)) for term in tokenize(found)}
+
+
+async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> Draft | None:
+    """A draft from dates and counts; without sentences where what was asked for is known and not there then.
+
+    None where no post is about it at all, or the question is of another kind.
+    """
+    if plan.kind is Kind.POSTED:
+        return await _summarize_period(question, plan, rag)
+    if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.HOW_MANY, Kind.TIMELINE}:
+        return None
+    words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # an index on a server is waited for
+    places = await find_mentions(words, plan, question.viewer, rag)
+    if not places:
+        return Draft() if words and (plan.since or plan.until) else None
+    if plan.kind is Kind.HOW_MANY:
+        return await _count_mentions(question, places, words, rag)
+    if plan.kind is Kind.TIMELINE:
+        return await _build_timeline(question, places, words, rag)
+    shown = await _quote_mentions(question, places[:1], words, rag)
+    said = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
+    told = tuple(Sentence(f"{said(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown)
+    return Draft(told, 1.0) if told else None
+
+
+def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
+    """A few of them, evenly spread, the first and the last among them."""
+    if len(places) <= MAX_LINKED_POSTS:
+        return list(places)
+    return [places[n * (len(places) - 1) // (MAX_LINKED_POSTS - 1)] for n in range(MAX_LINKED_POSTS)]
+
+
+async def _summarize_period(question: Question, plan: Plan, rag: Engine) -> Draft:
+    """What was posted in a period: how many posts, and how the first of them begin."""
+    places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(plan, question.viewer, rag))
+    if not places:
+        return Draft()
+    ends = await _find_date_range(places, rag)
+    shown = [
+        _quote_opening(passage)
+        for passage in (await fetch_passages(places[:MAX_LINKED_POSTS], rag)).values()
+        if passage.text.strip()
+    ]
+    if ends is None or not shown:
+        return Draft()
+    count = format_post_count(len(places), ends, question.lang)
+    head = Sentence(count, tuple(s.citations[0] for s in shown))
+    return Draft((head, *shown) if len(places) > 1 else (head, shown[0]), 1.0)
+
+
+def _quote_opening(passage: Passage) -> Sentence:
+    """How a post begins: its first sentence, or as much of it as may be shown."""
+    start, end = next(iter(split_sentences(passage.text)), (0, len(passage.text)))
+    start, end = next(
+        iter(split_long_span(passage.text, (start, end), _MAX_OPENING_LENGTH)),
+        (start, min(end, start + _MAX_OPENING_LENGTH)),
+    )
+    quote, at = passage.text[start:end], passage.start + start
+    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
+
+
+async def _build_timeline(
+    question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine
+) -> Draft | None:
+    """A count, then a few posts in the order of their dates, the first and the last among them."""
+    counted = await _count_mentions(question, places, words, rag)
+    shown = await _quote_mentions(question, _sample_evenly(places), words, rag, longest=_MAX_OPENING_LENGTH)
+    if counted is None or not shown:
+        return None
+    dated = (Sentence(f"{format_day(s.citations[0].date, question.lang)}: {s.text}", s.citations) for s in shown)
+    return Draft((*counted.sentences, *dated), 1.0)
+
+
+async def _find_date_range(places: Sequence[PassageRef], rag: Engine) -> tuple[datetime, datetime] | None:
+    """The dates of the first and the last; None where one of them has gone meanwhile."""
+    ends = await fetch_passages([places[0], places[-1]], rag)
+    if len({place.key for place in (places[0], places[-1])}) > len(ends):
+        return None
+    dates = [passage.date for passage in ends.values()]
+    return min(dates), max(dates)
+
+
+async def _count_mentions(
+    question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine
+) -> Draft | None:
+    shown = await _quote_mentions(question, _sample_evenly(places), words, rag)
+    ends = await _find_date_range(places, rag)
+    if not shown or ends is None:
+        return None
+    count = format_mention_count(len(places), _restore_wording(question.text, words), ends, question.lang)
+    return (
+        Draft((Sentence(count, tuple(s.citations[0] for s in shown)),), 1.0)
+        if len(count) <= MAX_SENTENCE_LENGTH
+        else None
+    )
+
+
+def _restore_wording(text: str, words: Sequence[MentionTerm]) -> list[str]:
+    written = _map_terms_to_words(text)
+    return [next((written[term] for term in word.terms if term in written), word.terms[0]) for word in words]
+
+
+async def _quote_mentions(
+    question: Question,
+    places: Sequence[PassageRef],
+    words: Sequence[MentionTerm],
+    rag: Engine,
+    *,
+    longest: int = MAX_FRAMED_QUOTE_LENGTH,
+) -> list[Sentence]:
+    passages = await fetch_passages(places, rag)
+    asked = QueryTerms.of(
+        " ".join(_restore_wording(question.text, words)) or question.text,
+        rag.lexical.statistics(question.viewer.channels).weight,
+    )
+    found = []
+    for place in places:
+        if passage := passages.get(place):
+            evidence = Evidence((Source(1, passage, 1.0),))
+            found += [
+                quote_piece(piece) for piece in select_best_pieces(asked, evidence, most=1, margin=0.0, longest=longest)
+            ]
+    return found

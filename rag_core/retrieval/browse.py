@@ -1,0 +1,395 @@
+"""Browsing with /search: parse the request, list the matching posts, locate snippets and highlights.
+
+Posts that hold all the words come first, best first, then similar ones; a request of filters alone lists all their
+posts, newest first. At most 500 posts are listed; to check one costs a third of a millisecond.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rag_core.context.evidence import compose_evidence
+from rag_core.dates import parse_period
+from rag_core.engine import Engine
+from rag_core.index.bm25 import SearchFilter
+from rag_core.planning.filters import parse_filters
+from rag_core.planning.intents import extract_topic
+from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
+from rag_core.planning.router import route_plan
+from rag_core.retrieval.aggregate import MentionTerm, build_mention_term
+from rag_core.retrieval.filters import resolve_filter
+from rag_core.retrieval.search import search_passages
+from rag_core.storage import channels, copies, posts
+from rag_core.storage.copies import PostCopies
+from rag_core.text.tokens import normalize_characters, tokenize
+from rag_core.tracing import Run
+from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, Shortfall, Viewer
+
+__all__ = [
+    "MAX_LISTED_POSTS",
+    "FoundPost",
+    "Highlight",
+    "SearchListing",
+    "SearchRequest",
+    "TextMatcher",
+    "fold_case",
+    "list_posts",
+    "parse_search_request",
+    "select_snippet",
+]
+
+_COMBINING_MARK = "[\u0300-\u036f]"  # stress marks and the like
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|{_COMBINING_MARK})*")
+_MAX_SNIPPET_STARTS = 200  # places a piece may begin at
+_LONGEST_PHRASE = 300  # characters
+_LEAD_FRACTION = 4  # the share of a piece that stands before the first word found: one in so many
+
+
+class Highlight(NamedTuple):
+    """A place in a text, in code points, and which of the words or phrases stands there."""
+
+    start: int
+    end: int
+    which: int
+
+
+def fold_case(text: str) -> str:
+    """Small letters without ё, one for each: places in it are places in the text."""
+    low = text.lower()
+    if len(low) != len(text):  # "İ" has two small ones
+        low = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
+    return low.replace("ё", "е")
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatcher:
+    """What is looked for: words in any of their forms, and phrases word for word."""
+
+    words: tuple[MentionTerm, ...] = ()
+    phrases: tuple[re.Pattern[str], ...] = ()
+
+    @classmethod
+    def of(cls, words: str, phrases: Sequence[str] = ()) -> TextMatcher:
+        """From the words as they were written, the phrases, #tags and @names among them too."""
+        found = {
+            term: _build_word_term(term, piece) for piece in re.findall(r"[^\W_]+", words) for term in tokenize(piece)
+        }
+        return cls(tuple(found.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
+
+    def all_in(self, text: str) -> bool:
+        """Whether all of it stands in the text."""
+        low = fold_case(normalize_characters(text))
+        if not self.phrases_in(text):
+            return False
+        found = frozenset(tokenize(text))
+        return all(word.stands_in(low, found) for word in self.words)
+
+    def phrases_in(self, text: str) -> bool:
+        """Whether the phrases stand in the text."""
+        low = fold_case(normalize_characters(text)) if self.phrases else ""
+        return all(phrase.search(low) for phrase in self.phrases)
+
+    def within(self, text: str) -> list[Highlight]:
+        """Where it stands, in the order of the text; no two overlap."""
+        low = fold_case(normalize_characters(text))
+        found = [Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)]
+        for piece in _WORD.finditer(low):
+            stems = frozenset(tokenize(piece[0]))
+            which = next((n for n, word in enumerate(self.words) if word.stands_in(piece[0], stems)), None)
+            if which is not None:
+                found.append(Highlight(*piece.span(), which))
+        found.sort(key=lambda spot: (spot.start, -spot.end))
+        kept: list[Highlight] = []
+        for spot in found:
+            if not kept or spot.start >= kept[-1].end:
+                kept.append(spot)
+        return kept
+
+
+def _build_word_term(term: str, written: str) -> MentionTerm:
+    """A surname is recognised by its form only where its stems may be those of another word: "Иванов", "Иван"."""
+    word = build_mention_term(term, written)
+    return word if len(word.terms) > 1 else MentionTerm(word.terms)
+
+
+def _compile_phrase(phrase: str) -> re.Pattern[str]:
+    said = fold_case(normalize_characters(phrase))
+    if len(said) > _LONGEST_PHRASE:  # what stands on is not looked at: so many letters are found in one text
+        said = said[:_LONGEST_PHRASE].rpartition(" ")[0] or said[:_LONGEST_PHRASE]
+    # possessive: a run of marks is read in one way only, or a text full of them would take for ever
+    spelt = [
+        "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece) for piece in re.findall(r"[^\W_]+", said)
+    ]
+    sign = phrase[0] if phrase[0] in "#@" else ""
+    return re.compile(rf"(?<![^\W_]){sign}" + r"[\W_]++".join(spelt) + r"(?![^\W_])")
+
+
+def select_snippet(text: str, spots: Sequence[Highlight], longest: int) -> tuple[int, int]:
+    """The piece of at most `longest` characters that holds the most of what was found, from word to word."""
+    if len(text) <= longest:
+        return 0, len(text)
+    tried = spots[:_MAX_SNIPPET_STARTS]
+
+    def held(first: Highlight) -> int:
+        return len({spot.which for spot in tried if first.start <= spot.start and spot.end <= first.start + longest})
+
+    first = max(tried, key=held, default=Highlight(0, 0, 0))
+    start = max(0, first.start - longest // _LEAD_FRACTION)
+    if start:
+        start = text.find(" ", start, first.start) + 1 or first.start
+    end = min(len(text), start + longest)
+    if end < len(text) and (space := text.rfind(" ", max(first.end, start + longest // 2), end)) > 0:
+        end = space
+    return start, end
+
+
+_QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
+# "posts about the ferry" looks for the ferry
+_POSTS_ABOUT = re.compile(
+    r"^\W*(?:(?:покажи|найди|show|find)(?:\s+(?:мне|me))?\s+)?(?:(?:все|all|the)\s+)?"
+    r"(?:посты?|сообщени[яе]|публикаци[ия]|записи|новости|что\s+(?:писали|пишут|говорили|сообщали|было|нового)|"
+    r"posts?|messages?|news|what\s+(?:was|has been|is|did\s+\w+)\s+(?:posted|written|write|said|say|new))\s+"
+    r"(?:про|об?|обо|about|on|of)\s+(?=\w)",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """`words` as they were written, "" where only filters were said: then all posts they let through are meant.
+
+    `plan.must` has to stand in a post word for word. `filters` are the pieces of the text that became filters,
+    `beside` those of them that say what a post is beside its text: its author, origin, kind or file.
+    """
+
+    plan: Plan
+    words: str = ""
+    filters: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+def parse_search_request(question: Question, known: Mapping[int, Channel]) -> SearchRequest:
+    """What is looked for. `known`: channels by id, of which those that the asker may read can be named.
+
+    A time is always one of posts here, whatever stands around it; a title in quotes is none.
+    """
+    text = sanitize_query(question.text)
+    low = fold_case(text)
+    unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), low)
+    when = parse_period(unquoted, question.asked_at)
+    readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
+    said = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
+    cut = _locate_pieces([*([(unquoted, when.words)] if when else []), *((low, words) for words in said.words)])
+    filters = tuple(text[start:end] for start, end in cut)
+    beside = tuple(piece for piece in filters if fold_case(piece) in said.beside)
+    rest = _blank_out_spans(text, cut)
+    plan = Plan((), Kind.POSTED, channels=said.channels, authors=said.authors, origins=said.origins,
+                media=said.media, files=said.files)  # fmt: skip
+    if when:
+        plan = replace(plan, since=when.since, until=when.until, slack=when.slack)
+    words = _POSTS_ABOUT.sub("", rest).strip(" \t,;:.!?—–-")
+    # "что писали вчера", "posts of @harbour_news" look for no words
+    if not tokenize(words) or (filters and not tokenize(extract_topic(fold_case(rest)))):
+        return SearchRequest(plan, "", filters, beside)
+    must, should = extract_phrases(words)
+    plan = replace(
+        plan, queries=(words, *generate_query_variants(words)), kind=Kind.FACT, topic=words, must=must, should=should
+    )
+    return SearchRequest(replace(plan, legs=route_plan(plan).legs), words, filters, beside)
+
+
+def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+    """Where pieces of a text stand, in its order; each comes with the small letters that it is looked for in."""
+    found = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
+    return sorted({match.span() for match in found if match})
+
+
+def _blank_out_spans(text: str, cut: Sequence[tuple[int, int]]) -> str:
+    rest = list(text)
+    for start, end in cut:
+        rest[start:end] = " " * (end - start)
+    return " ".join("".join(rest).split())
+
+
+MAX_LISTED_POSTS = (
+    500  # posts listed that hold the words: a hundred pages, and to look at each costs a third of a millisecond
+)
+_POSTS_PER_READ = 500  # posts at a time, so that others get at the archive in between
+_MAX_SCORED_PASSAGES = (
+    4 * MAX_LISTED_POSTS
+)  # passages put in order by their scores; what comes behind them is newest first
+
+_PostsByKey = dict[PostKey, Post]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPost:
+    """A post, and the posts that say the same; `whole` where it is not merely near what was looked for."""
+
+    post: Post
+    copies: tuple[PostKey, ...] = ()
+    whole: bool = True
+
+    @property
+    def text(self) -> str:
+        """What the post itself says."""
+        return _join_post_text(self.post)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchListing:
+    """What was found, those that hold all the words first; of posts that say the same only one.
+
+    `only` is what the filters let through. `matching` is how many posts hold the words, each copy counted:
+    exact, but for `more`, where there are further ones that are not listed.
+    """
+
+    sought: SearchRequest
+    only: SearchFilter
+    spots: TextMatcher
+    found: tuple[FoundPost, ...]
+    matching: int
+    more: bool
+    channels: Mapping[int, Channel]
+    shortfalls: tuple[Shortfall, ...]
+
+    @property
+    def whole(self) -> int:
+        """How many of those listed hold all the words."""
+        return sum(one.whole for one in self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchJob:
+    """A search on its way."""
+
+    question: Question
+    sought: SearchRequest
+    only: SearchFilter
+    spots: TextMatcher
+    rag: Engine
+    run: Run
+
+    def whole(self, post: Post) -> bool:
+        """Whether a post holds all the words."""
+        return self.spots.all_in(_join_post_text(post))
+
+    def near(self, post: Post) -> bool:
+        """Whether a post holds at least the phrases."""
+        return self.spots.phrases_in(_join_post_text(post))
+
+
+async def list_posts(question: Question, rag: Engine) -> SearchListing:
+    """List what this asker may read. Nothing where neither words nor filters were understood.
+
+    An index that is down is not "nothing found": raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+    """
+    run = Run(rag.settings.budgets, "search", shortfalls=list(rag.without))
+    try:
+        known = await channels.load_channels(rag.archive)
+        wanted = parse_search_request(question, known)
+        only = await run.require("filter", resolve_filter(wanted.plan, question.viewer, rag))
+        spots = TextMatcher.of(wanted.words, wanted.plan.must)
+        one = _SearchJob(question, wanted, only, spots, rag, run)
+        whole, near, more = await _find_posts(one) if wanted.words or wanted.filters else ({}, {}, False)
+        entries = await _merge_copies(whole, near, question.viewer, rag, run)
+        if await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, question.viewer.channels):
+            run.shortfalls.append(Shortfall("search", "Some posts are not in the index yet."))
+        seen = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+        return SearchListing(wanted, only, spots, entries, len(whole), more, seen, tuple(run.shortfalls))
+    finally:
+        rag.traced(run)
+
+
+async def _find_posts(one: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
+    """The posts that hold the words, those that are near, both best first; and whether there are more of the first."""
+    if not one.sought.words:
+        whole, more = await one.run.require("lexical", _list_filtered_posts(one))
+        return whole, {}, more
+    nothing: tuple[_PostsByKey, bool] = ({}, False)
+    whole, more = await one.run.attempt("chronicle", _find_exact_matches(one), nothing)
+    hits = await search_passages(one.sought.plan, one.question, one.rag, one.run)
+    best = dict.fromkeys(hit.passage.key for hit in hits)
+    ordered = {key: whole[key] for key in (*(key for key in best if key in whole), *whole)}
+    near, _ = await one.run.require(
+        "fetch", _read_matching_posts([key for key in best if key not in whole], one.near, one.rag)
+    )
+    return ordered, near, more
+
+
+async def _list_filtered_posts(one: _SearchJob) -> tuple[_PostsByKey, bool]:
+    """All posts that the filters let through, newest first."""
+    places = await asyncio.to_thread(one.rag.lexical.all_of, one.only)
+    return await _read_matching_posts([place.key for place in reversed(places)], one.whole, one.rag)
+
+
+async def _find_exact_matches(one: _SearchJob) -> tuple[_PostsByKey, bool]:
+    """The posts that hold all the words: what the index finds by their stems is read and looked at."""
+    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, one), one.whole, one.rag)
+
+
+def _find_by_stems(one: _SearchJob) -> list[PostKey]:
+    """The posts that hold a stem of each word, also in different passages; best first."""
+    lexical, only = one.rag.lexical, one.only
+    each = [
+        dict.fromkeys(place.key for place in reversed(lexical.matching(stems[:1], only, *((s,) for s in stems[1:]))))
+        for stems in (word.terms for word in one.spots.words)
+    ]
+    fewest = min(each, key=len, default={})
+    held = {key: None for key in fewest if all(key in keys for keys in each)}
+    scored = lexical.search(tokenize(one.sought.words), only, _MAX_SCORED_PASSAGES) if len(held) > 1 else []
+    return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in held), *held)))
+
+
+async def _read_matching_posts(
+    keys: Sequence[PostKey], fits: Callable[[Post], bool], rag: Engine
+) -> tuple[_PostsByKey, bool]:
+    """The first posts that fit, and whether there are more of them."""
+    kept: _PostsByKey = {}
+    for first in range(0, len(keys), _POSTS_PER_READ):
+        some = keys[first : first + _POSTS_PER_READ]
+        stored = await posts.fetch_posts(rag.archive, some)
+        fitting = await asyncio.to_thread(_filter_posts, (stored[key] for key in some if key in stored), fits)
+        room = MAX_LISTED_POSTS - len(kept)
+        kept |= {post.key: post for post in fitting[:room]}
+        if len(fitting) > room:
+            return kept, True
+    return kept, False
+
+
+def _filter_posts(stored: Iterable[Post], fits: Callable[[Post], bool]) -> list[Post]:
+    return [post for post in stored if fits(post)]
+
+
+def _join_post_text(post: Post) -> str:
+    """What a post itself says: its text and the name of its file."""
+    name = post.media.file_name if post.media else None
+    return "\n".join(filter(None, (post.text, name)))
+
+
+async def _merge_copies(
+    whole: _PostsByKey, near: _PostsByKey, viewer: Viewer, rag: Engine, run: Run
+) -> tuple[FoundPost, ...]:
+    """Of posts that say the same the original, with the others as its copies; where the best of them stood."""
+    if not whole and not near:
+        return ()
+    everything = {**whole, **near}
+    known = await run.attempt("copies", copies.fetch_copies(rag.archive, everything, viewer.channels), dict)
+    return await asyncio.to_thread(_build_entries, everything, whole, known)
+
+
+def _build_entries(
+    everything: _PostsByKey, whole: _PostsByKey, known: Mapping[PostKey, PostCopies]
+) -> tuple[FoundPost, ...]:
+    hits = [Hit(_build_whole_passage(post), 0.0, "") for post in everything.values()]
+    cited = [source.passage for source in compose_evidence(hits, known, len(hits)).sources]
+    return tuple(FoundPost(everything[p.key], p.copies, any(key in whole for key in (p.key, *p.copies))) for p in cited)
+
+
+def _build_whole_passage(post: Post) -> Passage:
+    """All of a post, so that its parts are one."""
+    return Passage(post.key, 0, "", post.text, 0, len(post.text), post.date, post.edited, post.origin)

@@ -1,0 +1,89 @@
+"""Search filters: the viewer's channels, the period, and named authors, origins, media kinds and files."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from rag_core.engine import Engine
+from rag_core.index.bm25 import PostKeySet, SearchFilter
+from rag_core.storage import channels, post_lookup
+from rag_core.storage.post_lookup import PostFacet
+from rag_core.text.names import matches_file_name, matches_name
+from rag_core.types import Plan, Viewer
+
+__all__ = ["build_filter", "resolve_filter"]
+
+# What people call so goes by several names in Telegram.
+_MEDIA_KINDS = {
+    "photo": ("photo", "live_photo"),
+    "video": ("video", "video_note", "animation"),
+    "document": ("document", "audio"),
+}
+
+
+def build_filter(plan: Plan, viewer: Viewer) -> SearchFilter:
+    """The channels and the time that this asker may find with this plan. The viewer's channels bound the plan's."""
+    readable = viewer.channels if plan.channels is None else viewer.channels & plan.channels
+    slack = timedelta(days=plan.slack)
+    return SearchFilter(readable, plan.since and plan.since - slack, plan.until and plan.until + slack)
+
+
+async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilter:
+    """As `allowed`, with the posts of the authors, origins, kinds and files that the plan names.
+
+    No posts where nobody and nothing is called so: then there is nothing to find. Raises ArchiveUnavailable.
+    """
+    only = build_filter(plan, viewer)
+    if not plan.narrowed:
+        return only
+    found = []
+    if plan.media:
+        kinds = [kind for said in plan.media for kind in _MEDIA_KINDS.get(said, (said,))]
+        found.append(await post_lookup.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
+    if plan.authors:
+        found.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
+    if plan.origins:
+        found.append(await _find_forwards(plan.origins, only, viewer, rag))
+    if plan.files:
+        found.append(await _find_posts_with_files(plan.files, only, rag))
+    keys = found[0]
+    for others in found[1:]:
+        keys &= others
+    return replace(only, keys=keys)
+
+
+async def _find_posts_by_name(facet: PostFacet, said: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
+    """The posts whose author or origin is called so."""
+    written = await post_lookup.list_facet_values(rag.archive, facet, only.channels)
+
+    def chosen() -> list[str]:
+        return [name for name in written if any(matches_name(one, name) for one in said)]
+
+    return await post_lookup.find_posts_by_facet(rag.archive, facet, await asyncio.to_thread(chosen), only.channels)
+
+
+async def _find_forwards(said: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
+    """The posts forwarded from there: by name, and by the @username that a channel has now."""
+    wanted = {name[1:].lower() for name in said if name.startswith("@")}
+    known = await channels.load_channels(rag.archive) if wanted else {}
+    # of channels that the asker may not read, not even the @username is known
+    readable = (known[chat] for chat in viewer.channels if chat in known)
+    chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
+    by_chat = await post_lookup.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
+    return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, said, only, rag)
+
+
+async def _find_posts_with_files(said: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
+    """The posts with a file of this name."""
+    written: list[str] = []
+    for kind in {name.rpartition(".")[2] for name in said}:
+        written += await post_lookup.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
+
+    def chosen() -> list[str]:
+        return [name for name in written if any(matches_file_name(one, name) for one in said)]
+
+    return await post_lookup.find_posts_by_facet(
+        rag.archive, PostFacet.FILE, await asyncio.to_thread(chosen), only.channels
+    )

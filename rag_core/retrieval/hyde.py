@@ -1,0 +1,36 @@
+"""HyDE: a model writes a hypothetical post that would answer the question; only its vector is used for search.
+
+Source: Gao et al., "Precise Zero-Shot Dense Retrieval without Relevance Labels" (2022),
+https://arxiv.org/abs/2212.10496
+"""
+
+from __future__ import annotations
+
+from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.tracing import LlmCosts, Run
+from rag_core.types import Question
+from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
+from rag_core.writing.prompts import load_prompt, quote_question
+
+__all__ = ["write_hypothetical_post"]
+
+_MAX_LENGTH, _MAX_TOKENS = 280, 120
+_MAX_QUESTION_LENGTH = 400  # characters: a made-up post needs no more of it
+_TEMPERATURE, _SEED = 0.4, 42
+
+
+async def write_hypothetical_post(question: Question, model: LanguageModel, run: Run) -> str:
+    """One or two sentences as a post would have them; cut where they grow long, empty where nothing came.
+
+    To be called in a stage. Raises GenerationFailed.
+    """
+    told = load_prompt("hyde", question.lang)
+    prompt = Prompt(told.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), told.shots)
+    decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)
+    costs = LlmCosts()
+    async with run.seated(model, question.viewer.user_id) as seat:
+        costs.call()
+        end = await collect_generation(seat.stream(prompt, decoding, grammar=build_paragraph_grammar(_MAX_LENGTH)))
+    costs.paid(end.figures)
+    run.note(**costs.noted())
+    return " ".join(clean_reply(end.text).split())[:_MAX_LENGTH]

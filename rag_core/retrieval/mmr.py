@@ -1,0 +1,83 @@
+"""MMR: drop hits that are too similar to others, and compute the cosine of each hit and the question.
+
+The first 20 texts always stay: among them MMR cost 2 to 6 points of recall@20 on MuSiQue. Similarity is that of
+stored vectors, or the overlap of words where there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag_core.context.evidence import build_text_key
+from rag_core.engine import Engine
+from rag_core.index.bm25 import PassageRef
+from rag_core.retrieval.fusion import select_by_mmr
+from rag_core.settings import SearchSettings
+from rag_core.types import Passage
+
+__all__ = ["diversify_hits"]
+
+_PROTECTED_HITS = 20  # texts that stay: among them MMR cost 2 to 6 points of recall@20 on MuSiQue
+
+RankedPlaces = list[tuple[PassageRef, float]]
+Vector = NDArray[np.float32]
+
+
+async def diversify_hits(
+    fused: RankedPlaces, vector: Vector | None, passages: dict[PassageRef, Passage], rag: Engine
+) -> tuple[dict[PassageRef, float], RankedPlaces]:
+    """The cosines of the hits to the question, where it has a vector, and the hits that stay.
+
+    Raises VectorsUnavailable.
+    """
+    stored: dict[PassageRef, Vector] = {}
+    if vector is not None and rag.dense is not None:
+        stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
+    likeness = {place: float(v @ vector) for place, v in stored.items()} if vector is not None else {}
+    return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, rag.settings.retrieval)
+
+
+def _select_diverse(
+    fused: RankedPlaces, stored: dict[PassageRef, Vector], passages: dict[PassageRef, Passage], settings: SearchSettings
+) -> RankedPlaces:
+    """What MMR keeps, by stored vectors, by shared terms where there are none. The same text counts once.
+
+    Copies stay with the text they repeat: they say in how many channels it stands.
+    """
+    marks = {place: build_text_key(passages[place].text) for place, _ in fused}
+    groups: dict[str, RankedPlaces] = {}
+    for place, score in fused:
+        groups.setdefault(marks[place] or str(place), []).append((place, score))
+    firsts = [group[0] for group in groups.values()]
+    if len(firsts) <= settings.keep:
+        return fused
+    sure = min(_PROTECTED_HITS, settings.keep)
+    stay, rest = firsts[:sure], firsts[sure:]
+    ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
+    number = {place: n for n, (place, _) in enumerate(rest)}
+    shared = (
+        _compute_jaccard([marks[place].split() for place in number]) if any(p not in stored for p in number) else []
+    )
+
+    def alike(one: PassageRef, other: PassageRef) -> float:
+        return shared[number[one]][number[other]]
+
+    chosen = select_by_mmr(ranked, stored, settings.keep - len(stay), settings.diversity, alike)
+    kept = {place for place, _ in (*stay, *chosen)}
+    found = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
+    return [pair for pair in fused if pair[0] in found]
+
+
+def _compute_jaccard(texts: list[list[str]]) -> list[list[float]]:
+    """For each two texts, given by their words, the share of these that both have (Jaccard), 0..1."""
+    columns: dict[str, int] = {}
+    found = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
+    has = np.zeros((len(texts), max(1, len(columns))), np.float32)
+    for row, numbers in zip(has, found, strict=True):
+        row[list(numbers)] = 1.0
+    both, sizes = has @ has.T, has.sum(axis=1)
+    shares: list[list[float]] = (both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)).tolist()
+    return shares

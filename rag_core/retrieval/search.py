@@ -1,0 +1,210 @@
+"""Search: plan to hits, within the filters of the viewer, with query expansion and the texts of the passages.
+
+With votes for every rank, further queries displaced what the question itself had found: recall@1 fell from 0.38 to
+0.22 on MuSiQue. So the first five posts of the question's own query stay, and behind them the rankings are fused by
+weighted RRF.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from rag_core.caches import CachedHit, make_hits_key
+from rag_core.engine import Engine
+from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.retrieval.filters import build_filter, resolve_filter
+from rag_core.retrieval.fusion import RRF_K
+from rag_core.retrieval.hybrid import (
+    BOTH,
+    DENSE,
+    LEXICAL,
+    RankedPlaces,
+    RetrievalQuery,
+    RetrievalResult,
+    search_dense,
+    search_hybrid,
+    search_lexical,
+)
+from rag_core.retrieval.mmr import diversify_hits
+from rag_core.storage import channels, posts
+from rag_core.text.header import build_header
+from rag_core.text.names import find_names
+from rag_core.text.tokens import tokenize
+from rag_core.tracing import Run
+from rag_core.types import Hit, Passage, Plan, Post, Question
+
+__all__ = [
+    "BOTH",
+    "DENSE",
+    "EXPANSION_WEIGHT",
+    "HYDE_WEIGHT",
+    "LEXICAL",
+    "VARIANT_WEIGHT",
+    "append_expansion_hits",
+    "build_filter",
+    "extract_expansion_names",
+    "fetch_passages",
+    "list_further_queries",
+    "search_dense",
+    "search_each_query",
+    "search_lexical",
+    "search_passages",
+]
+
+PlaceRanking = list[tuple[PassageRef, float]]
+
+_PROTECTED_POSTS = 5  # posts of the question's own hits
+VARIANT_WEIGHT, EXPANSION_WEIGHT = (
+    0.15,
+    0.5,
+)  # what a vote of another query weighs, and of the one that follows the first hits
+HYDE_WEIGHT = 1.0  # what is near a post made up as an answer; not fitted, so it stays behind the first five as well
+_EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
+
+
+def list_further_queries(plan: Plan) -> tuple[str, ...]:
+    """The queries after the first; what must stand in a post has one of its own."""
+    return (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
+
+
+async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[PlaceRanking]:
+    """The lexical leg for each query, in one thread: they are short, and threads would wait for each other."""
+
+    def search() -> list[PlaceRanking]:
+        return [rag.lexical.search(tokenize(query), only, n) for query in queries]
+
+    return await asyncio.to_thread(search) if queries else []
+
+
+def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
+    """The names that the best passages bring and the question does not have: what it joins may stand with them."""
+    asked = set(tokenize(question))
+    found = Counter(
+        name[0]
+        for passage in passages[:_EXPANSION_PASSAGES]
+        for name in find_names(passage.text)
+        if len(name[0]) > 3 and not asked & set(tokenize(name[0]))
+    )
+    return " ".join(name for name, _ in found.most_common(_EXPANSION_NAMES))
+
+
+def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking, float]]) -> PlaceRanking:
+    """The first hits of `own`, then all others by weighted reciprocal ranks; each keeps the score it has in `own`."""
+    votes: dict[PassageRef, float] = {}
+    for ranking, weight in ((own, 1.0), *others):
+        for rank, (place, _) in enumerate(ranking, 1):
+            votes[place] = votes.get(place, 0.0) + weight / (RRF_K + rank)
+    scores = dict(own)
+    stay = set(list(dict.fromkeys(place.key for place, _ in own))[:_PROTECTED_POSTS])
+    last = max((n for n, (place, _) in enumerate(own, 1) if place.key in stay), default=0)
+    first = [place for place, _ in own[:last] if place.key in stay]
+    rest = sorted(votes.keys() - set(first), key=lambda place: -votes[place])
+    return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
+
+
+_VARIANT_HITS = 20  # hits of each further query
+_MULTI_HOP_TERMS = 5  # terms of a question that may join two things
+_FETCHED_PASSAGES = 80  # passages that are read and compared with each other, at least: twice as many as are kept
+
+
+async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run) -> tuple[Hit, ...]:
+    """The best passages for the plan, best first; those of a moment ago where nothing has changed since.
+
+    Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+    """
+    if not plan.queries or not question.viewer.channels:
+        return ()
+    async with run.stage("recall"):
+        key, version = await _build_cache_key(plan, question, rag), rag.version
+        found = rag.caches.hits.get(key, version)
+        run.note(cache_hit=float(found is not None))
+    if found is not None:
+        passages = await run.require("fetch", fetch_passages([hit.place for hit in found], rag))
+    else:
+        before = len(run.shortfalls)
+        found, passages = await _run_search(plan, question, rag, run)
+        if len(run.shortfalls) == before:  # what was found with something missing is not all there is
+            rag.caches.hits.put(key, version, found)
+    known = [(hit, passages[hit.place]) for hit in found if hit.place in passages]
+    return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+
+
+async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:
+    return make_hits_key(plan, question, await posts.get_last_seq(rag.archive) if plan.narrowed else 0)
+
+
+async def _run_search(
+    plan: Plan, question: Question, rag: Engine, run: Run
+) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
+    """What the plan's own query finds, then what the others add; and the passages that stand there.
+
+    Each leg can stand in for the other; when both fail that is said, because an index that is down is not
+    "nothing found".
+    """
+    keep = rag.settings.retrieval.keep
+    only = await run.require("filter", resolve_filter(plan, question.viewer, rag))
+    query = RetrievalQuery(plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should)
+    own = await search_hybrid(query, rag, run)
+    fused = append_expansion_hits(own.ranked, await _run_further_queries(plan, query, own, rag, run))[
+        : max(_FETCHED_PASSAGES, 2 * keep)
+    ]
+    passages = await run.require("fetch", fetch_passages([place for place, _ in fused], rag))
+    fused = [pair for pair in fused if pair[0] in passages]
+    nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
+    likeness, fused = await run.attempt("diverse", diversify_hits(fused, own.vector, passages, rag), nothing)
+    found = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    return tuple(found), passages
+
+
+async def _run_further_queries(
+    plan: Plan, query: RetrievalQuery, own: RetrievalResult, rag: Engine, run: Run
+) -> list[tuple[RankedPlaces, float]]:
+    """What the further queries find and what their votes weigh; nothing where the lexical leg does not answer."""
+    if not own.by_words:
+        return []
+    others = await run.attempt(
+        "queries", search_each_query(list_further_queries(plan), query.only, _VARIANT_HITS, rag), list[RankedPlaces]
+    )
+    rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
+    if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
+        following = await run.attempt("follow", _search_with_found_names(query, own, rag, run), list[RankedPlaces])
+        rankings += [(ranking, EXPANSION_WEIGHT) for ranking in following]
+    if plan.like:
+        similar, _ = await run.attempt("dense", search_dense(plan.like, query.only, query.k, rag), ([], None))
+        rankings.append((similar, HYDE_WEIGHT))
+    return rankings
+
+
+async def _search_with_found_names(
+    query: RetrievalQuery, own: RetrievalResult, rag: Engine, run: Run
+) -> list[RankedPlaces]:
+    """The question once more with the names that its best hits bring: for what joins two things."""
+    best = [place for place, _ in own.ranked[:2]]
+    passages = await fetch_passages(best, rag)
+    names = extract_expansion_names(query.text, [passages[place] for place in best if place in passages])
+    if not names:
+        return []
+    again = replace(query, text=f"{query.text} {names}")
+    # a dense leg that did not answer is not asked again
+    return [(await search_hybrid(again, rag, run, meaning=own.vector is not None)).ranked]
+
+
+async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[PassageRef, Passage]:
+    """The passages as they stand in the archive now; what was deleted or shortened since is left out."""
+    keys = {place.key for place in places}
+    stored = await posts.fetch_posts(rag.archive, keys)
+    parents = await posts.fetch_replied_texts(rag.archive, [key for key, post in stored.items() if post.reply_to])
+    known = await channels.load_channels(rag.archive)
+    return {
+        place: _build_passage(place, post, build_header(post, known.get(post.key.chat_id), parents.get(post.key)))
+        for place in places
+        if (post := stored.get(place.key)) and place.end <= len(post.text)
+    }
+
+
+def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
+    text = post.text[place.start : place.end]
+    return Passage(post.key, place.part, line, text, place.start, place.end, post.date, post.edited, post.origin)

@@ -1,0 +1,118 @@
+"""What a reader asked before, in a chat and a topic of it: questions and names alone, never a source of an answer.
+
+`figures` are counts by day, without texts and without readers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import from_unix_seconds, to_unix_seconds
+
+__all__ = [
+    "ConversationKey",
+    "ConversationTurn",
+    "expire_turns",
+    "forget_turns",
+    "increment_conversation_stat",
+    "list_recent_turns",
+    "load_conversation_stats",
+    "remember_turn",
+]
+
+_DAY_S = 86_400
+_SAME_CONVERSATION = "chat_id = ? AND thread = ? AND user_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationKey:
+    """Whose and where: a reader in a chat, in a topic of it; `thread` 0 is none."""
+
+    chat: int
+    user: int
+    thread: int = 0
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """As the rows have it."""
+        return self.chat, self.thread, self.user
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """A question as it stands alone, and the names that its answer brought."""
+
+    question: str
+    entities: tuple[str, ...] = ()
+    asked_at: datetime | None = None
+
+
+async def remember_turn(
+    archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int
+) -> None:
+    """Keep a turn as the newest of its talk; of the talk at most `most` stay."""
+    names = json.dumps(turn.entities, ensure_ascii=False)
+    async with archive.writing() as connection:
+        await connection.execute(
+            "INSERT INTO talks (chat_id, thread, user_id, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
+            (*talk.key, turn.question, names, to_unix_seconds(at)),
+        )
+        await connection.execute(
+            f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
+            f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
+            (*talk.key, *talk.key, most),
+        )
+
+
+async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
+    """The turns of a talk since then, newest first."""
+    rows = await archive.rows(
+        f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
+        (*talk.key, to_unix_seconds(since)),
+    )
+    return [
+        ConversationTurn(row["question"], tuple(json.loads(row["entities"])), from_unix_seconds(row["asked_at"]))
+        for row in rows
+    ]
+
+
+async def forget_turns(
+    archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
+) -> int:
+    """Wipe the turns of a user, of a chat, of a topic; None is any. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
+            "AND (?3 IS NULL OR thread = ?3)",
+            (user, chat, thread),
+        )
+        return cursor.rowcount
+
+
+async def expire_turns(archive: Archive, before: datetime) -> int:
+    """Wipe what was asked before. Returns how many turns."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
+        return cursor.rowcount
+
+
+async def increment_conversation_stat(archive: Archive, name: str, at: datetime) -> None:
+    """Add one to a figure of this day."""
+    async with archive.writing() as connection:
+        await connection.execute(
+            "INSERT INTO talk_figures (day, name, count) VALUES (?, ?, 1) "
+            "ON CONFLICT (day, name) DO UPDATE SET count = count + 1",
+            (to_unix_seconds(at) // _DAY_S, name),
+        )
+
+
+async def load_conversation_stats(archive: Archive, since: datetime) -> dict[str, int]:
+    """How often each thing was counted since that day (in UTC)."""
+    rows = await archive.rows(
+        "SELECT name, sum(count) AS total FROM talk_figures WHERE day >= ? GROUP BY name",
+        (to_unix_seconds(since) // _DAY_S,),
+    )
+    return {row["name"]: row["total"] for row in rows}

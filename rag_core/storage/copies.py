@@ -1,0 +1,303 @@
+"""Near-duplicates in the archive: text hashes, MinHash bands, and families of copies; found by `ingest.dedup`.
+
+Each post that has words has a row with the hash of its text and the bands of its MinHash signature; a pair of texts
+that are nearly the same has a row as well. Families of copies are the connected components of the posts that the
+asker may read, built when they are asked for: neither which posts are copies nor which is the original depends on any
+other channel. Rows lag behind the posts as an index does; `seq` says which state of a post a row describes, and posts
+that have changed since are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from rag_core.storage.db import Archive
+from rag_core.storage.posts import VISIBLE_POSTS
+from rag_core.storage.rows import JOIN_BY_KEY, decode_origin, encode_keys, from_unix_seconds
+from rag_core.types import Origin, PostKey
+
+__all__ = [
+    "NEAR_COPY_MAX_S",
+    "CopyRow",
+    "CopyWatermark",
+    "PostCopies",
+    "PostCopy",
+    "count_uncompared_changes",
+    "fetch_copies",
+    "find_texts_by_band",
+    "load_copy_watermark",
+    "save_copies",
+]
+
+# Copies are made within hours. What is nearly the same much later ("more pictures of the fire") is another event,
+NEAR_COPY_MAX_S = 2 * 86_400
+# and the same words about "today" tell of another day.
+_SAME_DAY_MAX_S = 36 * 3600
+_BAND_COUNT = 6
+_BAND_COLUMNS = tuple(f"band{n}" for n in range(_BAND_COUNT))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWatermark:
+    """How far the copies are: the last change taken in."""
+
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRow:
+    """A post in the state it had at `seq`; `written` in Unix seconds; `bands` six numbers or none.
+
+    `exact` is the hash of its text; `today`: it speaks of days as seen from its own.
+    """
+
+    key: PostKey
+    seq: int
+    written: int
+    today: bool
+    exact: bytes
+    bands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PostCopy:
+    """One of a family, as it can be read now."""
+
+    key: PostKey
+    date: datetime
+    origin: Origin | None
+    exact: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PostCopies:
+    """What is known of one post: its family, its own hash, and who of the family may be read.
+
+    Of each channel the earliest post, and the earliest forward; the post itself may be among them. The number of a
+    family means nothing beyond the one reading that gave it.
+    """
+
+    family: int
+    exact: bytes
+    all: tuple[PostCopy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadableCopy:
+    """A readable post; `linked`: there are texts nearly the same as its own."""
+
+    copy: PostCopy
+    written: int
+    today: bool
+    linked: bool
+
+
+async def load_copy_watermark(archive: Archive, recipe: str) -> CopyWatermark:
+    """How far the copies are. Rows of another recipe are forgotten: they cannot be compared with new ones."""
+    rows = await archive.rows("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
+    if rows:
+        return CopyWatermark(*rows[0])
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM copies")
+        await connection.execute("INSERT OR REPLACE INTO copying VALUES (0, ?, 0)", (recipe,))
+    return CopyWatermark(0)
+
+
+async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
+    """How many changes of posts are still to be taken in."""
+    sql = "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM copying WHERE recipe = ?), 0)"
+    ((number,),) = await archive.rows(sql, (recipe,))
+    return int(number)
+
+
+async def find_texts_by_band(
+    archive: Archive, bands: Iterable[tuple[int, ...]], since: int, until: int
+) -> dict[int, dict[bytes, PostKey]]:
+    """Band -> each text that has it, with the last post of it written between two moments in Unix seconds."""
+    found: dict[int, dict[bytes, PostKey]] = {}
+    for column, values in zip(_BAND_COLUMNS, zip(*bands, strict=True), strict=False):
+        # max() makes SQLite give the other columns of the same row
+        rows = await archive.rows(
+            f"SELECT {column} AS band, exact, chat_id, message_id, max(written) FROM copies "
+            f"WHERE {column} IN ({_make_placeholders(values)}) AND written BETWEEN ? AND ? GROUP BY {column}, exact",
+            (*values, since, until),
+        )
+        for row in rows:
+            found.setdefault(row["band"], {})[row["exact"]] = PostKey(row["chat_id"], row["message_id"])
+    return found
+
+
+def _make_placeholders(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+async def save_copies(
+    archive: Archive,
+    before: CopyWatermark,
+    after: CopyWatermark,
+    rows: Sequence[CopyRow],
+    gone: Iterable[PostKey],
+    alike: Iterable[tuple[bytes, bytes]] = (),
+) -> bool:
+    """Put rows in and take posts out, and move the mark, all at once; `gone` are all keys that rows replace too.
+
+    `alike` are pairs of texts that say nearly the same. False, and nothing done, where somebody else has moved the
+    mark meanwhile.
+    """
+    columns = ("chat_id", "message_id", "seq", "written", "today", "exact", *_BAND_COLUMNS)
+    none = (None,) * _BAND_COUNT
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "UPDATE copying SET watermark = ? WHERE watermark = ?", (after.watermark, before.watermark)
+        )
+        if not cursor.rowcount:
+            return False
+        await connection.executemany("DELETE FROM copies WHERE chat_id = ? AND message_id = ?", gone)
+        await connection.executemany(
+            f"INSERT INTO copies ({', '.join(columns)}) VALUES ({_make_placeholders(columns)})",
+            [(*row.key, row.seq, row.written, row.today, row.exact, *(row.bands or none)) for row in rows],
+        )
+        await connection.executemany(  # a text that went with this batch leaves nothing behind
+            "INSERT OR IGNORE INTO near_texts SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM copies WHERE exact = ?1) "
+            "AND EXISTS (SELECT 1 FROM copies WHERE exact = ?2)",
+            [pair for one, other in alike for pair in ((one, other), (other, one))],
+        )
+    return True
+
+
+async def fetch_copies(
+    archive: Archive, keys: Iterable[PostKey], channels: Collection[int]
+) -> dict[PostKey, PostCopies]:
+    """What is known of these posts; nothing of another channel than these is given, counted, or decides anything.
+
+    Posts that are new or changed since the copies were looked for are not known. Raises ArchiveUnavailable.
+    """
+    wanted = set(keys)
+    held = await _fetch_readable_copies(archive, wanted, channels)
+    texts = sorted({one.copy.exact for one in held if one.linked})
+    linked = f"SELECT one, other FROM near_texts WHERE one IN ({_make_placeholders(texts)})"
+    pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
+    found: dict[PostKey, PostCopies] = {}
+    for number, family in enumerate(_group_families(held, pairs)):
+        members = _select_earliest(family)
+        for one in family:
+            if one.key in wanted:
+                found[one.key] = PostCopies(number, one.exact, members)
+    return found
+
+
+async def _fetch_readable_copies(
+    archive: Archive, keys: Collection[PostKey], channels: Collection[int]
+) -> list[_ReadableCopy]:
+    """The readable posts with the texts of these posts, and with texts that are nearly the same, and so on.
+
+    Of a text that is the same on every day and has no relatives only the earliest of each channel, and these posts.
+    """
+    readable = json.dumps([*channels])
+    # min() makes SQLite give the other columns of the same row; of the same second the least id
+    rows = await archive.rows(
+        "WITH RECURSIVE asked(chat_id, message_id, exact) AS MATERIALIZED ("
+        f"SELECT t.chat_id, t.message_id, t.exact {JOIN_BY_KEY.format(table='copies')}"
+        "), texts(exact) AS (SELECT exact FROM asked UNION "
+        "SELECT n.other FROM texts CROSS JOIN near_texts AS n ON n.one = texts.exact WHERE EXISTS "
+        "(SELECT 1 FROM copies AS c WHERE c.exact = n.other AND c.chat_id IN (SELECT value FROM json_each(?2)))) "
+        "SELECT c.exact, c.written, c.today, t.chat_id, t.message_id, t.date, t.origin, "
+        "min((t.date << 32) + t.message_id), "
+        "EXISTS (SELECT 1 FROM near_texts AS n WHERE n.one = c.exact) AS linked "
+        "FROM texts CROSS JOIN copies AS c ON c.exact = texts.exact "
+        "CROSS JOIN posts AS t ON t.chat_id = c.chat_id AND t.message_id = c.message_id AND t.seq <= c.seq "
+        f"WHERE c.chat_id IN (SELECT value FROM json_each(?2)) AND {VISIBLE_POSTS} "
+        "GROUP BY c.exact, c.chat_id, t.origin IS NULL, "
+        "CASE WHEN c.today OR linked OR EXISTS (SELECT 1 FROM asked AS a WHERE a.chat_id = c.chat_id "
+        "AND a.message_id = c.message_id) THEN c.id END",
+        (encode_keys(keys), readable),
+    )
+    return [
+        _ReadableCopy(
+            PostCopy(
+                PostKey(row["chat_id"], row["message_id"]),
+                from_unix_seconds(row["date"]),
+                decode_origin(row["origin"]) if row["origin"] else None,
+                row["exact"],
+            ),
+            row["written"],
+            bool(row["today"]),
+            bool(row["linked"]),
+        )
+        for row in rows
+    ]
+
+
+def _group_families(held: Sequence[_ReadableCopy], pairs: Sequence[tuple[bytes, bytes]]) -> list[list[PostCopy]]:
+    """The connected components of posts whose texts are the same, or nearly the same at nearly the same time."""
+    held = sorted(held, key=lambda one: (one.written, one.copy.key))
+    texts: dict[bytes, list[_ReadableCopy]] = {}
+    for one in held:
+        texts.setdefault(one.copy.exact, []).append(one)
+    near = {(one, other) for one, other in pairs if one in texts and other in texts}
+    posts = _DisjointSets[PostKey]()
+    for text in texts.values():
+        for one in text:
+            posts.join(one.copy.key, one.copy.key if one.today else text[0].copy.key)
+    for some, others in near:
+        if not texts[some][0].today:  # then all posts of a text are one family: one of them near in time is enough
+            moments = [one.written for one in texts[others]]
+            for one in texts[some]:
+                at = bisect_left(moments, one.written - NEAR_COPY_MAX_S)
+                if at < len(moments) and moments[at] <= one.written + NEAR_COPY_MAX_S:
+                    posts.join(one.copy.key, texts[others][at].copy.key)
+    _join_same_day_copies([one for one in held if one.today], near, posts)
+    families: dict[PostKey, list[PostCopy]] = {}
+    for one in held:
+        families.setdefault(posts.root(one.copy.key), []).append(one.copy)
+    return list(families.values())
+
+
+def _join_same_day_copies(
+    held: Sequence[_ReadableCopy], near: Collection[tuple[bytes, bytes]], posts: _DisjointSets[PostKey]
+) -> None:
+    """Join posts that speak of "today", which come in the order of their times, where they are of one day."""
+    kinds, days = _DisjointSets[bytes](), dict[bytes, dict[bytes, _ReadableCopy]]()
+    for some, others in near:
+        kinds.join(some, others)
+    for one in held:
+        day = days.setdefault(kinds.root(one.copy.exact), {})
+        if day and one.written - next(iter(day.values())).written > _SAME_DAY_MAX_S:
+            day.clear()
+        for text, other in day.items():
+            if text == one.copy.exact or (text, one.copy.exact) in near:
+                posts.join(one.copy.key, other.copy.key)
+        day.setdefault(one.copy.exact, one)
+
+
+def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
+    """Of each channel the earliest post and the earliest forward, in the order of their dates."""
+    first: dict[tuple[int, bool], PostCopy] = {}
+    for one in sorted(family, key=lambda one: (one.date, one.key)):
+        first.setdefault((one.key.chat_id, one.origin is None), one)
+    return tuple(first.values())
+
+
+class _DisjointSets(Generic[T]):
+    """Disjoint sets (union-find)."""
+
+    def __init__(self) -> None:
+        self._parents: dict[T, T] = {}
+
+    def root(self, one: T) -> T:
+        """What stands for the set of a thing; one that was never joined is a set of its own."""
+        while (parent := self._parents.setdefault(one, one)) != one:
+            self._parents[one] = self._parents[parent]
+            one = parent
+        return one
+
+    def join(self, one: T, other: T) -> None:
+        """Make the sets of two things one."""
+        self._parents[self.root(other)] = self.root(one)

@@ -1,0 +1,214 @@
+"""Gaps: periods in which a channel may have had posts that never reached the archive.
+
+There are two kinds: before the bot joined a channel, and while it was offline for longer than Telegram keeps updates.
+An import of the channel's export closes or narrows them; so does the proof that no message id between their ends is
+unknown.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+
+__all__ = [
+    "UPDATE_RETENTION",
+    "Gap",
+    "close_complete_gaps",
+    "close_covered_gaps",
+    "get_last_heartbeat",
+    "list_channels_without_gaps",
+    "list_open_gaps",
+    "list_unreported_gaps",
+    "mark_gaps_reported",
+    "note_gap_before_joining",
+    "note_outage_gaps",
+    "record_heartbeat",
+]
+
+# Telegram keeps updates for so long: https://core.telegram.org/bots/api#getting-updates
+UPDATE_RETENTION = timedelta(hours=24)
+
+_HOUR_S = 3600
+_FIRST_POST_ID = 2  # number 1 says that the channel was created
+_BOT_IS_MEMBER = "joined_at IS NOT NULL AND left_at IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time in which posts may be missing; `since` None: from the beginning of the channel."""
+
+    id: int
+    chat_id: int
+    since: datetime | None
+    until: datetime
+
+
+async def get_last_heartbeat(archive: Archive) -> datetime | None:
+    """When the bot was last known to be in touch with Telegram."""
+    rows = await archive.rows("SELECT at FROM heartbeat")
+    return from_unix_seconds(rows[0][0]) if rows else None
+
+
+async def record_heartbeat(archive: Archive, moment: datetime) -> None:
+    """The bot is in touch with Telegram."""
+    async with archive.writing() as connection:
+        await connection.execute("INSERT OR REPLACE INTO heartbeat (id, at) VALUES (0, ?)", (to_unix_seconds(moment),))
+
+
+async def note_outage_gaps(archive: Archive, since: datetime, until: datetime) -> int:
+    """The bot was out of touch: a gap for every channel it is in, as far as it was in it. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, max(?1, joined_at) AS since, ?2, ?2 "
+            f"FROM channels WHERE {_BOT_IS_MEMBER} AND since < ?2",
+            (to_unix_seconds(since), to_unix_seconds(until)),
+        )
+        return cursor.rowcount
+
+
+async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
+    """Note what came before the bot joined a channel, after `record_bot_joined`. True where that is a new gap.
+
+    Where posts are known already (imported, or from when the bot was in it before) the gap begins with the
+    newest of them; a day between the two is none.
+    """
+    # A live post of the last hour may have come before the word that the bot joined: it is no sign of an import.
+    newest = (
+        "SELECT max(date) FROM posts WHERE chat_id = ?1 AND date < joined_at "
+        "AND (source = 'import' OR date < joined_at - ?2)"
+    )
+    noted = "SELECT 1 FROM gaps WHERE chat_id = ?1 AND until >= joined_at - ?2"
+    async with archive.writing() as connection:
+        rows = await connection.execute_fetchall(
+            f"SELECT joined_at, ({newest}) FROM channels "
+            f"WHERE chat_id = ?1 AND {_BOT_IS_MEMBER} AND NOT EXISTS ({noted})",
+            (chat_id, _HOUR_S),
+        )
+        for until, since in rows:
+            if since is not None and until - since <= UPDATE_RETENTION.total_seconds():
+                return False
+            await _insert_gap(connection, chat_id, since, until)
+            return True
+    return False
+
+
+async def list_channels_without_gaps(archive: Archive) -> list[int]:
+    """Channels the bot is in without anybody having told of its coming: nothing imported, and never a gap."""
+    rows = await archive.rows(
+        f"SELECT chat_id FROM channels AS c WHERE {_BOT_IS_MEMBER} "
+        "AND NOT EXISTS (SELECT 1 FROM gaps AS g WHERE g.chat_id = c.chat_id) "
+        "AND NOT EXISTS (SELECT 1 FROM posts AS p WHERE p.chat_id = c.chat_id AND p.source = 'import')"
+    )
+    return [row[0] for row in rows]
+
+
+async def _insert_gap(connection: aiosqlite.Connection, chat_id: int, since: int | None, until: int) -> None:
+    sql = "INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (?, ?, ?, ?)"
+    await connection.execute(sql, (chat_id, since, until, get_unix_time()))
+
+
+async def list_open_gaps(archive: Archive) -> dict[int, list[Gap]]:
+    """chat_id -> its gaps that nothing has filled, the oldest first. Channels without any are not in it."""
+    found: dict[int, list[Gap]] = {}
+    for gap in await _fetch_open_gaps(archive):
+        found.setdefault(gap.chat_id, []).append(gap)
+    return found
+
+
+async def list_unreported_gaps(archive: Archive) -> list[Gap]:
+    """Open gaps of approved channels that no admin was told of."""
+    approved = "chat_id IN (SELECT chat_id FROM channels WHERE state IN ('active', 'paused'))"
+    return await _fetch_open_gaps(archive, f"told_at IS NULL AND {approved}")
+
+
+async def _fetch_open_gaps(archive: Archive, which: str = "true") -> list[Gap]:
+    rows = await archive.rows(f"SELECT * FROM gaps WHERE closed_at IS NULL AND {which} ORDER BY until, chat_id")
+    return [_decode_gap(row) for row in rows]
+
+
+def _decode_gap(row: sqlite3.Row) -> Gap:
+    since = None if row["since"] is None else from_unix_seconds(row["since"])
+    return Gap(row["id"], row["chat_id"], since, from_unix_seconds(row["until"]))
+
+
+async def mark_gaps_reported(archive: Archive, gaps: Iterable[Gap]) -> None:
+    """An admin knows of these gaps."""
+    moment = get_unix_time()
+    async with archive.writing() as connection:
+        await connection.executemany("UPDATE gaps SET told_at = ? WHERE id = ?", [(moment, gap.id) for gap in gaps])
+
+
+async def close_covered_gaps(
+    archive: Archive, chat_id: int, first: datetime | None, last: datetime | None, *, whole: bool
+) -> int:
+    """An import brought all posts of a channel dated from `first` to `last`; returns how many gaps it changed.
+
+    `whole`: the export is of this channel alone and begins with its beginning. What a gap has beyond the two
+    stays open; without posts (None) nothing is covered.
+    """
+    if first is None or last is None:
+        return 0
+    start, end, changed = 0 if whole else to_unix_seconds(first), to_unix_seconds(last), 0
+    async with archive.writing() as connection:
+        rows = await connection.execute_fetchall(
+            "SELECT id, coalesce(since, 0), until, told_at FROM gaps WHERE chat_id = ? AND closed_at IS NULL",
+            (chat_id,),
+        )
+        for gap_id, since, until, told_at in rows:
+            if end <= since or start >= until:
+                continue
+            changed += 1
+            await _narrow_gap(connection, gap_id, (since < start, end < until), (start, end))
+            if since < start and end < until:
+                await _insert_gap(connection, chat_id, end, until)
+                await connection.execute("UPDATE gaps SET told_at = ? WHERE id = last_insert_rowid()", (told_at,))
+    return changed
+
+
+async def _narrow_gap(
+    connection: aiosqlite.Connection, gap_id: int, left: tuple[bool, bool], by: tuple[int, int]
+) -> None:
+    """Take the time `by` out of a gap; `left` says whether something is left before and after it."""
+    before, after = left
+    if before:
+        await connection.execute("UPDATE gaps SET until = ? WHERE id = ?", (by[0], gap_id))
+    elif after:
+        await connection.execute("UPDATE gaps SET since = ? WHERE id = ?", (by[1], gap_id))
+    else:
+        await connection.execute("UPDATE gaps SET closed_at = ? WHERE id = ?", (get_unix_time(), gap_id))
+
+
+async def close_complete_gaps(archive: Archive) -> int:
+    """Close gaps without an unknown message number between the posts at their ends; returns how many.
+
+    Only numbers of posts that are (or were) in the archive count as known, so a gap in which somebody
+    deleted a post stays: that a post is missing cannot be ruled out there.
+    """
+    closed = [gap.id for gap in await _fetch_open_gaps(archive) if await _is_gap_complete(archive, gap)]
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "UPDATE gaps SET closed_at = ? WHERE id = ?", [(get_unix_time(), each) for each in closed]
+        )
+    return len(closed)
+
+
+async def _is_gap_complete(archive: Archive, gap: Gap) -> bool:
+    ends = "SELECT {which}(message_id) FROM posts WHERE chat_id = ? AND date {side} ?"
+    ((last,),) = await archive.rows(ends.format(which="min", side=">="), (gap.chat_id, to_unix_seconds(gap.until)))
+    if last is None:
+        return False
+    first = min(_FIRST_POST_ID, last)
+    if gap.since is not None:
+        ((first,),) = await archive.rows(ends.format(which="max", side="<="), (gap.chat_id, to_unix_seconds(gap.since)))
+        if first is None or first >= last:
+            return False
+    sql = "SELECT count(*) FROM posts WHERE chat_id = ? AND message_id BETWEEN ? AND ?"
+    ((known,),) = await archive.rows(sql, (gap.chat_id, first, last))
+    return bool(known == last - first + 1)

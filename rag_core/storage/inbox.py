@@ -1,0 +1,164 @@
+"""Inbox of raw updates: saved before Telegram is told that they arrived.
+
+An update is pending, then done (its raw text is dropped, its number stays for a while so that a repeat is noticed) or
+poison (kept as it came, with its error).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import get_unix_time, to_unix_seconds
+
+__all__ = [
+    "claim_update",
+    "count_updates_by_state",
+    "forget_done_updates",
+    "forget_poison_updates",
+    "is_update_claimed",
+    "list_pending_posts",
+    "list_unclaimed_updates",
+    "mark_updates_done",
+    "quarantine_update",
+    "save_updates",
+]
+
+# Telegram redelivers an update for at most 24 h; twice that is safe.
+_DONE_RETENTION_S = 48 * 3600
+
+_ALBUM_WAIT_S = 2  # Telegram says nothing of an album's end; its members come within a second of each other
+_IS_POST_SQL = "kind IN ('channel_post', 'edited_channel_post')"
+
+
+_NO_ERRORS: Mapping[int, str] = {}
+
+
+async def save_updates(
+    archive: Archive, bot_id: int, raws: Sequence[Mapping[str, Any]], wrong: Mapping[int, str] = _NO_ERRORS
+) -> None:
+    """Keep a whole batch in one transaction; an update that is there already stays as it is.
+
+    `wrong`: update id -> what is wrong with it; those are poison from the first.
+    """
+    moment = get_unix_time()
+    rows = [
+        # ASCII: half a surrogate pair, which JSON can hold and UTF-8 cannot, survives.
+        (
+            bot_id,
+            raw["update_id"],
+            _get_update_kind(raw),
+            json.dumps(raw, separators=(",", ":")),
+            "poison" if raw["update_id"] in wrong else "pending",
+            wrong.get(raw["update_id"]),
+            moment,
+        )
+        for raw in raws
+    ]
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, error, received_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+
+
+def _get_update_kind(raw: Mapping[str, Any]) -> str:
+    return next((key for key in raw if key != "update_id"), "")
+
+
+async def quarantine_update(archive: Archive, bot_id: int, update_id: int, error: str) -> None:
+    """Mark a kept update as poison."""
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ?",
+            (error, bot_id, update_id),
+        )
+
+
+async def list_pending_posts(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
+    """(bot id, update id, raw update) of posts and edits not worked in yet, oldest first.
+
+    Members of an album that came just now are left for the next time: the others are on their way.
+    """
+    # A clock that was put back does not hold them for longer.
+    now = get_unix_time()
+    held = f"raw LIKE '%\"media_group_id\":%' AND received_at BETWEEN {now - _ALBUM_WAIT_S + 1} AND {now}"
+    return await _fetch_pending_updates(archive, f"{_IS_POST_SQL} AND NOT ({held})", limit)
+
+
+async def list_unclaimed_updates(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
+    """The same of all other updates that nobody claimed: what a crash left unhandled."""
+    return await _fetch_pending_updates(archive, f"NOT {_IS_POST_SQL} AND claimed_at IS NULL", limit)
+
+
+async def _fetch_pending_updates(archive: Archive, which: str, limit: int) -> list[tuple[int, int, dict[str, Any]]]:
+    rows = await archive.rows(
+        f"SELECT bot_id, update_id, raw FROM updates WHERE state = 'pending' AND {which} "
+        "ORDER BY bot_id, update_id LIMIT ?",
+        (limit,),
+    )
+    return [(row["bot_id"], row["update_id"], json.loads(row["raw"])) for row in rows]
+
+
+async def mark_updates_done(connection: aiosqlite.Connection, bot_id: int, update_ids: Sequence[int]) -> None:
+    """Mark updates as done in the transaction that keeps their posts."""
+    await connection.executemany(
+        "UPDATE updates SET state = 'done', raw = NULL WHERE bot_id = ? AND update_id = ?",
+        [(bot_id, update_id) for update_id in update_ids],
+    )
+
+
+async def is_update_claimed(archive: Archive, bot_id: int, update_id: int) -> bool:
+    """Whether somebody claimed this update already."""
+    sql = "SELECT 1 FROM updates WHERE bot_id = ? AND update_id = ? AND claimed_at IS NOT NULL"
+    return bool(await archive.rows(sql, (bot_id, update_id)))
+
+
+async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
+    """True exactly once for an update, also for one that was never kept.
+
+    A claimed update that is no channel post counts as done.
+    """
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
+            "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET "
+            "claimed_at = ?3, "
+            f"raw = CASE WHEN {_IS_POST_SQL} OR state = 'poison' THEN raw END, "
+            f"state = CASE WHEN {_IS_POST_SQL} OR state = 'poison' THEN state ELSE 'done' END "
+            "WHERE claimed_at IS NULL",
+            (bot_id, update_id, get_unix_time()),
+        )
+        return cursor.rowcount == 1
+
+
+async def forget_done_updates(archive: Archive, moment: datetime) -> int:
+    """Drop the numbers of updates that were done more than 48 h before a moment. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "DELETE FROM updates WHERE state = 'done' AND received_at < ?",
+            (to_unix_seconds(moment) - _DONE_RETENTION_S,),
+        )
+        return cursor.rowcount
+
+
+async def forget_poison_updates(archive: Archive, before: datetime) -> int:
+    """Drop what was set aside before a moment and is no post: it may hold what somebody wrote. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            f"DELETE FROM updates WHERE state = 'poison' AND NOT {_IS_POST_SQL} AND received_at < ?",
+            (to_unix_seconds(before),),
+        )
+        return cursor.rowcount
+
+
+async def count_updates_by_state(archive: Archive) -> dict[str, int]:
+    """How many updates are pending, poison, done."""
+    rows = await archive.rows("SELECT state, count(*) AS number FROM updates GROUP BY state")
+    return {"pending": 0, "poison": 0, "done": 0} | {row["state"]: row["number"] for row in rows}

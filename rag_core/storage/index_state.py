@@ -1,0 +1,252 @@
+"""Index state: the embedding queue, rebuilds of the indexes, the posts the indexes must hold, and records of jobs.
+
+The embedding queue is newest first. A single watermark cannot say "the newest are done, and the older ones are on
+their way", so the state of the vector index is two things: the sequence number up to which changes have been queued,
+and the queue. A post leaves the queue when its vectors are stored; after a crash it is still there and is done again.
+
+The row of a rebuild outlives the process, so that the next process continues it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.posts import VISIBLE_POSTS, fetch_posts
+from rag_core.storage.rows import encode_keys, get_unix_time
+from rag_core.types import PostKey
+
+__all__ = [
+    "ProgressMessage",
+    "QueuedPost",
+    "Rebuild",
+    "begin_rebuild",
+    "count_changed_posts",
+    "count_orphan_rows",
+    "count_unembedded_changes",
+    "dequeue_posts",
+    "filter_queued_keys",
+    "find_running_rebuild",
+    "finish_rebuild",
+    "list_indexable_ids",
+    "list_queued_posts",
+    "queue_changed_posts",
+    "queue_posts",
+    "save_rebuild_progress",
+]
+
+_QUEUE_BATCH_CHANGES = 20_000  # changes queued in one transaction: about 100 ms
+_DELETION_STAMP = 1 << 40  # seconds: deletions come before every post, or a deleted one could still be found
+# With a post come those that show it: its album, and its replies, whose headers hold its first words.
+_CHANGED_POSTS_SQL = (
+    "SELECT chat_id, message_id, seq FROM posts WHERE seq > :mark AND seq <= :until "
+    "UNION ALL SELECT m.chat_id, m.message_id, p.seq FROM posts AS p JOIN posts AS m "
+    "ON m.chat_id = p.chat_id AND m.album = p.album WHERE p.seq > :mark AND p.seq <= :until "
+    "UNION ALL SELECT r.chat_id, r.message_id, p.seq FROM posts AS p JOIN posts AS r "
+    "ON r.chat_id = p.chat_id AND r.reply_to = p.message_id WHERE p.seq > :mark AND p.seq <= :until"
+)
+_QUEUE_CHANGED_SQL = (
+    "INSERT INTO to_embed (chat_id, message_id, seq, stamp) "
+    f"SELECT t.chat_id, t.message_id, max(w.seq), CASE WHEN {VISIBLE_POSTS} THEN t.stamp ELSE :first END "
+    f"FROM ({_CHANGED_POSTS_SQL}) AS w JOIN posts AS t ON t.chat_id = w.chat_id AND t.message_id = w.message_id "
+    "WHERE true GROUP BY t.chat_id, t.message_id "
+    "ON CONFLICT (chat_id, message_id) DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp"
+)
+_QUEUE_KEYS_SQL = (
+    "INSERT INTO to_embed (chat_id, message_id, seq, stamp) "
+    "SELECT json_extract(k.value, '$[0]'), json_extract(k.value, '$[1]'), coalesce(t.seq, 0), "
+    f"CASE WHEN {VISIBLE_POSTS} THEN t.stamp ELSE ? END FROM json_each(?) AS k LEFT JOIN posts AS t "
+    "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]') "
+    "WHERE true ON CONFLICT (chat_id, message_id) DO NOTHING"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPost:
+    """A post in the queue, in the state it had at `seq`."""
+
+    key: PostKey
+    seq: int
+
+
+async def queue_changed_posts(archive: Archive, identity: str) -> int:
+    """Queue what changed since the last time; returns how many changes. Another store begins anew."""
+    queued = 0
+    while True:
+        async with archive.writing() as connection:
+            mark = await _get_queue_watermark(connection, identity)
+            ((until, number),) = await connection.execute_fetchall(
+                "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)",
+                (mark, _QUEUE_BATCH_CHANGES),
+            )
+            if not number:
+                return queued
+            await connection.execute(_QUEUE_CHANGED_SQL, {"first": _DELETION_STAMP, "mark": mark, "until": until})
+            await connection.execute("UPDATE dense SET watermark = ?", (until,))
+            queued += number
+
+
+async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str) -> int:
+    """Up to where changes are queued for this store; nothing is queued for one that is new."""
+    rows = await connection.execute_fetchall("SELECT watermark FROM dense WHERE identity = ?", (identity,))
+    for (mark,) in rows:
+        return int(mark)
+    await connection.execute("DELETE FROM to_embed")
+    await connection.execute("INSERT OR REPLACE INTO dense (id, identity, watermark) VALUES (0, ?, 0)", (identity,))
+    return 0
+
+
+async def queue_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
+    """Queue posts whatever the store has of them, also such as are not in the archive; returns how many are new."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(_QUEUE_KEYS_SQL, (_DELETION_STAMP, encode_keys(keys)))
+        return cursor.rowcount
+
+
+async def list_queued_posts(archive: Archive, limit: int) -> list[QueuedPost]:
+    """The next posts to take in: deletions, then the newest versions."""
+    sql = "SELECT chat_id, message_id, seq FROM to_embed ORDER BY stamp DESC, seq DESC LIMIT ?"
+    return [QueuedPost(PostKey(chat, message), seq) for chat, message, seq in await archive.rows(sql, (limit,))]
+
+
+async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
+    """Take posts out of the queue, unless they have changed again meanwhile."""
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?",
+            [(*one.key, one.seq) for one in done],
+        )
+
+
+async def count_unembedded_changes(archive: Archive, identity: str) -> int:
+    """How many changes the store of this identity has not taken in, queued or not."""
+    ((queued,),) = await archive.rows("SELECT count(*) FROM to_embed")
+    ((later,),) = await archive.rows(
+        "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM dense WHERE identity = ?), 0)",
+        (identity,),
+    )
+    ((same,),) = await archive.rows("SELECT count(*) FROM dense WHERE identity = ?", (identity,))
+    return int(later) + (int(queued) if same else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMessage:
+    """Where the progress is shown: a message, and the language of who asked."""
+
+    chat_id: int
+    message_id: int
+    lang: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """A rebuild of everything, or of one channel; `state` is "running", "done", "cancelled" or "failed".
+
+    `done` and `total` are posts. Not kept: `left_s`, the seconds it will still take, `renewed`, how many posts
+    are to be embedded again, and `reason`, why it failed.
+    """
+
+    id: int
+    chat_id: int | None
+    state: str = "running"
+    done: int = 0
+    total: int = 0
+    tell: ProgressMessage | None = None
+    left_s: float | None = None
+    renewed: int = 0
+    reason: str = ""
+
+
+async def begin_rebuild(archive: Archive, chat_id: int | None, tell: ProgressMessage | None = None) -> Rebuild | None:
+    """A new rebuild; None where one is running."""
+    told = (tell.chat_id, tell.message_id, tell.lang) if tell else (None, None, None)
+    async with archive.writing() as connection:
+        if await connection.execute_fetchall("SELECT 1 FROM rebuilds WHERE state = 'running'"):
+            return None
+        cursor = await connection.execute(
+            "INSERT INTO rebuilds (chat_id, state, asked_at, tell_chat, tell_message, lang) "
+            "VALUES (?, 'running', ?, ?, ?, ?)",
+            (chat_id, get_unix_time(), *told),
+        )
+        assert cursor.lastrowid is not None
+        return Rebuild(cursor.lastrowid, chat_id, tell=tell)
+
+
+async def find_running_rebuild(archive: Archive) -> Rebuild | None:
+    """The rebuild that has not come to its end."""
+    rows = await archive.rows("SELECT * FROM rebuilds WHERE state = 'running' ORDER BY id DESC LIMIT 1")
+    return _decode_rebuild(rows[0]) if rows else None
+
+
+async def save_rebuild_progress(archive: Archive, rebuild: Rebuild) -> None:
+    """Keep how far it is."""
+    async with archive.writing() as connection:
+        values = (rebuild.done, rebuild.total, rebuild.id)
+        await connection.execute("UPDATE rebuilds SET done = ?, total = ? WHERE id = ?", values)
+
+
+async def finish_rebuild(archive: Archive, rebuild: Rebuild) -> None:
+    """Keep how it ended: the state, and how far it came."""
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?",
+            (rebuild.state, get_unix_time(), rebuild.done, rebuild.total, rebuild.id),
+        )
+
+
+async def count_changed_posts(archive: Archive, chat_id: int | None, after: int, until: int) -> int:
+    """How many living posts, of a channel or of all, had their last change after one number and up to another."""
+    sql = (
+        "SELECT count(*) FROM posts WHERE seq > ? AND seq <= ? AND deleted_at IS NULL AND (?3 IS NULL OR chat_id = ?3)"
+    )
+    ((number,),) = await archive.rows(sql, (after, until, chat_id))
+    return int(number)
+
+
+def _decode_rebuild(row: aiosqlite.Row) -> Rebuild:
+    tell = ProgressMessage(row["tell_chat"], row["tell_message"], row["lang"]) if row["tell_chat"] is not None else None
+    return Rebuild(row["id"], row["chat_id"], row["state"], row["done"], row["total"], tell)
+
+
+_HAS_WORDS_SQL = "(trim(t.text) <> '' OR t.media_file_name <> '')"
+_ALBUM_BATCH_ROWS = 2000  # members of albums
+
+
+async def list_indexable_ids(archive: Archive, chat_id: int) -> set[int]:
+    """Message ids of a channel's posts that have words and may be found; of an album the one that stands for it."""
+    seen = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
+    found = await asyncio.to_thread(
+        _collect_ids, await archive.rows(f"{seen} AND t.album IS NULL AND {_HAS_WORDS_SQL}", (chat_id,))
+    )
+    members = [PostKey(chat_id, row[0]) for row in await archive.rows(f"{seen} AND t.album IS NOT NULL", (chat_id,))]
+    for at in range(0, len(members), _ALBUM_BATCH_ROWS):
+        units = await fetch_posts(archive, members[at : at + _ALBUM_BATCH_ROWS])
+        found |= {
+            key.message_id for key, post in units.items() if post.text.strip() or (post.media and post.media.file_name)
+        }
+    return found
+
+
+def _collect_ids(rows: list[sqlite3.Row]) -> set[int]:
+    return {row[0] for row in rows}
+
+
+async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[PostKey]:
+    """Those of the keys that wait in the dense leg's queue."""
+    rows = await archive.rows(
+        "SELECT q.chat_id, q.message_id FROM json_each(?) AS k CROSS JOIN to_embed AS q "
+        "ON q.chat_id = json_extract(k.value, '$[0]') AND q.message_id = json_extract(k.value, '$[1]')",
+        (json.dumps(list(keys)),),
+    )
+    return {PostKey(*row) for row in rows}
+
+
+async def count_orphan_rows(archive: Archive) -> int:
+    """How many rows name a row of another table that is not there; 0 unless the file was tampered with."""
+    return len(await archive.rows("PRAGMA foreign_key_check"))

@@ -1,0 +1,162 @@
+"""Post look-ups: stored rows for imports, records by link for admins, posts by facet, and languages of channels.
+
+Stored rows and records include deleted posts and single members of albums. Facets are what a post has beside its text
+(media kind, author, file, origin); visibility is not checked for them, because an index holds only visible posts and
+only posts in both are found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import numpy as np
+
+from rag_core.index.bm25 import PostKeySet
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import JOIN_BY_KEY, decode_post, encode_keys, from_unix_seconds
+from rag_core.text.tokens import detect_language
+from rag_core.types import Post, PostKey
+
+__all__ = [
+    "PostFacet",
+    "PostRecord",
+    "StoredPost",
+    "detect_channel_languages",
+    "fetch_post_records",
+    "fetch_stored_posts",
+    "find_posts_by_facet",
+    "list_album_keys",
+    "list_facet_values",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPost:
+    """A post in its newest version, and what orders its versions: `stamp`, then `update_id`."""
+
+    post: Post
+    stamp: datetime
+    update_id: int
+
+
+async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, StoredPost]:
+    """What the archive has of these posts, whatever became of them."""
+    rows = await archive.rows(f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),))
+    found = (StoredPost(decode_post(row), from_unix_seconds(row["stamp"]), row["update_id"]) for row in rows)
+    return {each.post.key: each for each in found}
+
+
+@dataclass(frozen=True, slots=True)
+class PostRecord:
+    """A post as it is kept: its own text and when it was written so, and whether it is deleted or suspected to be."""
+
+    key: PostKey
+    text: str
+    date: datetime
+    stamp: datetime
+    deleted: bool
+    suspected: bool
+
+
+async def fetch_post_records(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, PostRecord]:
+    """The posts that the archive has under these keys."""
+    sql = f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}"
+    found = {}
+    for row in await archive.rows(sql, (encode_keys(keys),)):
+        key = PostKey(row["chat_id"], row["message_id"])
+        gone, doubted = row["deleted_at"] is not None, bool(row["suspected"])
+        date, stamp = from_unix_seconds(row["date"]), from_unix_seconds(row["stamp"])
+        found[key] = PostRecord(key, row["text"], date, stamp, gone, doubted)
+    return found
+
+
+async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]:
+    """The post, and those of its album, by message id."""
+    rows = await archive.rows(
+        f"SELECT m.chat_id, m.message_id {JOIN_BY_KEY.format(table='posts')} "
+        "JOIN posts AS m ON m.chat_id = t.chat_id AND m.album = t.album",
+        (encode_keys([key]),),
+    )
+    return tuple(sorted({key, *(PostKey(*row) for row in rows)}))
+
+
+class PostFacet(StrEnum):
+    """Something a post has, as its column is called; ORIGIN_CHAT is the id of the chat that a forward comes from."""
+
+    MEDIA = "media_kind"
+    AUTHOR = "author"
+    FILE = "media_file_name"
+    ORIGIN = "origin_name"
+    ORIGIN_CHAT = "origin_chat"
+
+
+def _build_facet_clause(facet: PostFacet, more: str = "") -> str:
+    """Posts with a facet, of channels that are a JSON list.
+
+    Of SQLite's own choice, by channel through the rows with their texts, it takes 20 times as long.
+    """
+    listed = PostFacet.ORIGIN if facet is PostFacet.ORIGIN_CHAT else facet
+    return (
+        f"FROM posts AS t INDEXED BY posts_{listed} {more}WHERE t.{listed} IS NOT NULL "
+        "AND t.chat_id IN (SELECT value FROM json_each(?))"
+    )
+
+
+# An album is found under one of its posts, whichever of them fits.
+_JOIN_ALBUM = "CROSS JOIN posts AS m INDEXED BY posts_album ON m.chat_id = t.chat_id AND m.album = t.album "
+
+
+async def list_facet_values(
+    archive: Archive, facet: PostFacet, channels: Collection[int], like: str = "%"
+) -> list[str]:
+    """Every author, file name or origin in these channels; `like` is a pattern of SQL, small or capital.
+
+    30,000 posts with a name: 7 ms. Raises ArchiveUnavailable.
+    """
+    sql = f"SELECT DISTINCT t.{facet} {_build_facet_clause(facet)} AND t.{facet} LIKE ?"
+    return [row[0] for row in await archive.rows(sql, (json.dumps([*channels]), like))]
+
+
+async def find_posts_by_facet(
+    archive: Archive, facet: PostFacet, values: Iterable[str | int], channels: Collection[int]
+) -> PostKeySet:
+    """The posts of these channels that have one of the values, written just so; with an album all its posts.
+
+    45,000 posts: 20 ms. Raises ArchiveUnavailable.
+    """
+    one_of = f"t.{facet} IN (SELECT value FROM json_each(?))"
+    rows = await archive.rows(
+        f"SELECT t.chat_id, group_concat(t.message_id) {_build_facet_clause(facet)} AND {one_of} GROUP BY t.chat_id "
+        f"UNION ALL SELECT t.chat_id, group_concat(m.message_id) {_build_facet_clause(facet, _JOIN_ALBUM)} "
+        f"AND {one_of} "
+        "AND t.album IS NOT NULL GROUP BY t.chat_id",
+        (json.dumps([*channels]), json.dumps([*values])) * 2,
+    )
+    found: dict[int, list[str]] = {}
+    for chat_id, listed in rows:  # a row for each post would take twice as long
+        found.setdefault(chat_id, []).append(listed)
+    return PostKeySet({chat: np.unique(np.fromstring(",".join(ids), np.int64, sep=",")) for chat, ids in found.items()})
+
+
+_POSTS_PER_CHANNEL = 5  # posts of a channel that are read
+_CHARS_PER_POST = 120  # characters of each
+
+
+async def detect_channel_languages(archive: Archive, channels: Collection[int]) -> frozenset[str]:
+    """ "ru", "en", both or none. 100 channels: 50 ms beside other work. Raises ArchiveUnavailable."""
+    rows = await archive.rows(
+        "SELECT substr(t.text, 1, ?) FROM json_each(?) AS c JOIN posts AS t ON t.chat_id = c.value "
+        "AND t.message_id IN (SELECT message_id FROM posts WHERE chat_id = c.value AND deleted_at IS NULL "
+        "AND text != '' ORDER BY message_id DESC LIMIT ?)",
+        (_CHARS_PER_POST, json.dumps([*channels]), _POSTS_PER_CHANNEL),
+    )
+    return await asyncio.to_thread(lambda: frozenset(detect_language(text) for (text,) in rows if _has_letters(text)))
+
+
+def _has_letters(text: str) -> bool:
+    return any(map(str.isalpha, text))

@@ -1,0 +1,404 @@
+"""Posts in the archive: saved in versions, read as they may be shown, deleted by tombstones, purged with their channel.
+
+Not visible are the deleted, those suspected to be deleted, members of an album that another post stands for, guarded
+posts (protected, paid) unless an admin allows them, and posts of channels that no admin approved: a person who adds
+the bot to a channel must not change what is found in others.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.post_versions import MergeState, PostMerger, PostTally, merge_album
+from rag_core.storage.rows import JOIN_BY_KEY, POST_COLUMNS, decode_post, encode_keys, from_unix_seconds, get_unix_time
+from rag_core.types import Post, PostKey
+
+__all__ = [
+    "VISIBLE_POSTS",
+    "PostChange",
+    "PostTally",
+    "PostVersion",
+    "clear_suspicion",
+    "count_posts",
+    "count_unindexed_posts",
+    "fetch_posts",
+    "fetch_replied_texts",
+    "find_missing_posts",
+    "get_last_seq",
+    "list_message_ids",
+    "list_post_changes",
+    "list_post_versions",
+    "mark_posts_changed",
+    "mark_posts_deleted",
+    "mark_posts_suspected",
+    "purge_removed_posts",
+    "remove_channel",
+    "save_arrivals_in_transaction",
+    "save_posts",
+    "save_posts_in_transaction",
+]
+
+# Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
+_TRANSACTION_ROWS = 500
+_REMOVED_STATE = "removed"
+
+
+async def mark_posts_deleted(archive: Archive, keys: Iterable[PostKey], *, how: str) -> int:
+    """Put tombstones: texts stay in the archive, but nobody finds them. Returns how many were living.
+
+    What is erased by an "admin" comes back with a newer version only, not with an old export.
+    """
+    return await _update_posts(
+        archive, keys, "deleted_at = ?, deleted_how = ?", (get_unix_time(), how), "t.deleted_at IS NULL"
+    )
+
+
+async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey]) -> int:
+    """Leave posts out that seem to be gone from Telegram, until they are seen again. Returns how many it became."""
+    return await _update_posts(archive, keys, "suspected = ?", (1,), "t.deleted_at IS NULL AND t.suspected = 0")
+
+
+async def clear_suspicion(archive: Archive, keys: Iterable[PostKey]) -> int:
+    """Take back the suspicion of posts that turned out to be there. Returns how many were suspected."""
+    return await _update_posts(archive, keys, "suspected = ?", (0,), "t.deleted_at IS NULL AND t.suspected")
+
+
+async def _update_posts(
+    archive: Archive, keys: Iterable[PostKey], what: str, values: tuple[object, ...], which: str
+) -> int:
+    marked, rest = 0, iter(dict.fromkeys(keys))
+    while batch := list(islice(rest, _TRANSACTION_ROWS)):
+        async with archive.writing() as connection:
+            sql = f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='posts')} WHERE {which}"
+            chosen = [PostKey(*row) for row in await connection.execute_fetchall(sql, (encode_keys(batch),))]
+            await _assign_sequence_numbers(connection, chosen, f"{what}, ", values)
+            marked += len(chosen)
+    return marked
+
+
+async def _assign_sequence_numbers(
+    connection: aiosqlite.Connection, keys: Sequence[PostKey], what: str = "", values: tuple[object, ...] = ()
+) -> None:
+    """Give posts the next sequence numbers, so that the indexes look at them again."""
+    ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
+    await connection.executemany(
+        f"UPDATE posts SET {what}seq = ? WHERE chat_id = ? AND message_id = ?",
+        [(*values, seq + n, *key) for n, key in enumerate(keys, 1)],
+    )
+    await connection.execute("UPDATE sequence SET value = ?", (seq + len(keys),))
+
+
+async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, guarded: bool = False) -> int:
+    """Let the indexes look again at all living posts of a channel, or of all; returns how many.
+
+    With `guarded` only at those that are protected or paid.
+    """
+    ((last,),) = await archive.rows("SELECT value FROM sequence")
+    touched = 0
+    while True:
+        async with archive.writing() as connection:
+            rows = await connection.execute_fetchall(
+                "SELECT chat_id, message_id FROM posts WHERE deleted_at IS NULL AND seq <= ?1 "
+                "AND (?2 IS NULL OR chat_id = ?2) AND (NOT ?3 OR guarded IS NOT NULL) ORDER BY seq LIMIT ?4",
+                (last, chat_id, guarded, _TRANSACTION_ROWS),
+            )
+            keys = [PostKey(*row) for row in rows]
+            if not keys:
+                return touched
+            await _assign_sequence_numbers(connection, keys)
+            touched += len(keys)
+
+
+async def remove_channel(archive: Archive, chat_id: int) -> int:
+    """Take a channel away from its readers: tombstones for its posts, no bindings. Returns how many posts it had.
+
+    Its data goes with `purge`, once the indexes have dropped it.
+    """
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED_STATE, chat_id)
+        )
+        await connection.execute("DELETE FROM bindings WHERE chat_id = ?", (chat_id,))
+        await connection.execute("DELETE FROM gaps WHERE chat_id = ?", (chat_id,))
+    ids = await archive.rows("SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
+    return await mark_posts_deleted(archive, [PostKey(chat_id, row[0]) for row in ids], how=_REMOVED_STATE)
+
+
+async def purge_removed_posts(archive: Archive, taken: int) -> int:
+    """Delete what was removed with its channel; `taken` is the change up to which every index has come.
+
+    Returns how many posts went. A channel with new posts meanwhile waits for approval again, with those alone.
+    """
+    purged = 0
+    gone = "deleted_how = ? AND seq <= ?"
+    while True:
+        async with archive.writing() as connection:
+            cursor = await connection.execute(
+                f"DELETE FROM posts WHERE (chat_id, message_id) IN "
+                f"(SELECT chat_id, message_id FROM posts WHERE {gone} LIMIT ?)",
+                (_REMOVED_STATE, taken, _TRANSACTION_ROWS),
+            )
+            purged += cursor.rowcount
+            if cursor.rowcount == _TRANSACTION_ROWS:
+                continue
+            mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
+            sql = f"DELETE FROM channels WHERE state = ? AND NOT EXISTS (SELECT 1 {mine})"
+            await connection.execute(sql, (_REMOVED_STATE,))
+            await connection.execute(
+                "UPDATE channels SET state = 'pending', added_at = ? WHERE state = ? "
+                f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
+                f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = ?)",
+                (get_unix_time(), _REMOVED_STATE, _REMOVED_STATE),
+            )
+            return purged
+
+
+VISIBLE_POSTS = (
+    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
+    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
+    "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
+)
+_SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
+_AlbumKey = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PostChange:
+    """A post an index has not seen in this state; `post` is None where it is not to be found (any more)."""
+
+    seq: int
+    key: PostKey
+    post: Post | None
+
+
+@dataclass(frozen=True, slots=True)
+class PostVersion:
+    """What a post said before, and when it was written so."""
+
+    stamp: datetime
+    text: str
+
+
+async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
+    """The posts among the keys that may be seen; an album under the key that stands for it."""
+    wanted = list(dict.fromkeys(keys))
+    rows = await archive.rows(
+        f"SELECT t.* {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}", (encode_keys(wanted),)
+    )
+    found = [decode_post(row) for row in rows]
+    units = await _fetch_albums(archive, {(post.key.chat_id, post.album) for post in found if post.album})
+    heads = {unit.key: unit for unit, _ in units.values() if unit}
+    alone = {post.key: post for post in found if not post.album}
+    return alone | {key: heads[key] for key in wanted if key in heads}
+
+
+async def _fetch_albums(
+    archive: Archive, which: Iterable[_AlbumKey]
+) -> dict[_AlbumKey, tuple[Post | None, list[PostKey]]]:
+    """(chat id, album) -> what stands for it, None where nothing may be seen, and the keys of all members."""
+    asked = json.dumps(list(which))
+    if asked == "[]":
+        return {}
+    rows = await archive.rows(
+        f"SELECT t.*, {_SHOWN_COLUMN} FROM json_each(?) AS k CROSS JOIN posts AS t "
+        "ON t.chat_id = json_extract(k.value, '$[0]') AND t.album = json_extract(k.value, '$[1]') "
+        "ORDER BY t.chat_id, t.message_id",
+        (asked,),
+    )
+    members: dict[_AlbumKey, list[sqlite3.Row]] = {}
+    for row in rows:
+        members.setdefault((row["chat_id"], row["album"]), []).append(row)
+    return {
+        album: (
+            merge_album(shown) if (shown := [decode_post(row) for row in group if row["shown"]]) else None,
+            [PostKey(row["chat_id"], row["message_id"]) for row in group],
+        )
+        for album, group in members.items()
+    }
+
+
+async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
+    """Key of a post that replies -> text of the post it replies to, where that one may be seen."""
+    rows = await archive.rows(
+        "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
+        "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
+        f"JOIN posts AS t ON t.chat_id = r.chat_id AND t.message_id = r.reply_to WHERE {VISIBLE_POSTS}",
+        (encode_keys(keys),),
+    )
+    return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
+
+
+async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion]:
+    """What a post said before, the newest first."""
+    rows = await archive.rows(
+        "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ? "
+        "ORDER BY stamp DESC, update_id DESC",
+        key,
+    )
+    return [PostVersion(from_unix_seconds(row["stamp"]), row["text"]) for row in rows]
+
+
+async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> list[PostChange]:
+    """What changed after the sequence number `after`, oldest change first: each post once, as it is now.
+
+    With a post come those that show it: its album, and its replies, whose headers hold its first words.
+    """
+    sql = f"SELECT t.*, {_SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
+    rows = await archive.rows(sql, (after, limit))
+    units = await _fetch_albums(archive, {(row["chat_id"], row["album"]) for row in rows if row["album"]})
+    found: dict[PostKey, PostChange] = {}
+    for change in [change for row in rows for change in _expand_row_changes(row, units)]:
+        found.pop(change.key, None)  # where it comes again it is last, so that the last change has the last number
+        found[change.key] = change
+    for reply in await _fetch_replies(archive, [change.key for change in found.values()], found):
+        found[reply.key] = PostChange(rows[-1]["seq"], reply.key, reply)
+    return list(found.values())
+
+
+def _expand_row_changes(
+    row: sqlite3.Row, units: dict[_AlbumKey, tuple[Post | None, list[PostKey]]]
+) -> Iterator[PostChange]:
+    if not row["album"]:
+        yield PostChange(
+            row["seq"], PostKey(row["chat_id"], row["message_id"]), decode_post(row) if row["shown"] else None
+        )
+        return
+    unit, members = units[row["chat_id"], row["album"]]
+    for key in members:
+        yield PostChange(row["seq"], key, unit if unit and unit.key == key else None)
+
+
+async def _fetch_replies(archive: Archive, to: Sequence[PostKey], but: Iterable[PostKey]) -> list[Post]:
+    """The posts that reply to these and are not among the others."""
+    rows = await archive.rows(
+        "SELECT t.chat_id, t.message_id FROM json_each(?) AS k CROSS JOIN posts AS t "
+        "ON t.chat_id = json_extract(k.value, '$[0]') AND t.reply_to = json_extract(k.value, '$[1]')",
+        (encode_keys(to),),
+    )
+    known = set(but)
+    keys = [key for row in rows if (key := PostKey(*row)) not in known]
+    return list((await fetch_posts(archive, keys)).values()) if keys else []
+
+
+# Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
+
+_ROW_COLUMNS = (*POST_COLUMNS, "seq", "stamp", "update_id", "text_hash", "source")
+_UPDATED_COLUMNS = ", ".join(f"{name} = excluded.{name}" for name in _ROW_COLUMNS[2:])
+_UPSERT_POST = (  # names of columns, no values
+    f"INSERT INTO posts ({', '.join(_ROW_COLUMNS)}) VALUES ({', '.join('?' * len(_ROW_COLUMNS))}) "
+    f"ON CONFLICT (chat_id, message_id) DO UPDATE SET {_UPDATED_COLUMNS}, "
+    "deleted_at = NULL, deleted_how = NULL, suspected = 0"
+)
+
+
+async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, update_id: int = 0) -> PostTally:
+    """Keep posts, slice by slice; keeping them again changes nothing. `source` is "live" or "import"."""
+    tally, rest = PostTally(), iter(posts)
+    while batch := list(islice(rest, _TRANSACTION_ROWS)):
+        async with archive.writing() as connection:
+            tally += await save_posts_in_transaction(connection, batch, source=source, update_id=update_id)
+    return tally
+
+
+async def save_posts_in_transaction(
+    connection: aiosqlite.Connection, posts: Sequence[Post], *, source: str, update_id: int = 0
+) -> PostTally:
+    """Keep posts inside the caller's transaction."""
+    return await save_arrivals_in_transaction(connection, [(post, update_id) for post in posts], source=source)
+
+
+async def save_arrivals_in_transaction(
+    connection: aiosqlite.Connection, arrivals: Sequence[tuple[Post, int]], *, source: str
+) -> PostTally:
+    """Keep posts that came with an update id each, in the caller's transaction; in any order, repeats too."""
+    posts = [post for post, _ in arrivals]
+    pile = await _load_merger(connection, posts)
+    tally = sum((pile.arrive(post, update_id) for post, update_id in arrivals), PostTally())
+    ((before,),) = await connection.execute_fetchall("SELECT value FROM sequence")
+    seq, rows = pile.rows(before)
+    await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
+    await connection.executemany(
+        "INSERT OR IGNORE INTO post_versions "
+        "(chat_id, message_id, stamp, update_id, text_hash, text, entities) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        pile.versions(),
+    )
+    await connection.execute("UPDATE sequence SET value = ?", (seq,))
+    await connection.executemany(
+        "UPDATE channels SET last_message_id = max(coalesce(last_message_id, 0), ?) WHERE chat_id = ?",
+        [(message_id, chat_id) for chat_id, message_id in pile.latest().items()],
+    )
+    return tally
+
+
+async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
+    keys = encode_keys(post.key for post in posts)
+    rows = await connection.execute_fetchall(f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}", (keys,))
+    pile = PostMerger(
+        MergeState(
+            decode_post(row),
+            row["stamp"],
+            row["update_id"],
+            row["seq"],
+            living=row["deleted_at"] is None,
+            suspected=bool(row["suspected"]),
+            firm=row["deleted_how"] == "admin",
+        )
+        for row in rows
+    )
+    if differing := pile.differing(posts):
+        by_key = JOIN_BY_KEY.format(table="post_versions")
+        sql = f"SELECT t.chat_id, t.message_id, t.text_hash {by_key}"
+        for chat_id, message_id, mark in await connection.execute_fetchall(sql, (encode_keys(differing),)):
+            pile.remember(PostKey(chat_id, message_id), mark)
+    return pile
+
+
+async def get_last_seq(archive: Archive) -> int:
+    """The sequence number of the latest change; 0 in an empty archive."""
+    ((value,),) = await archive.rows("SELECT value FROM sequence")
+    return int(value)
+
+
+async def count_unindexed_posts(archive: Archive, after: int, channels: Collection[int]) -> int:
+    """How many changes of these channels an index lacks that is complete up to the sequence number `after`.
+
+    What other channels wait for is not told: it would tell a reader that something was posted there.
+    """
+    # The plus keeps SQLite on the index of changes, of which there are few, and away from the channels' posts.
+    sql = "SELECT count(*) FROM posts WHERE seq > ? AND +chat_id IN (SELECT value FROM json_each(?))"
+    ((number,),) = await archive.rows(sql, (after, json.dumps([*channels])))
+    return int(number)
+
+
+async def list_message_ids(archive: Archive, chat_id: int) -> set[int]:
+    """The message ids of a channel's living posts."""
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL"
+    return {row[0] for row in await archive.rows(sql, (chat_id,))}
+
+
+async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
+    """Living posts between the least and the greatest of the ids `present` that are not among them, by id."""
+    sql = (
+        "WITH present AS MATERIALIZED (SELECT value FROM json_each(?)) "
+        "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL "
+        "AND message_id BETWEEN (SELECT min(value) FROM present) AND (SELECT max(value) FROM present) "
+        "AND message_id NOT IN (SELECT value FROM present) ORDER BY message_id"
+    )
+    rows = await archive.rows(sql, (json.dumps(list(present)), chat_id))
+    return [PostKey(chat_id, row[0]) for row in rows]
+
+
+async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
+    """How many living posts there are, in one channel or in all that an admin approved."""
+    which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
+    sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
+    ((number,),) = await archive.rows(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,))
+    return int(number)

@@ -1,0 +1,454 @@
+"""Questions: the queue, answers by handle or message, links to questions, traces, and votes.
+
+A question that was running when the bot stopped is queued again. Traces hold stages, timings, counts and errors,
+never a text of readers or posts. A link to a question has a random handle that nobody can guess. A reader has one
+vote on each answer, good or bad, with a reason for a bad one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+
+__all__ = [
+    "VOTE_REASONS",
+    "AnswerTrace",
+    "AnsweredQuestion",
+    "AnsweredQuestionRow",
+    "QuestionRow",
+    "VoteCounts",
+    "cancel_waiting_questions",
+    "count_votes_on_answer",
+    "count_votes_since",
+    "count_waiting_questions",
+    "decode_question",
+    "fetch_answered_question",
+    "fetch_last_answered",
+    "fetch_previous_answer",
+    "fetch_trace",
+    "find_nth_question_time",
+    "find_question_of_message",
+    "finish_question",
+    "forget_old_links",
+    "forget_voters",
+    "get_linked_question",
+    "list_waiting_questions",
+    "queue_question",
+    "requeue_running_questions",
+    "save_linked_question",
+    "save_trace",
+    "save_vote",
+    "set_shown_message",
+    "take_next_question",
+]
+
+
+async def save_linked_question(archive: Archive, user_id: int, text: str, handle: str) -> str:
+    """Keep a text under `handle`, and return the word it is found by: an earlier one where this user has one."""
+    async with archive.writing() as connection:
+        rows = await connection.execute_fetchall(
+            "SELECT handle FROM linked_questions WHERE user_id = ? AND text = ?", (user_id, text)
+        )
+        for row in rows:
+            return str(row["handle"])
+        await connection.execute(
+            "INSERT INTO linked_questions (handle, user_id, text, made_at) VALUES (?, ?, ?, ?)",
+            (handle, user_id, text, get_unix_time()),
+        )
+        return handle
+
+
+async def get_linked_question(archive: Archive, handle: str) -> str | None:
+    """The question behind a link; None where there is none, or none any more."""
+    rows = await archive.rows("SELECT text FROM linked_questions WHERE handle = ?", (handle,))
+    return rows[0]["text"] if rows else None
+
+
+async def forget_old_links(archive: Archive, before: datetime) -> int:
+    """Drop the links that were made before a moment. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute("DELETE FROM linked_questions WHERE made_at < ?", (to_unix_seconds(before),))
+        return cursor.rowcount
+
+
+_MAX_TRACES = 5000  # traces kept: weeks of a busy bot, a few megabytes
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTrace:
+    """One answer: its recipe, when it ended, its stages as objects (stage, took_ms, counts, error), what it lacked."""
+
+    trace_id: str
+    recipe: str
+    ended_at: datetime
+    spans: tuple[dict[str, Any], ...]
+    without: tuple[str, ...]
+
+
+async def save_trace(
+    archive: Archive, trace_id: str, recipe: str, spans: Sequence[dict[str, Any]], without: Sequence[str]
+) -> None:
+    """Keep a trace; the oldest make room. Raises ArchiveUnavailable."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "INSERT OR REPLACE INTO traces (trace_id, recipe, ended_at, spans, without) VALUES (?, ?, ?, ?, ?)",
+            (trace_id, recipe, get_unix_time(), json.dumps(list(spans)), json.dumps(list(without))),
+        )
+        await connection.execute("DELETE FROM traces WHERE id <= ?", ((cursor.lastrowid or 0) - _MAX_TRACES,))
+
+
+async def fetch_trace(archive: Archive, trace_id: str) -> AnswerTrace | None:
+    """The trace of this id; None where it is not known, or no longer. Raises ArchiveUnavailable."""
+    rows = await archive.rows("SELECT * FROM traces WHERE trace_id = ?", (trace_id,))
+    if not rows:
+        return None
+    row = rows[0]
+    spans, without = tuple(json.loads(row["spans"])), tuple(json.loads(row["without"]))
+    return AnswerTrace(row["trace_id"], row["recipe"], from_unix_seconds(row["ended_at"]), spans, without)
+
+
+VOTE_REASONS = ("wrong", "outdated", "other", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCounts:
+    """How many say good and how many bad; `reasons` are those of REASONS, in their order."""
+
+    good: int = 0
+    bad: int = 0
+    reasons: tuple[int, ...] = (0, 0, 0, 0)
+
+
+async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: bool, reason: str | None = None) -> bool:
+    """Keep a reader's vote in place of an earlier one; a bad one said again keeps its reason.
+
+    False where the same was kept before.
+    """
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "INSERT INTO votes (question_id, user_id, good, reason, voted_at) VALUES (?1, ?2, ?3, ?4, ?5) "
+            "ON CONFLICT (question_id, user_id) DO UPDATE SET good = ?3, reason = ?4, voted_at = ?5 "
+            "WHERE good <> ?3 OR (?4 IS NOT NULL AND reason IS NOT ?4)",
+            (question_id, user_id, good, None if good else reason, get_unix_time()),
+        )
+        return cursor.rowcount == 1
+
+
+async def count_votes_on_answer(archive: Archive, question_id: int) -> VoteCounts:
+    """The votes about one answer."""
+    return await _count_votes(archive, "question_id = ?", question_id)
+
+
+async def count_votes_since(archive: Archive, moment: datetime) -> VoteCounts:
+    """The votes of all readers that came after a moment."""
+    return await _count_votes(archive, "voted_at >= ?", to_unix_seconds(moment))
+
+
+async def _count_votes(archive: Archive, which: str, value: int) -> VoteCounts:
+    reasons = ", ".join(f"count(*) FILTER (WHERE reason = '{reason}')" for reason in VOTE_REASONS)
+    (row,) = await archive.rows(
+        f"SELECT count(*) FILTER (WHERE good), count(*) FILTER (WHERE NOT good), {reasons} FROM votes WHERE {which}",
+        (value,),
+    )
+    good, bad, *why = row
+    return VoteCounts(good, bad, tuple(why))
+
+
+async def forget_voters(archive: Archive, before: datetime) -> int:
+    """Forget whose votes they are and about what, of those before a moment; they stay counted. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?",
+            (to_unix_seconds(before),),
+        )
+        return cursor.rowcount
+
+
+# A long answer comes in several messages; in a busy group others come between them.
+_MAX_MESSAGE_DISTANCE = 50
+# Readers take turns: a question goes behind what its reader asked before, and behind the turn that is taken now.
+# So the twentieth question of one reader is after the first of everybody who asks meanwhile.
+_NEXT_TURN_SQL = (
+    "1 + max((SELECT coalesce(max(turn), 0) FROM questions WHERE user_id = ?6 AND state IN ('queued', 'running')), "
+    "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'running'), "
+    "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'answered'), "
+    "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'failed'))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """A question on its way: where it came from, and how often somebody began to answer it.
+
+    `kind`: "ask" for an answer, "verify" for a verdict on what the text says.
+    `handle` is how buttons name it; `mode` is "deep" where the reader wants more than the first answer; `shown_in`
+    is the message that becomes the answer, where one is shown meanwhile.
+    """
+
+    id: int
+    bot_id: int
+    chat_id: int
+    message_id: int
+    thread: int | None
+    user_id: int
+    text: str
+    lang: str
+    asked_at: datetime
+    private: bool
+    attempts: int
+    kind: str = "ask"
+    handle: str = ""
+    mode: str | None = None
+    shown_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """A question that was answered: whose it was, the JSON text that was kept of the answer, and its topic."""
+
+    user_id: int
+    text: str
+    lang: str
+    answered_at: datetime
+    answer: str
+    thread: int | None = None
+    handle: str = ""
+
+
+async def queue_question(  # noqa: PLR0913 - a row has as many columns as it has
+    archive: Archive,
+    *,
+    bot_id: int,
+    update_id: int,
+    chat_id: int,
+    message_id: int,
+    thread: int | None,
+    user_id: int,
+    text: str,
+    lang: str,
+    asked_at: datetime,
+    private: bool,
+    kind: str = "ask",
+    mode: str | None = None,
+) -> int | None:
+    """Queue a question and return its id; None where this update was queued before."""
+    values = (
+        bot_id,
+        update_id,
+        chat_id,
+        message_id,
+        thread,
+        user_id,
+        text,
+        lang,
+        to_unix_seconds(asked_at),
+        private,
+        mode,
+        kind,
+    )
+    async with archive.writing() as connection:
+        cursor = await connection.execute(
+            "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
+            "text, lang, asked_at, private, mode, kind, state, handle, turn) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'queued', lower(hex(randomblob(10))), "
+            f"{_NEXT_TURN_SQL})",
+            values,
+        )
+        return cursor.lastrowid if cursor.rowcount == 1 else None
+
+
+async def take_next_question(archive: Archive) -> QuestionRow | None:
+    """The next question by turns, of a reader who has none running; it runs now. None where nothing may go."""
+    async with archive.writing() as connection:
+        rows = await connection.execute_fetchall(
+            "SELECT * FROM questions WHERE state = 'queued' AND user_id NOT IN "
+            "(SELECT user_id FROM questions WHERE state = 'running') ORDER BY turn, id LIMIT 1"
+        )
+        for row in rows:
+            await connection.execute(
+                "UPDATE questions SET state = 'running', attempts = attempts + 1 WHERE id = ?", (row["id"],)
+            )
+            return replace(decode_question(row), attempts=row["attempts"] + 1)
+    return None
+
+
+def decode_question(row: sqlite3.Row) -> QuestionRow:
+    """A row of the table as the question it is."""
+    return QuestionRow(
+        id=row["id"],
+        bot_id=row["bot_id"],
+        chat_id=row["chat_id"],
+        message_id=row["message_id"],
+        thread=row["thread"],
+        user_id=row["user_id"],
+        text=row["text"],
+        lang=row["lang"],
+        asked_at=from_unix_seconds(row["asked_at"]),
+        private=bool(row["private"]),
+        attempts=row["attempts"],
+        kind=row["kind"],
+        handle=row["handle"] or "",
+        mode=row["mode"],
+        shown_in=row["shown_in"],
+    )
+
+
+async def requeue_running_questions(archive: Archive) -> int:
+    """Queue again what was running: at the start, and at the end what was not finished. Returns how many."""
+    async with archive.writing() as connection:
+        cursor = await connection.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
+        return cursor.rowcount
+
+
+async def finish_question(
+    archive: Archive, question_id: int, *, state: str, answer: str | None, message_id: int | None = None
+) -> None:
+    """Close a question: `state` is "answered" or "failed", `answer` JSON text.
+
+    `message_id` is the first message of the answer; where there are more, `answer` has the ids of all as "messages".
+    """
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?",
+            (state, answer, get_unix_time(), message_id, question_id),
+        )
+        # texts of posts must not outlive their posts here: an answer that has arrived is not kept twice
+        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+
+
+async def find_question_of_message(
+    archive: Archive, bot_id: int, chat_id: int, message_id: int
+) -> AnsweredQuestion | None:
+    """The question that this message of a chat is, or is (a part of) the answer to; None where it is neither."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE bot_id = ?1 AND chat_id = ?2 AND state = 'answered' AND answer IS NOT NULL "
+        "AND (message_id = ?3 OR answer_message_id = ?3 OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
+        "AND EXISTS (SELECT 1 FROM json_each(answer, '$.messages') WHERE value = ?3))) ORDER BY id DESC LIMIT 1",
+        (bot_id, chat_id, message_id, _MAX_MESSAGE_DISTANCE),
+    )
+    return _decode_answered(rows[0]) if rows else None
+
+
+async def fetch_last_answered(
+    archive: Archive, bot_id: int, chat_id: int, user_id: int, thread: int | None
+) -> AnsweredQuestion | None:
+    """What this user was answered last in a chat, preferably in this thread of it."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND user_id = ? AND state = 'answered' "
+        "AND answer_message_id IS NOT NULL AND answer IS NOT NULL ORDER BY thread IS ? DESC, id DESC LIMIT 1",
+        (bot_id, chat_id, user_id, thread),
+    )
+    return _decode_answered(rows[0]) if rows else None
+
+
+def _decode_answered(row: sqlite3.Row) -> AnsweredQuestion:
+    moment = from_unix_seconds(row["finished_at"])
+    thread, handle = row["thread"], row["handle"] or ""
+    return AnsweredQuestion(row["user_id"], row["text"], row["lang"], moment, row["answer"], thread, handle)
+
+
+async def count_waiting_questions(archive: Archive) -> int:
+    """How many questions are queued."""
+    ((number,),) = await archive.rows("SELECT count(*) FROM questions WHERE state = 'queued'")
+    return int(number)
+
+
+async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRow]:
+    """The first `most` waiting questions, in their order."""
+    rows = await archive.rows("SELECT * FROM questions WHERE state = 'queued' ORDER BY turn, id LIMIT ?", (most,))
+    return [decode_question(row) for row in rows]
+
+
+async def cancel_waiting_questions(
+    archive: Archive, chat_id: int, user_id: int, question_id: int | None = None
+) -> list[QuestionRow]:
+    """Take a reader's waiting questions in a chat out of the line, or one of them. Returns them."""
+    async with archive.writing() as connection:
+        rows = await connection.execute_fetchall(
+            "UPDATE questions SET state = 'failed', finished_at = ? WHERE state = 'queued' AND chat_id = ? "
+            "AND user_id = ? AND (?4 IS NULL OR id = ?4) RETURNING *",
+            (get_unix_time(), chat_id, user_id, question_id),
+        )
+        return [decode_question(row) for row in rows]
+
+
+async def set_shown_message(archive: Archive, question_id: int, message_id: int) -> None:
+    """This message becomes the answer to a question."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE questions SET shown_in = ? WHERE id = ?", (message_id, question_id))
+
+
+async def find_nth_question_time(
+    archive: Archive, column: str, whose: int, nth: int, since: datetime
+) -> datetime | None:
+    """When the `nth` newest question (from 1) after `since` was asked, of a "user_id" or in a "chat_id".
+
+    A question asked again for more keeps the moment of the first time: it counts when it is finished, until then now.
+    """
+    assert column in {"user_id", "chat_id"}, column
+    rows = await archive.rows(
+        f"SELECT asked_at AS at FROM questions WHERE {column} = ?1 AND asked_at > ?2 AND mode IS NOT 'deep' "
+        f"UNION ALL SELECT coalesce(finished_at, ?3) FROM questions WHERE {column} = ?1 AND mode = 'deep' "
+        "AND coalesce(finished_at, ?3) > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?4",
+        (whose, to_unix_seconds(since), get_unix_time(), nth - 1),
+    )
+    return from_unix_seconds(rows[0]["at"]) if rows else None
+
+
+_DELIVERY_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredQuestionRow(QuestionRow):
+    """A question that was answered, with where and by whom it was asked, and the JSON text kept of the answer."""
+
+    answered_at: datetime
+    answer: str
+
+    @property
+    def answered(self) -> AnsweredQuestion:
+        """The same, as /why asks for it."""
+        return AnsweredQuestion(
+            self.user_id, self.text, self.lang, self.answered_at, self.answer, self.thread, self.handle
+        )
+
+
+async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQuestionRow | None:
+    """The answered question with this handle; None where there is none, or it is forgotten.
+
+    A button can be pressed in the moment between the message and the note that it arrived: that is waited for.
+    """
+    for wait in (*_DELIVERY_WAITS_S, None):
+        rows = await archive.rows(
+            "SELECT * FROM questions WHERE handle = ? AND state IN ('running', 'answered')", (handle,)
+        )
+        if not rows or rows[0]["state"] == "answered" or wait is None:
+            break
+        await asyncio.sleep(wait)
+    return _decode_answered_row(rows[0]) if rows and rows[0]["state"] == "answered" and rows[0]["answer"] else None
+
+
+async def fetch_previous_answer(
+    archive: Archive, bot_id: int, chat_id: int, message_id: int, question_id: int
+) -> AnsweredQuestionRow | None:
+    """The last answer to the same message that came before this question."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? "
+        "AND state = 'answered' AND answer IS NOT NULL ORDER BY id DESC LIMIT 1",
+        (bot_id, chat_id, message_id, question_id),
+    )
+    return _decode_answered_row(rows[0]) if rows else None
+
+
+def _decode_answered_row(row: sqlite3.Row) -> AnsweredQuestionRow:
+    return AnsweredQuestionRow(
+        **asdict(decode_question(row)), answered_at=from_unix_seconds(row["finished_at"]), answer=row["answer"]
+    )

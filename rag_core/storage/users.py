@@ -1,0 +1,217 @@
+"""User data: conversation memory, answer modes of chats, admin grants, choices of an admin, erasure of a user's data.
+
+Conversation memory holds questions and names alone and is never a source of an answer; its statistics are counts by
+day, without texts and without readers. An admin's choices outlive a restart and are kept with the archive's backups.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import from_unix_seconds, get_unix_time
+
+__all__ = [
+    "AUTO_RECIPE",
+    "AdminGrant",
+    "AnswerMode",
+    "UserDataCounts",
+    "count_user_data",
+    "erase_user_data",
+    "grant_admin",
+    "list_admin_grants",
+    "list_user_links",
+    "list_user_questions",
+    "list_user_turns",
+    "list_user_votes",
+    "list_waiting_chats",
+    "load_answer_mode",
+    "load_choices",
+    "revoke_admin",
+    "save_answer_mode",
+    "save_choice",
+]
+
+
+async def load_choices(archive: Archive) -> dict[str, str]:
+    """All choices."""
+    return {row["name"]: row["value"] for row in await archive.rows("SELECT name, value FROM choices")}
+
+
+async def save_choice(archive: Archive, name: str, value: str) -> None:
+    """Keep a choice in place of an earlier one."""
+    async with archive.writing() as connection:
+        await connection.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
+
+
+@dataclass(frozen=True, slots=True)
+class AdminGrant:
+    """One admin: their numeric id, that of the admin who granted it, and when."""
+
+    user_id: int
+    by: int
+    at: datetime
+
+
+async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
+    """All of them, the oldest first."""
+    rows = await archive.rows("SELECT * FROM grants ORDER BY granted_at, user_id")
+    return [AdminGrant(row["user_id"], row["granted_by"], from_unix_seconds(row["granted_at"])) for row in rows]
+
+
+async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
+    """Make somebody an admin; whoever was one stays it as it was."""
+    async with archive.writing() as connection:
+        sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
+        await connection.execute(sql, (user_id, by, get_unix_time()))
+
+
+async def revoke_admin(archive: Archive, user_id: int) -> None:
+    """Take it back."""
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
+
+
+AUTO_RECIPE = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerMode:
+    """`recipe` is a recipe's name or "auto"; `careful`: a draft is looked over once more before it is shown."""
+
+    recipe: str = AUTO_RECIPE
+    careful: bool = False
+
+
+async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
+    """What a chat chose; "auto" where it chose nothing."""
+    rows = await archive.rows("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,))
+    return AnswerMode(rows[0]["recipe"], bool(rows[0]["careful"])) if rows else AnswerMode()
+
+
+async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
+    """Keep what a chat chose."""
+    async with archive.writing() as connection:
+        await connection.execute(
+            "INSERT OR REPLACE INTO modes (chat_id, recipe, careful) VALUES (?, ?, ?)",
+            (chat_id, mode.recipe, mode.careful),
+        )
+
+
+# What a user wrote and the bot could not read, or has not handled yet, by the places where Telegram names its author.
+_SENT_BY_USER = " OR ".join(
+    f"json_extract(raw, '$.{kind}.from.id') = ?1" for kind in ("message", "edited_message", "callback_query")
+)
+_USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
+_USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
+_USER_UPDATES = f"state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER})"
+
+
+@dataclass(frozen=True, slots=True)
+class UserDataCounts:
+    """How much is kept of a user. `pending` of the questions are not answered yet; `talks` remember others."""
+
+    questions: int = 0
+    pending: int = 0
+    votes: int = 0
+    links: int = 0
+    unread: int = 0
+    talks: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        """True where nothing is kept."""
+        return not (self.questions or self.votes or self.links or self.unread or self.talks)
+
+
+async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+    """What is kept of a user; with a chat, only what belongs to it."""
+    async with archive.writing() as connection:  # the reader's snapshot may be a moment old
+        return await _count_user_rows(connection, user_id, chat_id)
+
+
+async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_id: int | None) -> UserDataCounts:
+    async def number(sql: str) -> int:
+        ((count,),) = await connection.execute_fetchall(sql, (user_id, chat_id))
+        return int(count)
+
+    asked = f"SELECT count(*) FROM questions WHERE text <> '' AND {_USER_ROWS}"
+    return UserDataCounts(
+        questions=await number(asked),
+        pending=await number(f"{asked} AND state IN ('queued', 'running')"),
+        votes=await number(f"SELECT count(*) FROM votes WHERE {_USER_VOTES}"),
+        links=await number("SELECT count(*) FROM linked_questions WHERE user_id = ?1 AND ?2 IS NULL"),
+        unread=await number(f"SELECT count(*) FROM updates WHERE {_USER_UPDATES} AND ?2 IS NULL"),
+        talks=await number(f"SELECT count(*) FROM talks WHERE {_USER_ROWS}"),
+    )
+
+
+async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+    """Erase what is kept of a user, in all chats or in one, and overwrite its place in the file. Returns how much.
+
+    Votes of others about an erased answer stay counted, without it. A question that is being answered goes too: its
+    answer is then kept by nobody.
+    """
+    async with archive.writing() as connection:
+        await connection.execute("PRAGMA secure_delete = ON")
+        found = await _count_user_rows(connection, user_id, chat_id)
+        for table, which in (
+            ("votes", _USER_VOTES),
+            ("questions", _USER_ROWS),
+            ("talks", _USER_ROWS),
+            ("linked_questions", "user_id = ?1 AND ?2 IS NULL"),
+            ("updates", f"{_USER_UPDATES} AND ?2 IS NULL"),
+        ):
+            await connection.execute(f"DELETE FROM {table} WHERE {which}", (user_id, chat_id))
+        await connection.execute("PRAGMA secure_delete = OFF")
+    return found
+
+
+async def list_waiting_chats(archive: Archive, user_id: int, chat_id: int | None = None) -> list[int]:
+    """The chats in which a user waits for an answer; with a chat, that one if they do."""
+    rows = await archive.rows(
+        f"SELECT DISTINCT chat_id FROM questions WHERE {_USER_ROWS} AND state IN ('queued', 'running')",
+        (user_id, chat_id),
+    )
+    return [row["chat_id"] for row in rows]
+
+
+async def list_user_questions(archive: Archive, user_id: int) -> list[sqlite3.Row]:
+    """The rows of a user's questions, oldest first."""
+    return await archive.rows("SELECT * FROM questions WHERE user_id = ? AND text <> '' ORDER BY id", (user_id,))
+
+
+async def list_user_votes(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
+    """A user's votes, oldest first: `good`, `reason`, `voted_at`, and `asked`, the question where it was theirs."""
+    rows = await archive.rows(
+        "SELECT good, reason, voted_at, question_id, (SELECT text FROM questions WHERE id = question_id "
+        "AND questions.user_id = votes.user_id) AS asked FROM votes WHERE user_id = ? ORDER BY voted_at, id",
+        (user_id,),
+    )
+    return [dict(row) for row in rows]
+
+
+async def list_user_links(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
+    """The links that a user made: `handle`, `text`, `made_at`."""
+    rows = await archive.rows(
+        "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at", (user_id,)
+    )
+    return [dict(row) for row in rows]
+
+
+async def list_user_turns(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
+    """What talks remember of a user, oldest first: `question` as it stands alone, and how many `names` with it.
+
+    The names themselves are those of posts, which may be closed to this user by now.
+    """
+    rows = await archive.rows(
+        "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "
+        "ORDER BY id",
+        (user_id,),
+    )
+    return [dict(row) for row in rows]

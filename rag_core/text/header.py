@@ -1,0 +1,41 @@
+"""Passage header: channel, date, file and parent post in one line; indexed with a passage, never quoted."""
+
+from __future__ import annotations
+
+import re
+
+from rag_core.types import Channel, Post
+
+__all__ = ["build_header", "extract_speakers", "strip_parent_excerpt"]
+
+_TITLE_AND_DATE = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
+_DATE_LENGTH = len(" · 2025-03-01")
+_MAX_PARENT_WORDS = 12  # enough to know what is replied to, too few to outweigh the reply
+
+
+def build_header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
+    """Channel, date, its file, and the first words of the post it replies to.
+
+    A forward begins with whose words it has, so that they are not taken for the channel's: "Origin → Channel".
+    """
+    title = channel.title if channel else ""
+    if post.origin and post.origin.chat_id != post.key.chat_id:
+        title = " → ".join(filter(None, (post.origin.name, title)))
+    parts = [title, f"{post.date:%Y-%m-%d}"]
+    if post.media and post.media.file_name:
+        parts.append(post.media.file_name)
+    if parent:
+        parts.append(" ".join(re.findall(r"\S+", parent)[:_MAX_PARENT_WORDS]))
+    return " · ".join(" ".join(part.split()) for part in parts if part)
+
+
+def extract_speakers(line: str) -> tuple[str, ...]:
+    """Whose post it is: of a forward where it comes from, and the channel."""
+    found = _TITLE_AND_DATE.match(line)
+    return tuple(filter(None, found[0][:-_DATE_LENGTH].split(" → "))) if found else ()
+
+
+def strip_parent_excerpt(line: str) -> str:
+    """The line without the words of the post that is replied to: the reply may take them back."""
+    found = _TITLE_AND_DATE.match(line)
+    return found[0] if found else line

@@ -1,0 +1,177 @@
+"""Names in text: find them, and compare them in other cases, in other scripts, in part and as initials.
+
+Names are found by their capital letters. Russian surnames are matched in all their case forms and both genders. Pure
+functions.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+__all__ = [
+    "build_phonetic_key",
+    "build_surname_pattern",
+    "find_names",
+    "get_surname_base",
+    "is_cyrillic",
+    "is_name_variant",
+    "matches_file_name",
+    "matches_initials",
+    "matches_name",
+    "skeletons",
+]
+
+_CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
+_WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # U.S. is one word, the full stop of a sentence belongs to none
+_CONNECTING_WORDS = r"(?:of(?:\s+the)?|the|de|von|van|and|for|и|на|по)"
+_NAME_PATTERN = re.compile(
+    rf"(?<!\w){_CAPITAL_LETTER}{_WORD_REST}(?:\s+(?:{_CONNECTING_WORDS}\s+)?{_CAPITAL_LETTER}{_WORD_REST}|\s+\d+(?!\w|[.,]\d))*"
+)
+_SURNAME_PATTERN = re.compile(r"(?P<base>[а-я]{2,}(?:ов|ев|ин|ын))(?:а|у|ым|ой|е|ы|ых|ыми)?")
+
+
+def find_names(text: str) -> list[re.Match[str]]:
+    """Runs of words with a capital letter, small words between them and numbers behind them included."""
+    return list(_NAME_PATTERN.finditer(text))
+
+
+def get_surname_base(word: str) -> str | None:
+    """What all forms of a Russian surname begin with: "Торосов" of "Торосовой". None where it is none."""
+    found = _SURNAME_PATTERN.fullmatch(word.lower().replace("ё", "е")) if word[:1].isupper() else None
+    return found["base"] if found else None
+
+
+def build_surname_pattern(base: str) -> re.Pattern[str]:
+    """All forms of a surname, in a lower-case text without ё."""
+    return re.compile(rf"(?<!\w){base}(?:а|у|ым|ой|е|ы|ых|ыми)?(?!\w)")
+
+
+_WORD = re.compile(r"[^\W_]+")
+_CYRILLIC_LETTER = re.compile(r"[а-я]")
+_CASE_ENDINGS = re.compile(r"(?<=..)(?:ого|ому|[ыи]ми?|[оае]м|[ыи]х)$")
+_VOWEL_ENDINGS = re.compile(r"(?<=..)[аеиоуыьэюяй]+$")
+_FILE_SEPARATORS = re.compile(r"[\s_-]+")
+
+
+def matches_name(said: str, written: str) -> bool:
+    """Whether every word that is said is one of the name: "Анны Смирновой" is "Анна Смирнова, редактор"."""
+    wanted, there = _list_word_bases(said), _list_word_bases(written)
+    known = set().union(*there)
+    return bool(wanted) and not any(one.isdisjoint(known) for one in wanted)
+
+
+def _list_word_bases(name: str) -> list[set[str]]:
+    """For each word what it may be but for its ending: "Максим" may be one that ends, "Максима" tells."""
+    plain = name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")
+    return [_strip_case_endings(word) for word in _WORD.findall(plain)]
+
+
+def _strip_case_endings(word: str) -> set[str]:
+    return (
+        {_VOWEL_ENDINGS.sub("", form) for form in (word, _CASE_ENDINGS.sub("", word))}
+        if _CYRILLIC_LETTER.search(word)
+        else {word}
+    )
+
+
+def matches_file_name(said: str, written: str) -> bool:
+    """Whether a file name is said; Telegram Desktop writes "_" for a space. Several are written with commas between."""
+    wanted = _normalize_file_name(said)
+    return wanted == _normalize_file_name(written) or wanted in map(_normalize_file_name, written.split(", "))
+
+
+def _normalize_file_name(name: str) -> str:
+    return _FILE_SEPARATORS.sub("_", name.strip().casefold().replace("ё", "е"))
+
+
+_INFLECTION_ENDINGS = re.compile(
+    r"(?:иями|иях|ями|ами|ого|его|ому|ему|ыми|ими|ией|иею|иям|ией|ых|их|ым|им|ом|ем|ой|ей|ою|ею|ах|ях|ам|ям|"
+    r"ую|юю|ая|яя|ое|ее|ые|ие|ый|ий|ия|ии|ию|ье|ью|ья|а|я|о|е|у|ю|ы|и|ь|й)$"
+)
+_CYRILLIC_SCRIPT = re.compile("[а-я]")
+_CYRILLIC_SOUNDS = dict(
+    zip("абвгдезийклмнопрстуфхцчшщъыьэюя", "a b v g d e z i i k l m n o p r s t u f h ts ch sh sch  i  e iu ia".split(" "), strict=True)
+) | {"ж": "zh", "ґ": "g", "і": "i", "ї": "i", "є": "e"}  # fmt: skip
+_LATIN_SOUNDS = (
+    ("shch", "sch"), ("kh", "h"), ("ph", "f"), ("ck", "k"), ("tch", "ch"), ("tz", "ts"), ("x", "ks"), ("w", "v"), ("qu", "kv"), ("q", "k"),
+    ("yo", "e"), ("ye", "e"), ("ya", "ia"), ("yu", "iu"), ("j", "i"), ("y", "i"), ("th", "t"), ("oo", "u"), ("ee", "i"), ("sch", "sh"),
+)  # fmt: skip
+_SOFT_C = re.compile("c(?=[eiy])")
+_HARD_C = re.compile("c(?!h)")
+_DOUBLED_LETTER = re.compile(r"(.)\1")
+_MIN_BASE_LENGTH, _MIN_SOUND_SIMILARITY = 3, 0.8
+_LONGEST_SOUND = 64  # letters of a name whose sound is compared; none is as long
+
+
+@lru_cache(maxsize=10_000)
+def strip_inflection(word: str) -> str:
+    """A Russian word without its ending, an English one without its plural."""
+    if not _CYRILLIC_SCRIPT.search(word):
+        return word
+    cut = _INFLECTION_ENDINGS.sub("", word)
+    return cut if len(cut) >= _MIN_BASE_LENGTH else word[:_MIN_BASE_LENGTH] if len(word) > _MIN_BASE_LENGTH else word
+
+
+@lru_cache(maxsize=10_000)
+def build_phonetic_key(word: str) -> str:
+    """How a word sounds, in Latin letters: "schukin" of "Щукин" and of "Shchukin"."""
+    if _CYRILLIC_SCRIPT.search(word):
+        word = "".join(_CYRILLIC_SOUNDS.get(c, c) for c in word)
+    for written, said in _LATIN_SOUNDS:
+        word = word.replace(written, said)
+    word = _HARD_C.sub("k", _SOFT_C.sub("ts", word))
+    return _DOUBLED_LETTER.sub(r"\1", word).replace("ii", "i")
+
+
+@lru_cache(maxsize=20_000)
+def is_name_variant(one: str, other: str) -> bool:
+    """Whether two folded words may be forms of one name: "москве" and "москва", "путин" and "putin"."""
+    if one == other:
+        return True
+    if one[0] != other[0] and one[0].isascii() == other[0].isascii():
+        return False
+    if bool(_CYRILLIC_SCRIPT.search(one)) == bool(_CYRILLIC_SCRIPT.search(other)):
+        return len(one) >= _MIN_BASE_LENGTH and len(other) >= _MIN_BASE_LENGTH and _is_variant_in_script(one, other)
+    return any(_sound_alike(a, b) for a in skeletons(one) for b in skeletons(other))
+
+
+def is_cyrillic(word: str) -> bool:
+    """Whether a folded word has Cyrillic letters."""
+    return bool(_CYRILLIC_SCRIPT.search(word))
+
+
+def skeletons(word: str) -> set[str]:
+    """How a word sounds as it is and, in Russian, without its ending."""
+    return {build_phonetic_key(word), build_phonetic_key(strip_inflection(word))}
+
+
+def _sound_alike(first: str, second: str) -> bool:
+    short, long = sorted((len(first), len(second)))
+    if short < _MIN_BASE_LENGTH or first[0] != second[0] or 2 * short < _MIN_SOUND_SIMILARITY * (short + long):
+        return False
+    if long > _LONGEST_SOUND:  # comparing takes time in the square of the length or worse
+        return first == second
+    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _MIN_SOUND_SIMILARITY
+
+
+def _is_variant_in_script(one: str, other: str) -> bool:
+    first, second = strip_inflection(one), strip_inflection(other)
+    if first == second:
+        return True
+    if not _CYRILLIC_SCRIPT.search(one):
+        short, long = sorted((one, other), key=len)
+        return long.startswith(short) and long[len(short) :] in {"s", "es", "n", "an", "ian", "ish", "ese"}
+    short, long = sorted((first, second), key=len)
+    # "московск" of "москв", "российск" of "росс", "отц" of "отец"
+    return (
+        len(short) >= 4
+        and long[: len(short) - 1] == short[:-1]
+        and bool(re.match(r"^.?(?:и|ов)?(?:й?ск|ск)$", long[len(short) - 1 :]))
+    )
+
+
+def matches_initials(word: str, row: str) -> bool:
+    """Whether a short word is made of the first letters of words that follow one another: "оон"."""
+    return 2 <= len(word) <= 6 and word in row

@@ -1,0 +1,211 @@
+"""Number parser: numbers in figures and words to values with units ("5 млн", "5 000 000", "half a million").
+
+Pure functions, Russian and English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["CURRENCIES", "Number", "parse_numbers"]
+
+_CARDINAL_WORDS = {
+    0: "ноль нуля zero", 1: "один одна одно одного одной одному одним одну one", 2: "два две двух двум двумя двое двоих оба обе обоих two both",
+    3: "три трех трем тремя трое троих three", 4: "четыре четырех четырем четырьмя четверо four",
+    5: "пять пяти пятью пятеро five", 6: "шесть шести шестью шестеро six", 7: "семь семи семью семеро seven",
+    8: "восемь восьми восемью восьмью eight", 9: "девять девяти девятью nine", 10: "десять десяти десятью десяток ten",
+    11: "eleven", 12: "twelve dozen", 13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen",
+    17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "двадцать двадцати двадцатью twenty", 30: "тридцать тридцати тридцатью thirty",
+    40: "сорок сорока forty", 50: "пятьдесят пятидесяти fifty", 60: "шестьдесят шестидесяти sixty",
+    70: "семьдесят семидесяти seventy", 80: "восемьдесят восьмидесяти eighty", 90: "девяносто девяноста ninety",
+    100: "сто ста", 200: "двести двухсот двумстам", 300: "триста трехсот", 400: "четыреста четырехсот", 500: "пятьсот пятисот",
+    600: "шестьсот шестисот", 700: "семьсот семисот", 800: "восемьсот восьмисот", 900: "девятьсот девятисот",
+    1.5: "полтора полторы полутора", 0.5: "половина половину половины половиной half", 0.25: "четверть четверти quarter",
+    1 / 3: "треть трети",
+}  # fmt: skip
+_WORD_VALUES: dict[str, float] = {word: value for value, words in _CARDINAL_WORDS.items() for word in words.split()}
+for _n, _base in enumerate("один две три четыр пят шест сем восем девят".split(), 11):
+    _WORD_VALUES |= {f"{_base}надцат{end}": float(_n) for end in ("ь", "и", "ью")}
+_ORDINALS_EN = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+_ORDINALS_RU = "перв втор трет четверт пят шест седьм восьм девят десят".split()
+_ORDINAL_VALUES = {word: float(n) for n, word in enumerate(_ORDINALS_EN, 1)}
+for _n, _base in enumerate(_ORDINALS_RU, 1):
+    _ends = "ий ья ье ьего ьей ьему ьим ью ьи ьих" if _n == 3 else "ый ой ая ое ого ому ым ую ые ых ом"
+    _ORDINAL_VALUES |= {_base + end: float(_n) for end in _ends.split()}
+_SCALE_WORDS = (
+    (r"тыс\.?|тысяч\w{0,3}|thousands?", 1e3), (r"млн\.?|миллион\w{0,3}|millions?|mln\.?", 1e6),
+    (r"млрд\.?|миллиард\w{0,3}|billions?|bn", 1e9), (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}", 100.0), (r"трлн\.?|триллион\w{0,3}|trillions?", 1e12), (r"hundreds?", 100.0),
+)  # fmt: skip
+_SCALE_PATTERNS = [(re.compile(rf"(?:{pattern})$"), value) for pattern, value in _SCALE_WORDS]
+_DIGITS = r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:[.,]\d+)?"
+_NUMBER_TOKEN = re.compile(
+    rf"(?P<figures>{_DIGITS})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
+)
+_CURRENCY_WORDS = {
+    "rub": r"₽|руб\w*\.?|rub\b|roubles?|rubles?", "usd": r"\$|доллар\w*|usd|dollars?|bucks", "eur": r"€|евро|euros?|eur\b",
+    "gbp": r"£|фунт\w* стерлингов|pounds?(?: sterling)?", "cny": r"¥|юан\w+|yuan", "uah": r"грив\w+|hryvnias?",
+    "%": r"%|процент\w*|проц\.|percent\w*|per cent", "pp": r"п\.\s?п\.|процентн\w+ пункт\w*|percentage points?",
+}  # fmt: skip
+CURRENCIES = frozenset(_CURRENCY_WORDS) - {"%", "pp"}
+_MEASURE_UNITS = (
+    ("m", 1000.0, r"км\b|километр\w*|km\b|kilomet\w+"), ("m", 0.01, r"см\b|сантиметр\w*|cm\b|centimet\w+"), ("m", 1.0, r"м\b|метр\w{0,3}\b|met(?:er|re)s?"),
+    ("g", 1000.0, r"кг\b|килограмм\w*|kg\b|kilo\w*"), ("g", 1e6, r"т\b|тонн\w{0,3}\b|tons?\b|tonnes?\b"), ("g", 1.0, r"грамм\w{0,3}\b|grams?\b"),
+    ("mile", 1.0, r"миль\b|миля|мили\b|miles?\b"), ("degree", 1.0, r"°|градус\w*|degrees?"),
+    ("s", 60.0, r"минут\w*|мин\b|minutes?|min\b"), ("s", 3600.0, r"час(?:а|ов|ам|ами)?\b|ч\b|hours?|hrs?\b"), ("s", 1.0, r"секунд\w*|seconds?"),
+    ("day", 7.0, r"недел\w+|weeks?"), ("day", 1.0, r"дн(?:я|ей|и|ям|ями)\b|день|сут(?:ки|ок)|days?"),
+    ("month", 12.0, r"год(?:а|у|ом|ы|ам)?\b|лет\b|years?|yrs?\b"), ("month", 1.0, r"месяц\w*|months?"),
+)  # fmt: skip
+_ALL_UNITS = [(name, 1.0, p) for name, p in _CURRENCY_WORDS.items()] + list(_MEASURE_UNITS)
+_UNITS_AFTER = [
+    (name, scale, re.compile(rf"[\s\u00a0-]{{0,2}}(?:of\s+the\s+)?(?:{p})")) for name, scale, p in _ALL_UNITS
+]
+_CURRENCIES_BEFORE = [
+    (name, re.compile(rf"(?:{p})\s?$")) for name, p in _CURRENCY_WORDS.items() if name not in {"%", "pp"}
+]
+_HEDGE_WORDS = (
+    ("about", r"около|примерно|приблизительно|почти|порядка|about|around|approximately|nearly|almost|some|roughly|~"),
+    ("over", r"более(?: чем)?|больше(?: чем)?|свыше|over|more than|at least|не менее|не меньше|above|exceeding"),
+    ("under", r"менее(?: чем)?|меньше(?: чем)?|under|less than|fewer than|at most|не более|не больше|up to|до|below"),
+)
+_HEDGE_PATTERNS = [(name, re.compile(rf"(?:^|\W)(?:{words})\s*(?:in\s+)?[$€£]?$")) for name, words in _HEDGE_WORDS]
+_HEDGE_PATTERNS.insert(0, ("over", re.compile(r"не (?:менее|меньше)(?: чем)?\s*$")))
+_HEDGE_PATTERNS.insert(1, ("under", re.compile(r"не (?:более|больше)(?: чем)?\s*$|no more than\s*$")))
+_FRACTIONS = {0.5, 0.25, 1 / 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number at [start:end]: its possible values in `unit` ("" for a bare count); `noun` is what is counted.
+
+    `hedge` is "about", "over" or "under"; `weak` ones ("one", "first", "both") need not be meant as numbers.
+    """
+
+    values: tuple[float, ...]
+    unit: str
+    noun: str
+    start: int
+    end: int
+    hedge: str = ""
+    weak: bool = False
+
+
+NumberPart = tuple[int, int, float, str, str]  # start, end, value, sort, as written
+
+
+def parse_numbers(low: str, lang: str) -> list[Number]:
+    """The numbers of a folded text, in order."""
+    found = []
+    for run in _group_number_parts(list(_scan_number_parts(low, lang))):
+        start, end = run[0][0], run[-1][1]
+        value = _compose_value(run)
+        values = {value}
+        if len(run) == 1 and re.fullmatch(r"\d{1,3},\d{3}", run[0][4]):
+            values = {float(run[0][4].replace(",", "")), float(run[0][4].replace(",", "."))}
+        unit, scale, noun = _find_unit(low, start, end)
+        if not unit and value in _FRACTIONS and run[0][3] == "word":
+            unit, scale = "%", 100.0
+        if run[0][3] == "ordinal":
+            unit = "ordinal"
+        weak = run[0][3] != "figures" and (value in {0.0, 1.0} or unit == "ordinal" or run[0][4] in _WEAK_WORDS)
+        hedge = next((name for name, words in _HEDGE_PATTERNS if words.search(low[max(0, start - 20) : start])), "")
+        found.append(Number(tuple(sorted(v * scale for v in values)), unit, noun, start, end, hedge, weak))
+    return found
+
+
+_WEAK_WORDS = frozenset("оба обе обоих both second секунд".split())
+
+
+def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
+    for token in _NUMBER_TOKEN.finditer(low):
+        said, at, to = token[0], token.start(), token.end()
+        if token["figures"]:
+            if at and (low[at - 1].isalpha() or low[at - 1] == "_"):
+                continue  # "covid19" is a name
+            sort = "ordinal" if token["tail"] and token["tail"].strip("-") not in {"х", "м"} else "figures"
+            yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
+            continue
+        scale = next((value for pattern, value in _SCALE_PATTERNS if pattern.match(said)), None)
+        word = said.rstrip(".")
+        to -= len(said) - len(word) if scale is None else 0
+        if scale is not None:
+            yield at, to, scale, "scale", said
+        elif word in _WORD_VALUES:
+            yield at, to, _WORD_VALUES[word], "word", word
+        elif word in _ORDINAL_VALUES:
+            yield at, to, _ORDINAL_VALUES[word], "ordinal", word
+        elif word.startswith("пол") and (half := _find_scale(word[3:])):
+            yield at, to, half / 2, "word", word
+
+
+def _find_scale(word: str) -> float | None:
+    return next((value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and pattern.match(word)), None)
+
+
+def _parse_digits(said: str, lang: str) -> float:
+    plain = re.sub(r"[ \u00a0\u202f]", "", said)
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+", plain) and (lang == "en" or plain.count(",") > 1):
+        return float(plain.replace(",", ""))
+    return float(plain.replace(",", "."))
+
+
+# "a million", "тысяча" are numbers; "thousands of" is none
+_STANDALONE_SCALE = re.compile(
+    r"(?:тысяч|сотн|дюжин|миллион|миллиард|million|thousand|hundred|billion)(?!\w*(?:s|ы|и|ов)$|$(?<=ч))"
+)
+
+
+def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
+    """Parts that make one number: two hundred and fifty, 5 млн, двадцать пять."""
+    run: list[NumberPart] = []
+    for part in parts:
+        if run and _continues_number(run, part):
+            run.append(part)
+            continue
+        if (run and run[0][3] != "scale") or (len(run) == 1 and _STANDALONE_SCALE.match(run[0][4])):
+            yield run
+        run = [part]
+    if run and run[0][3] != "scale":
+        yield run
+
+
+_HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": letters between
+
+
+def _continues_number(run: list[NumberPart], part: NumberPart) -> bool:
+    _, end, value, sort, said = run[-1]
+    if part[0] - end > 7 or part[3] in {"figures"} or sort == "ordinal":
+        return False
+    gap = part[0] - end
+    if part[2] == _HALF and part[3] == "word" and gap in _AND_A_HALF_GAPS:
+        return value >= 1
+    if part[3] == "scale":
+        return gap <= 3 or (value == 0.5 and gap <= 4)
+    if gap > 1:
+        return part[3] == "word" and said.startswith("hundred") and gap <= 5 and part[2] < 100
+    if sort == "figures":
+        return False
+    return (value >= 20 and part[2] < 10 and part[2] >= 1) or (value >= 100 and 1 <= part[2] < min(value, 1000))
+
+
+def _compose_value(run: list[NumberPart]) -> float:
+    total, current = 0.0, 0.0
+    for _, _, value, sort, _ in run:
+        if sort == "scale" and value > 100:
+            total, current = total + (current or 1.0) * value, 0.0
+        elif sort == "scale":
+            current = (current or 1.0) * value
+        else:
+            current += value
+    return round(total + current, 9)
+
+
+def _find_unit(low: str, start: int, end: int) -> tuple[str, float, str]:
+    noun = re.match(r"[\s\u00a0-]{1,2}([^\W\d_]+)(?:\s+([^\W\d_]+))?", low[end : end + 50])
+    counted = " ".join(filter(None, noun.groups())) if noun else ""
+    for name, scale, pattern in _UNITS_AFTER:
+        if pattern.match(low, end) and not (name == "m" and scale == 1.0 and low[end : end + 2] == "м."):
+            return name, scale, counted
+    before = low[max(0, start - 12) : start]
+    return next((name for name, pattern in _CURRENCIES_BEFORE if pattern.search(before)), ""), 1.0, counted

@@ -1,0 +1,109 @@
+"""Query terms: the terms of a question with their weights, and the similarity of stems.
+
+Words that only say what kind of thing is asked for ("name", "number", "cost") weigh less: posts seldom repeat them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rag_core.text.answer_type import AnswerType, detect_answer_type
+from rag_core.text.tokens import stem, tokenize
+
+__all__ = ["QueryTerms", "TermWeight", "is_asking_word", "kindred", "measure_stem_similarity"]
+
+TermWeight = Callable[[str], float]  # a term -> how telling it is, above 0
+
+
+_LEAST_SAME = 4  # letters: fewer is chance
+# Of the words of a passage that begin alike so many are compared, and so many of one word are remembered.
+_MOST_COMPARED, _MOST_KINDRED = 64, 8
+
+
+def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
+    """How much of a stem is shared with the nearest of the others, 0..1: "учител" and "учительниц" are kin."""
+    best = 0.0
+    start = term[:_LEAST_SAME]
+    for other in others:
+        if other[:_LEAST_SAME] != start:
+            continue
+        same, most = 0, max(len(term), len(other))
+        for a, b in zip(term, other, strict=False):
+            if a != b:
+                break
+            same += 1
+        if same >= _LEAST_SAME and same >= 0.6 * most:
+            best = max(best, same / most)
+    return best
+
+
+def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
+    """The stems that each of the asked ones is kin to, nearest first, at most `_MOST_KINDRED`; without itself."""
+    by_start: dict[str, list[str]] = {}
+    for other in dict.fromkeys(others):
+        listed = by_start.setdefault(other[:_LEAST_SAME], [])
+        if len(listed) < _MOST_COMPARED:
+            listed.append(other)
+    found = {}
+    for term in asked:
+        near = (
+            (measure_stem_similarity(term, (other,)), other)
+            for other in by_start.get(term[:_LEAST_SAME], ())
+            if other != term
+        )
+        found[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MOST_KINDRED]
+    return found
+
+
+# Words that say what kind of thing is asked for, not what it is about: posts seldom repeat them.
+_ASKING_STEMS = frozenset(
+    stem(word)
+    for word in (
+        "назвать называется называется называют называлась называли название имя зовут звали тип вид род часть число "
+        "количество  процент способ образ причина цель роль место человек люди лицо событие случилось случиться "
+        "произошло происходит  происходить стало стал стать стали привело привести означает означать считается "
+        "считать известен известный известна известно  известны используется использовать используют применяется "
+        "составляет составлять занимает находится находиться находился  расположен расположена относится относиться "
+        "говорится сказать говорить начать начали начало сделать сделал делать  является служит имеет иметь имел дать "
+        "дал результат пример термин слово фамилия город страна год день время  name call called type kind sort part "
+        "number amount percentage way reason cause purpose role place person people  event happen happened occur "
+        "become became led lead result mean means consider considered known use used make made  locate located refer "
+        "referred say said begin began start give gave example term word title year day time city country  group "
+        "thing many several main"
+        " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
+    ).split()
+)
+_ASKING_WEIGHT = 0.3
+
+
+def is_asking_word(word: str) -> bool:
+    """Whether a word says what kind of thing is asked for."""
+    found = tokenize(word)
+    return bool(found) and _ASKING_STEMS.issuperset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """A question as the extractor sees it: its terms with their shares of the whole weight, adding up to 1."""
+
+    text: str
+    order: tuple[str, ...]
+    share: dict[str, float]
+    want: AnswerType
+
+    @classmethod
+    def of(cls, text: str, weigh: TermWeight) -> QueryTerms:
+        """From the words of the question and the weights of the index."""
+        order = tuple(tokenize(text))
+        weights = {t: weigh(t) * (_ASKING_WEIGHT if t in _ASKING_STEMS else 1.0) for t in dict.fromkeys(order)}
+        total = sum(weights.values()) or 1.0
+        return cls(text, order, {term: weight / total for term, weight in weights.items()}, detect_answer_type(text))
+
+    def met(self, found: frozenset[str]) -> float:
+        """The share of the question's weight whose terms are found."""
+        return sum(share for term, share in self.share.items() if term in found)
+
+    def kin(self, found: frozenset[str]) -> float:
+        """The share met by kindred words only."""
+        return sum(s * measure_stem_similarity(t, found) for t, s in self.share.items() if t not in found)

@@ -1,0 +1,122 @@
+"""Tokenizer: text to stemmed terms, the one analysis that posts and questions share (Russian and English).
+
+Styled letters are made plain, then lower case, ё as е, accents off, stop words out, and a Snowball stem by the script
+of each token. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
+changes every index: raise `ANALYSIS_VERSION`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from py_rust_stemmers import SnowballStemmer
+
+__all__ = ["ANALYSIS_VERSION", "STOP_WORDS", "detect_language", "normalize_characters", "stem", "tokenize"]
+
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Letters and digits in another dress ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Raised and lowered digits stay: 10² is not 102.
+_STYLED_DECOMPOSITIONS = ("<font>", "<wide>", "<narrow>", "<noBreak>")
+
+
+class _CharacterTable(dict[int, str]):
+    """What stands for a code point, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _normalize_character(chr(code))
+        return found
+
+
+def _normalize_character(char: str) -> str:
+    if char == "\n":
+        return char
+    if unicodedata.category(char) in _INVISIBLE_CATEGORIES:
+        return " "
+    if unicodedata.decomposition(char).startswith(_STYLED_DECOMPOSITIONS):
+        undressed = unicodedata.normalize("NFKC", char)
+        return undressed if len(undressed) == 1 else char
+    return char
+
+
+_CHARACTER_TABLE = _CharacterTable()
+
+
+def normalize_characters(text: str) -> str:
+    """The same text, as long as before: controls, bidi marks and zero-width characters are spaces."""
+    return text if text.isascii() and text.isprintable() else text.translate(_CHARACTER_TABLE)
+
+
+ANALYSIS_VERSION = 3
+
+_WORD = re.compile(r"[^\W_]+")
+_CYRILLIC = re.compile(r"[а-я]")
+_COMBINING_MARKS = re.compile(
+    "[\u0300-\u036f]"
+)  # what composing leaves: the stress mark of "за́мок" is no part of the word
+_RUSSIAN_STEMMER, _ENGLISH_STEMMER = SnowballStemmer("russian"), SnowballStemmer("english")
+
+# Function words and question words: they say how a thing is asked, not what is asked about.
+_STOP_WORDS_RU = """
+а без более больше будет будто бы был была были было быть в вам вас вдруг ведь во вот впрочем все всегда
+всего всех всю вы где да даже для до другой его ее ей ему если есть еще ж же за зачем здесь и из или им
+именно иногда их к как какая какие какими каких какого какой каком какому какую кем когда кого кому конечно
+которая которого которое которой котором которые который которых кто куда ли лучше между меня мне много
+может можно мой моя мы на над надо наконец нас насколько не него нее ней нельзя нет ни нибудь никогда ним
+них ничего но ну о об один он она они оно опять от откуда перед по под после потом потому почему почти при
+про раз разве с сам свое своего своей своим своих свою себе себя сейчас сколько со совсем так также такие
+такое такой там тебя тем теперь то тогда того тоже только том тот три тут ты у уж уже хоть чего чей чем
+через что чтоб чтобы чуть чье чьи чья эта эти этим этих это этого этой этом этот эту я является являлась
+являлся являются
+"""
+_STOP_WORDS_EN = """
+a about after again all also am an and any are as at be because been before being between both but by can
+could did do does doing down during each few for from further had has have having he her here hers him his
+how i if in into is it its itself just many me more most much my no nor not now of off on once only or other our out
+over own s same she should so some such t than that the their them then there these they this those through
+to too under until up very was we were what when where which while who whom whose why will with would you your
+"""
+_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS_RU.split()), frozenset(_STOP_WORDS_EN.split())
+STOP_WORDS = _RUSSIAN_STOP_WORDS | _ENGLISH_STOP_WORDS
+
+
+def _fold_spelling(word: str) -> str:
+    """One spelling for one word: ё is е everywhere, é is e in Latin words."""
+    word = word.replace("ё", "е")
+    if word.isascii() or _CYRILLIC.search(word):
+        return word
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+
+
+@lru_cache(maxsize=200_000)
+def stem(word: str) -> str:
+    """The Snowball stem of one lower-case word; the script decides the language. Empty for a stop word."""
+    word = _fold_spelling(word)
+    if word in STOP_WORDS:
+        return ""
+    if word.isascii():
+        return word if word.isdigit() else _ENGLISH_STEMMER.stem_word(word)
+    return _RUSSIAN_STEMMER.stem_word(word) if _CYRILLIC.search(word) else word
+
+
+def tokenize(text: str) -> list[str]:
+    """The terms of a text, in order, with repetitions."""
+    if not text.isascii():
+        text = _COMBINING_MARKS.sub("", unicodedata.normalize("NFC", normalize_characters(text).lower()))
+    return [s for word in _WORD.findall(text.lower()) if (s := stem(word))]
+
+
+def detect_language(text: str) -> str:
+    """ "ru" or "en", by the function words, else by the letters: a third of them Cyrillic is Russian.
+
+    A Russian question about the Golden Gate Quartet has more Latin letters than Cyrillic ones, an English
+    one about Кирпичики more Cyrillic ones; how it is asked tells.
+    """
+    low = text.lower().replace("ё", "е")
+    found = _WORD.findall(low)
+    russian, english = (sum(word in stops for word in found) for stops in (_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS))
+    if russian != english:
+        return "ru" if russian > english else "en"
+    letters = [c for c in low if c.isalpha()]
+    cyrillic = sum("а" <= c <= "я" for c in letters)
+    return "ru" if letters and cyrillic * 3 >= len(letters) else "en"

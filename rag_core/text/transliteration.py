@@ -1,0 +1,54 @@
+"""Transliteration between Cyrillic and Latin: Тойота finds Toyota.
+
+Letter by letter, as passports write names and as brands do.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from rag_core.text.tokens import stem
+
+__all__ = ["transliterate_word"]
+
+_TO_LATIN = dict(zip("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye", strict=True)) | {
+    "ё": "e", "ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya",
+}  # fmt: skip
+_BRAND_SPELLINGS = (("kh", "h"), ("ks", "x"), ("dzh", "j"))  # Honda, Yandex, Jack
+_FROM_LATIN = {
+    "shch": "щ", "sch": "ш", "zh": "ж", "kh": "х", "ts": "ц", "ch": "ч", "sh": "ш", "yu": "ю", "ya": "я",
+    "yo": "йо", "ye": "е", "ph": "ф", "th": "т", "ck": "к", "qu": "кв", "oo": "у", "ee": "и", "a": "а",
+    "b": "б", "c": "к", "d": "д", "e": "е", "f": "ф", "g": "г", "h": "х", "i": "и", "j": "дж", "k": "к",
+    "l": "л", "m": "м", "n": "н", "o": "о", "p": "п", "q": "к", "r": "р", "s": "с", "t": "т", "u": "у",
+    "v": "в", "w": "в", "x": "кс", "y": "и", "z": "з",
+}  # fmt: skip
+_LATIN_PATTERN = re.compile("|".join(_FROM_LATIN))  # the longest stand first
+_UMLAUTS = str.maketrans("äö", "ee") | {ord("ü"): "yu"}
+_CYRILLIC = re.compile("[а-яё]")
+
+
+def transliterate_word(word: str) -> tuple[str, ...]:
+    """How a word may be spelt in the other script; nothing for a word of neither.
+
+    A Russian word may have an ending that a foreign one has not: "Тойоту" is "toyotu", "toyota", "toyot".
+    """
+    low = word.lower()
+    if _CYRILLIC.search(low):
+        return tuple(dict.fromkeys(spelt for form in _list_word_forms(low) for spelt in _romanize_form(form)))
+    plain = "".join(c for c in unicodedata.normalize("NFD", low.translate(_UMLAUTS)) if not unicodedata.combining(c))
+    return (_LATIN_PATTERN.sub(lambda found: _FROM_LATIN[found[0]], plain),) if _LATIN_PATTERN.search(plain) else ()
+
+
+def _list_word_forms(low: str) -> tuple[str, ...]:
+    base = stem(low) or low
+    return tuple(dict.fromkeys((low, f"{base}а", base))) if base != low.replace("ё", "е") else (low,)
+
+
+def _romanize_form(form: str) -> tuple[str, str]:
+    """As passports write it, and as brands do."""
+    plain = "".join(_TO_LATIN.get(letter, letter) for letter in form)
+    brand = plain
+    for passport, other in _BRAND_SPELLINGS:
+        brand = brand.replace(passport, other)
+    return plain, brand

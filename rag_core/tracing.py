@@ -1,0 +1,276 @@
+"""Tracing of a question: request id, stages with budgets and timings, shortfalls, and costs of the language model.
+
+One wrapper gives every stage its timeout, its span and its fallback. A planned-for failure becomes a value and not
+an exception: `Run.attempt` is the only place that turns one into a `Shortfall`. Bugs are not caught. A trace holds
+names, timings, counts and errors, never texts of readers or posts. The request id is the same in the trace and in
+every log line of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar
+
+from rag_core.errors import RagError, StageTimeout, translate_errors
+from rag_core.llm import GenerationStats, LanguageModel, LlmSession, QueuePositionCallback
+from rag_core.settings import Budgets
+from rag_core.types import Draft, Sentence, Shortfall
+
+__all__ = ["LlmCosts", "Run", "Span", "begin_request", "get_or_make_request_id", "get_request_id"]
+
+_REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
+
+
+def get_request_id() -> str:
+    """The id of the request that is worked on; "" outside of any."""
+    return _REQUEST_ID.get()
+
+
+def get_or_make_request_id() -> str:
+    """The id of the request that is worked on, or a new one: twelve hexadecimal digits."""
+    return _REQUEST_ID.get() or secrets.token_hex(6)
+
+
+@contextmanager
+def begin_request() -> Iterator[str]:
+    """What is done here, and what it starts, is one request; yields its id."""
+    outer = _REQUEST_ID.set(secrets.token_hex(6))
+    try:
+        yield _REQUEST_ID.get()
+    finally:
+        _REQUEST_ID.reset(outer)
+
+
+@dataclass
+class LlmCosts:
+    """Calls, tokens and times of one stage. Not frozen: they add up. A call that was broken off counts as a call."""
+
+    calls: int = 0
+    figures: list[GenerationStats] = field(default_factory=list)
+    _began: float = field(default_factory=perf_counter)
+    _first: float | None = None
+
+    def begin(self) -> None:
+        """The model is ours from now on."""
+        self._began = perf_counter()
+
+    def call(self) -> None:
+        """Something is asked of the model."""
+        self.calls += 1
+
+    def paid(self, figures: GenerationStats) -> None:
+        """It has answered."""
+        self.figures.append(figures)
+
+    def sentence(self) -> None:
+        """There is something to show; only the first time counts."""
+        if self._first is None:
+            self._first = perf_counter() - self._began
+
+    def noted(self) -> dict[str, float]:
+        """As they stand in a trace; tokens per second are those of writing, without the reading of the prompt."""
+        tokens = sum(one.tokens for one in self.figures)
+        writing = sum(max(0.0, one.took_ms - one.first_ms) for one in self.figures) / 1000
+        found: dict[str, float] = {
+            "calls": self.calls,
+            "tokens": tokens,
+            "prompt_tokens": sum(one.prompt_tokens for one in self.figures),
+            "evaluated": sum(one.evaluated for one in self.figures),
+        }
+        if writing > 0:
+            found["tokens_per_s"] = round(tokens / writing, 1)
+        if self._first is not None:
+            found["first_sentence_ms"] = round(self._first * 1000, 1)
+        return found
+
+
+T = TypeVar("T")
+# Stages that share another's budget; every other stage has one of its own name.
+_SHARED_BUDGETS = {
+    "chronicle": "search",
+    "extract": "write",
+    "hyde": "rewrite",
+    "followup": "rewrite",
+    "memory": "fetch",
+    "step": "judge",
+    "reflect": "judge",
+    "again": "search",
+    "choose": "fetch",
+    "predict": "map",
+    "parts": "judge",
+    "filter": "fetch",
+    "recall": "fetch",
+    "queries": "search",
+    "follow": "search",
+    "lexical": "search",
+    "dense": "search",
+    "diverse": "search",
+    "conflicts": "verify",
+    "cite": "fetch",
+    "copies": "fetch",
+    "nearest": "fetch",
+}
+
+# Of a recipe's time that no stage may use: what stands in for a stage, and the end of a recipe, take a moment.
+_MAX_RESERVE_S, _RESERVE_SHARE, _MIN_STAGE_S = (
+    1.0,
+    0.1,
+    0.01,
+)  # seconds, but at most this share; what a stage has at least
+
+# Stages may run beside each other: each notes into its own.
+_STAGE_COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
+_STAGE_TIMEOUTS: ContextVar[tuple[asyncio.Timeout, ...]] = ContextVar("clocks")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stage of one run: what it was, how long it took, what went wrong; `ended` in Unix seconds."""
+
+    stage: str
+    took_ms: float
+    counts: dict[str, float | str]
+    error: str | None = None
+    ended: float = field(default_factory=time.time, compare=False)
+
+
+@dataclass
+class Run:
+    """One question on its way. Not frozen: it is the notebook the stages write into."""
+
+    budgets: Budgets
+    recipe: str
+    trace_id: str = field(default_factory=get_or_make_request_id)
+    spans: list[Span] = field(default_factory=list)
+    shortfalls: list[Shortfall] = field(default_factory=list)
+    on_place: QueuePositionCallback | None = None  # told when others are before this question
+    on_sentence: Callable[[Sentence], None] | None = None  # told each sentence as soon as it is written and cited
+    on_extract: Callable[[Draft], Awaitable[None]] | None = None  # told what the posts say, before a model is asked
+    on_stage: Callable[[str], None] | None = None  # told the name of each stage that begins
+    clock: asyncio.Timeout | None = None  # of the recipe that runs now
+    after: float = 0.0  # seconds before its end by which its stages end
+
+    def note(self, **counts: float | str) -> None:
+        """Add figures to the trace line of the stage that runs now. Never texts of readers or posts."""
+        _STAGE_COUNTS.get().update(counts)
+
+    @asynccontextmanager
+    async def stage(self, name: str) -> AsyncIterator[None]:
+        """The only timeout of the package: StageTimeout. A library's own TimeoutError is not mistaken for ours."""
+        started, error = time.perf_counter(), None
+        budget = _SHARED_BUDGETS.get(name, name)
+        seconds: float = getattr(self.budgets, budget)
+        if (left := max(_MIN_STAGE_S, self.left - self.after)) < seconds:
+            seconds, budget = left, "question"
+        clock = asyncio.timeout(seconds)
+        clocks = _STAGE_TIMEOUTS.set((*_STAGE_TIMEOUTS.get(()), clock))
+        late = f"The stage {name} took longer than {seconds:.3g} s: ask again, or raise BUDGETS__{budget.upper()}."
+        counts: dict[str, float | str] = {}
+        outer = _STAGE_COUNTS.set(counts)
+        if self.on_stage:
+            self.on_stage(name)
+        try:
+            with translate_errors(StageTimeout, TimeoutError, say=late, when=clock.expired):
+                async with clock:
+                    yield
+        except BaseException as exc:
+            error = type(exc).__name__
+            raise
+        finally:
+            took = (time.perf_counter() - started) * 1000
+            self.spans.append(Span(name, round(took, 3), counts, error))
+            _STAGE_COUNTS.reset(outer)
+            _STAGE_TIMEOUTS.reset(clocks)
+
+    @property
+    def left(self) -> float:
+        """Seconds that the recipe which runs now still has."""
+        when = self.clock.when() if self.clock else None
+        return math.inf if when is None else when - asyncio.get_running_loop().time()
+
+    @property
+    def hurried(self) -> bool:
+        """Whether the stages of the recipe that runs now have no time left."""
+        return self.left <= self.after + _MIN_STAGE_S
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """What is done here ends after so many seconds: StageTimeout. Waiting for the model is no part of them.
+
+        Each of its stages ends a little earlier, so that its stand-in can still be used.
+        """
+        clock, outer = asyncio.timeout(seconds), (self.clock, self.after)
+        late = f"The answer took longer than {seconds:.0f} s: ask again, or raise BUDGETS__QUESTION."
+        try:
+            with translate_errors(StageTimeout, TimeoutError, say=late, when=clock.expired):
+                async with clock:
+                    self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
+                    yield
+        finally:
+            self.clock, self.after = outer
+
+    @asynccontextmanager
+    async def seated(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
+        """A turn with the model. Waiting for it is no part of the budget of the stages that run now."""
+        resume = _pause_timeouts((*_STAGE_TIMEOUTS.get(()), *filter(None, (self.clock,))))
+        try:
+            async with model.turn(reader, self.on_place) as seat:
+                resume()
+                yield seat
+        finally:
+            resume()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[None]:
+        """What is done here has budgets of its own, and is no part of those of the stages that run now."""
+        resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()))
+        outer = _STAGE_TIMEOUTS.set(())
+        try:
+            yield
+        finally:
+            _STAGE_TIMEOUTS.reset(outer)
+            resume()
+
+    async def require(self, name: str, work: Awaitable[T]) -> T:
+        """Run a stage that has no stand-in."""
+        async with self.stage(name):
+            return await work
+
+    async def attempt(self, name: str, work: Awaitable[T], otherwise: T | Callable[[], T]) -> T:
+        """Run a stage; if it fails in a planned-for way, note the shortfall and use the stand-in."""
+        try:
+            return await self.require(name, work)
+        except RagError as exc:
+            self.shortfalls.append(Shortfall(name, exc.reason))
+            return otherwise() if callable(otherwise) else otherwise
+
+    def line(self) -> str:
+        """The run on one line: stage timings and what was done without."""
+        spans = " ".join(f"{s.stage}={s.took_ms / 1000:.3f}s" for s in self.spans)
+        return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
+
+
+def _pause_timeouts(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
+    """Stop the clocks. What is returned lets them go on, once, as much later as they stood still."""
+    now = asyncio.get_running_loop().time
+    ends, began = [(clock, clock.when()) for clock in clocks], now()
+    for clock in clocks:
+        clock.reschedule(None)
+
+    def resume() -> None:
+        for clock, end in ends:
+            clock.reschedule(None if end is None else end + now() - began)
+        ends.clear()
+
+    return resume

@@ -1,0 +1,392 @@
+"""Comparison of a claim with a sentence: words, synonyms and opposites, names, numbers, dates and prices.
+
+Checks that yield (differs, why): `differs` is true where the sentence has another value in the same role, false where
+the value is missing. Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from difflib import Match, SequenceMatcher
+from functools import lru_cache
+
+from rag_core.text.names import is_name_variant, matches_initials
+from rag_core.text.numbers import CURRENCIES, Number
+from rag_core.text.query_terms import is_asking_word
+from rag_core.text.tokens import stem
+from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts
+from rag_core.verification.moments import Moment
+from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text, likeness
+
+__all__ = [
+    "COPIED_SHARE",
+    "TermWeight",
+    "common_blocks",
+    "contains_name",
+    "find_list_price_differences",
+    "find_moment_differences",
+    "find_nearest_word",
+    "find_number_differences",
+    "find_weekday_differences",
+    "is_repriced",
+    "is_same_name",
+    "is_same_value",
+    "likeness",
+    "measure_copied_share",
+    "measure_covered_share",
+]
+
+TermWeight = Callable[[str], float]  # a term -> how telling it is, above 0
+
+_MOST_WORDS = LONGEST_STATED // 2  # that so many characters can hold
+COPIED_SHARE = 0.8  # of the words in their order: the sentence is all but copied
+
+
+def find_nearest_word(word: Word, words: Iterable[Word]) -> tuple[float, Word | None]:
+    """The word of these that is most like this one."""
+    return (words if isinstance(words, Vocabulary) else Vocabulary(words)).nearest(word)
+
+
+def measure_copied_share(claim: SentenceFacts, best: SentenceFacts) -> float:
+    """How much of the claim stands in the sentence in its order, 0..1."""
+    if not claim.all_words:
+        return 0.0
+    return sum(block.size for block in common_blocks(claim, best)) / len(claim.all_words)
+
+
+def common_blocks(claim: SentenceFacts, best: SentenceFacts) -> tuple[Match, ...]:
+    """The runs of words that stand in both, in order (difflib's matching blocks)."""
+    return _blocks(tuple(w.low for w in claim.all_words), tuple(w.low for w in best.all_words))
+
+
+@lru_cache(maxsize=256)
+def _blocks(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Match, ...]:
+    compared = SequenceMatcher(None, mine[:_MOST_WORDS], theirs[:_MOST_WORDS], autojunk=False)
+    return tuple(compared.get_matching_blocks())
+
+
+def measure_covered_share(words: Sequence[Word], there: Sequence[Word], weight: TermWeight) -> float:
+    """The share of the words' weight that is met there, 0..1; 1 for no words."""
+    there = there if isinstance(there, Vocabulary) else Vocabulary(there)
+    whole = sum(weight(word.stem) for word in words)
+    met = sum(weight(w.stem) * (1.0 if w.stem in there.stems else there.nearest(w)[0]) for w in words)
+    return met / whole if whole else 1.0
+
+
+def is_same_name(word: Word, other: Word) -> bool:
+    """Whether a name is this word: inflected, shortened ("Tim" of "Timothy"), in another script, or by another name."""
+    if word.low == other.low or (other.stem and word.stem == other.stem):
+        return True
+    if not other.stem:
+        return False
+    short, long = sorted((word.low, other.low), key=len)
+    if other.capital and len(short) >= 3 and short.isascii() and long.startswith(short) and len(long) - len(short) <= 5:
+        return True
+    return is_name_variant(word.low, other.low) or aliases(word.low, other.low)
+
+
+def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:
+    """Whether a name stands in the sentences: inflected, in another script, by its initials or by another name."""
+    for sentence in there:
+        if any(is_same_name(word, other) for other in sentence.all_words.candidates(word)):
+            return True
+        if 2 <= len(word.low) <= 6 and matches_initials(word.low, sentence.initials):
+            return True
+    return False
+
+
+_EXACT_TOLERANCE, _ROUGH_TOLERANCE = 1e-6, 0.1
+_HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720  # minutes
+_WEEK_DAYS = 7  # days
+_BESIDE = 80  # characters that tell what a number or a day is said of
+_MAX_RATIO = 3.0  # "more than 100" is not said of 5 000
+
+_PRICE_LEAD_IN = re.compile(r"(?:(?<!\w)(?:теперь|уже|сейчас|по|стоит|стоят|costs?|now)|:|\s[-—–])\s*$")
+_CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
+_CLOSED_ON_WORDS = re.compile(
+    r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"
+)
+
+Differences = Iterator[tuple[bool, str]]
+
+
+def is_same_value(claimed: Number, said: Number) -> bool:
+    """Whether a number says what another says, as exactly as the claim wants it."""
+    if claimed.unit and said.unit and claimed.unit != said.unit:
+        return False
+    return any(_values_agree(a, b, claimed, said) for a in claimed.values for b in said.values)
+
+
+def _values_agree(a: float, b: float, claimed: Number, said: Number) -> bool:
+    if abs(a - b) <= _EXACT_TOLERANCE * max(1.0, abs(b)):
+        return True
+    if claimed.hedge == said.hedge == "":
+        return False
+    if claimed.hedge == "about":
+        return abs(a - b) <= _ROUGH_TOLERANCE * abs(b)
+    if claimed.hedge == "over":
+        return a < b <= _MAX_RATIO * a and said.hedge != "under"
+    return claimed.hedge == "under" and b < a <= _MAX_RATIO * b and said.hedge != "over"
+
+
+def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
+    """The numbers of the claim that the post does not have, and those that belong to something else in it."""
+    spare = [n for n in best.numbers if not any(is_same_value(mine, n) for mine in claim.numbers)]
+    dated = {float(value) for one in post for m in one.moments for value in _list_bare_numbers(m)}
+    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    low = fold_text(best.text)
+    prices = {n.start for n in spare if _is_price(n, low)}
+    for number in claim.numbers:
+        priced = number.unit in CURRENCIES
+        rivals = [n for n in spare if _have_same_role(number, n) or (priced and n.start in prices)]
+        if any(is_same_value(number, n) for n in best.numbers) or (not number.unit and max(number.values) in dated):
+            continue
+        elsewhere = any(is_same_value(number, n) for one in post for n in one.numbers)
+        said = claim.text[number.start : number.end]
+        if elsewhere:  # said of something else, unless it stands where the sentence has another
+            rivals = [
+                n
+                for n in rivals
+                if copied or (number.noun and stem(_get_counted_noun(number)) == stem(_get_counted_noun(n)))
+            ]
+        if rivals and (not number.weak or any(not n.weak for n in rivals)):
+            yield True, f"{said} ≠ {best.text[rivals[0].start : rivals[0].end]}"
+        elif not elsewhere and not number.weak:
+            yield False, f"{said} is not there"
+
+
+def _list_bare_numbers(moment: Moment) -> Iterator[int]:
+    """The numbers a claim may name without saying that they are a year, a day or an hour."""
+    yield from (value for value in (moment.year, moment.day) if value is not None)
+    if moment.minute is not None and moment.minute % _HOUR_MINUTES == 0:
+        yield moment.minute // _HOUR_MINUTES
+
+
+def _get_counted_noun(number: Number) -> str:
+    return number.noun.split()[0] if number.noun else ""
+
+
+def _have_same_role(one: Number, other: Number) -> bool:
+    if one.unit and other.unit:
+        return one.unit == other.unit or {one.unit, other.unit} <= CURRENCIES or set(one.values) == set(other.values)
+    if "ordinal" in (one.unit, other.unit):
+        return False
+    return (not one.unit and not other.unit) or set(one.values) == set(other.values)
+
+
+def _is_price(number: Number, low: str) -> bool:
+    """Whether a number is a price said without its unit: "теперь 820", "по 900 за килограмм"."""
+    if number.unit or not _counts_nothing(number):
+        return False
+    return _PRICE_LEAD_IN.search(low, max(0, number.start - _BESIDE), number.start) is not None
+
+
+def _counts_nothing(number: Number) -> bool:
+    """Whether a number stands without a thing it counts."""
+    return not number.weak and not stem(_get_counted_noun(number))
+
+
+def find_moment_differences(
+    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], date: datetime | None
+) -> Differences:
+    """The dates and times of the claim that the post does not have."""
+    here = _different(best.moments)
+    everywhere = _different(moment for one in post for moment in one.moments)
+    own = _build_post_moments(date, everywhere)
+    unnamed = _unnamed(here, claim)
+    bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
+    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    for moment in claim.moments:
+        if _is_closed_then(moment, claim, best):
+            yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
+            continue
+        near = any(_moments_agree(moment, other, date) for other in (*here, *own))
+        if near or (not copied and any(_moments_agree(moment, other, date) for other in everywhere)):
+            continue
+        if _is_number(moment, bare):
+            continue
+        said = claim.text[moment.start : moment.end]
+        rival = _find_rival_moment(moment, unnamed)
+        if _is_one_of_weekdays(
+            moment, claim, _WEEK_DAYS
+        ):  # "daily" may be said in other words, but not of some days only
+            rival = rival or next((one for one in here if one.weekday is not None), None)
+            if rival is None:
+                continue
+        if rival:
+            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+        else:
+            yield False, f"{said} is not there"
+
+
+def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Whether the sentence names this weekday only to say that it is closed then, and the claim does not say so."""
+    if moment.weekday is None or _CLOSED_WORDS.search(fold_text(claim.text)):
+        return False
+    same, low = [one for one in best.moments if one.weekday == moment.weekday], fold_text(best.text)
+    return bool(same) and all(
+        _CLOSED_WORDS.match(low[one.end : one.end + _BESIDE].lstrip(" -–—:"))
+        or _CLOSED_ON_WORDS.search(low, max(0, one.start - _BESIDE), one.start)
+        for one in same
+    )
+
+
+def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool:
+    """Whether this is one of so many weekdays that the same words name."""
+    return moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == many
+
+
+def find_weekday_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
+    """Another weekday beside the very hours or numbers of the claim, in a sentence next to it: "Суббота, с 13 до 17"."""
+    said = [moment.weekday for one in post for moment in one.moments if moment.weekday is not None]
+    for moment in claim.moments:
+        if moment.weekday is None or moment.weekday in said or any(one.weekday is not None for one in best.moments):
+            continue
+        for one in post:
+            hours = any(_fields_agree("minute", a, b) for a in claim.moments for b in one.moments)
+            alike = hours or any(is_same_value(a, b) for a in claim.numbers for b in one.numbers)
+            if alike and (rival := _find_rival_moment(moment, _unnamed(one.moments, claim))):
+                yield True, f"{claim.text[moment.start : moment.end]} ≠ {one.text[rival.start : rival.end]}"
+                return
+
+
+def _build_post_moments(date: datetime | None, said: Sequence[Moment]) -> list[Moment]:
+    """When the post was written; its weekday tells nothing where the post names one."""
+    if date is None:
+        return []
+    weekday = None if any(moment.weekday is not None for moment in said) else date.weekday()
+    return [Moment(0, 0, date.year, date.month, date.day, weekday, date.hour * 60 + date.minute)]
+
+
+def _fields_agree(name: str, one: Moment, other: Moment) -> bool:
+    """Whether both say the same of this field; a time in words may be in the morning or in the evening."""
+    mine, theirs = one.fields().get(name), other.fields().get(name)
+    if mine is None or theirs is None:
+        return False
+    return mine == theirs or (
+        name == "minute" and (one.either or other.either) and (mine - theirs) % _HALF_DAY_MINUTES == 0
+    )
+
+
+def _moments_agree(claimed: Moment, said: Moment, date: datetime | None) -> bool:
+    mine, theirs = claimed.fields(), said.fields()
+    if date is not None and "year" not in theirs and "month" in theirs:
+        theirs["year"] = mine.get("year", date.year) if abs(mine.get("year", date.year) - date.year) <= 1 else date.year
+    shared = mine.keys() & theirs.keys()
+    if any(name in mine and name not in theirs for name in ("day", "year")) and not _may_omit_year(mine, theirs):
+        return False
+    return bool(shared) and all(mine[name] == theirs[name] or _fields_agree(name, claimed, said) for name in shared)
+
+
+def _may_omit_year(mine: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
+    """Whether a post need not say the year: it names the day, or the month."""
+    return "month" in theirs and ("day" in theirs or "day" not in mine)
+
+
+def _different(moments: Iterable[Moment]) -> list[Moment]:
+    """The moments, each that says the same once, in order."""
+    return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
+
+
+def _unnamed(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
+    """The moments that the claim does not name."""
+    mine = _different(claim.moments)
+    return [
+        other
+        for other in here
+        if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
+    ]
+
+
+def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | None:
+    """A moment of the sentence of the same sort that the claim does not name."""
+    mine = claimed.fields()
+    for other in unnamed:
+        shared = mine.keys() & other.fields().keys()
+        if shared and any(not _fields_agree(name, claimed, other) for name in shared):
+            return other
+    return None
+
+
+def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
+    """Whether a year or an hour stands there as a bare number."""
+    if moment.day is not None or moment.month is not None or moment.either:
+        return False
+    return not bare.isdisjoint(float(value) for value in _list_bare_numbers(moment))
+
+
+_ITEM_BREAK = re.compile(r"[,;.!?\n•|]\s")
+_SAME_WORD = 0.7  # of a word: it is the same word
+
+
+def is_repriced(claim_text: str, line: str, lang: str) -> bool:
+    """Whether a price in the line is another one than the claim's, and all that stands before it is of the claim.
+
+    The first word of the claim, or another of its numbers ("250 г"), must stand there; a claim of one day is never
+    priced anew.
+    """
+    claim, there = extract_facts(claim_text, lang), extract_facts(line, lang)
+    prices = [number for number in claim.numbers if number.unit in CURRENCIES]
+    if not prices or any(moment.day is not None for moment in claim.moments):
+        return False
+    others = [n for n in there.numbers if n.unit in CURRENCIES and not any(is_same_value(n, p) for p in prices)]
+    return any(_names_same_thing(claim, there, number) for number in others)
+
+
+def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[bool, str]]:
+    """A price of the claim that stands behind another thing of a list, where the claim's thing has a price of its own."""
+    prices = [number for number in best.numbers if number.unit in CURRENCIES]
+    if not prices or not any(price.unit in CURRENCIES for price in claim.numbers):
+        return
+    before = _Before(best)
+    listed = [(number, before.thing(number)[1]) for number in prices]
+    for price in claim.numbers:
+        mine = [words for number, words in listed if price.unit in CURRENCIES and is_same_value(price, number)]
+        if not mine or any(_shares_word(words, claim) or not words for words in mine):
+            continue
+        others = [number for number, words in listed if _shares_word(words, claim) and not is_same_value(price, number)]
+        if len(others) == 1:
+            said, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
+            yield True, f"{said} ≠ {there}"
+
+
+def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:
+    return any(find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in words)
+
+
+def _names_same_thing(claim: SentenceFacts, there: SentenceFacts, price: Number) -> bool:
+    start, words = _Before(there).thing(price)
+    numbers = [n for n in there.numbers if start <= n.start < price.start]
+    if not words or any(find_nearest_word(word, claim.words)[0] < _SAME_WORD for word in words):
+        return False
+    if any(not any(is_same_value(n, mine) for mine in claim.numbers) for n in numbers):
+        return False
+    first = _find_first_topic_word(claim)
+    return bool(numbers) or (first is not None and find_nearest_word(first, words)[0] >= _SAME_WORD)
+
+
+class _Before:
+    """What stands before the prices of a sentence."""
+
+    def __init__(self, there: SentenceFacts) -> None:
+        self._starts = [0, *(found.end() for found in _ITEM_BREAK.finditer(there.text))]
+        self._words = [word for word in there.words if not is_asking_word(word.low)]
+        self._places = [word.start for word in self._words]
+
+    def thing(self, price: Number) -> tuple[int, list[Word]]:
+        """Where the thing that is priced begins to be named, and the words that name it: as far back as one is found."""
+        last = bisect_left(self._places, price.start)
+        if not last:
+            return 0, []
+        start = self._starts[bisect_right(self._starts, self._places[last - 1]) - 1]
+        return start, self._words[bisect_left(self._places, start) : last]
+
+
+def _find_first_topic_word(claim: SentenceFacts) -> Word | None:
+    """The first word of a claim that says what it is about."""
+    strong = {name.word.start for name in claim.names if not name.weak}
+    return next((w for w in claim.words if not is_asking_word(w.low) and w.start not in strong), None)

@@ -1,0 +1,374 @@
+"""Contradiction checks: negation, opposite words, other names, other holders of a role, hearsay, modality.
+
+Checks that yield (differs, why) say with `differs` that the sentence states otherwise, not only that it is silent.
+Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rag_core.verification.compare import (
+    COPIED_SHARE,
+    common_blocks,
+    contains_name,
+    find_nearest_word,
+    is_same_name,
+    measure_copied_share,
+)
+from rag_core.verification.facts import Name, Scope, SentenceFacts
+from rag_core.verification.vocabulary import Word, are_opposites, fold_text, opposition_keys
+
+__all__ = [
+    "find_denial_differences",
+    "find_hearsay",
+    "find_name_differences",
+    "find_opposite_statements",
+    "find_refutations",
+    "find_replaced_words",
+    "find_role_differences",
+    "find_uncertainty",
+    "has_pronoun",
+]
+
+_SAME_CLAIM_SHARE = 0.5  # of the claim's words in the sentence: it is the claim that is called false
+_SHOWN_LENGTH = 40  # characters of what is called false
+_FALSE_PHRASES = re.compile(
+    r"(?<!\w)(?:неправда|не правда|неверно, что|не соответству(?:ет|ют) действительности|не подтвердил(?:ся|ась|ись|ось)|"
+    r"вопреки слухам|фейк|выдумк[аи]|вранье|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth (?:in|to)|"
+    r"contrary to (?:the )?rumou?rs?|(?:is|are|was|were|it's|that's|all|both|[-–—:]) (?:simply |quite |just )?(?:false|a (?:lie|myth|hoax)|nonsense)|"
+    r"(?:untrue|unfounded|groundless)|it is false that)(?!\w)"
+)
+_FALSE_NEXT_SENTENCE = re.compile(
+    r"\W*(?:(?:но |but )?(?:это|все это|that is|that's|this is|it is|it's|they are) )?"
+    r"(?:неправда|не правда|не так|неверно|ложь|выдумк[аи]|фейк|вранье|not (?:true|so)|untrue|false|a (?:lie|hoax)|nonsense)(?=\s*(?:[.,;:!?…—–-]|$))"
+)
+_HEARSAY_WORDS = re.compile(
+    r"(?<!\w)(?:слух(?:и|ам|ах|ов)?|поговаривают|сплетни|говорят,? (?:что|будто)|rumou?rs?|rumou?red|gossip|hearsay|word has it)(?!\w)"
+)
+
+
+def find_refutations(
+    claim: SentenceFacts,
+    best: SentenceFacts,
+    text: Sequence[SentenceFacts],
+    about: float,
+    denied: Iterator[tuple[bool, str]],
+) -> Iterator[tuple[bool, str]]:
+    """The denials that differ; where the post calls the sentence false, a claim that does not deny it differs."""
+    if (
+        about < _SAME_CLAIM_SHARE
+        or not _is_called_false(best, text)
+        or _matches_phrase(_FALSE_PHRASES, claim)
+        or _matches_phrase(_HEARSAY_WORDS, claim)
+    ):
+        yield from denied
+        return
+    called = [found.span() for found in _FALSE_PHRASES.finditer(fold_text(best.text))]
+    outside = [scope for scope in best.denied if not any(start <= scope.at < end for start, end in called)]
+    if len(claim.denied) % 2 == len(outside) % 2:
+        yield True, f"{claim.text.strip(' .!')[:_SHOWN_LENGTH]} ≠ called false"
+
+
+def _is_called_false(best: SentenceFacts, text: Sequence[SentenceFacts]) -> bool:
+    at = next((n for n, one in enumerate(text) if one is best), len(text))
+    behind = text[at + 1] if at + 1 < len(text) else None
+    return _matches_phrase(_FALSE_PHRASES, best) or (
+        behind is not None and bool(_FALSE_NEXT_SENTENCE.match(fold_text(behind.text)))
+    )
+
+
+def _matches_phrase(what: re.Pattern[str], sentence: SentenceFacts) -> bool:
+    return bool(what.search(fold_text(sentence.text)))
+
+
+def find_hearsay(claim: SentenceFacts, best: SentenceFacts, about: float) -> Iterator[str]:
+    """What the sentence only passes on, and the claim says is so."""
+    if (
+        about >= _SAME_CLAIM_SHARE
+        and not _matches_phrase(_HEARSAY_WORDS, claim)
+        and not _matches_phrase(_FALSE_PHRASES, best)
+        and _matches_phrase(_HEARSAY_WORDS, best)
+    ):
+        yield "hearsay"
+
+
+_PRONOUNS = frozenset(
+    "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
+)
+
+Differences = Iterator[tuple[bool, str]]
+
+_SAME_STORY_SHARE = 0.5  # of the claim's words in the sentence: a name that differs there is another name
+_SAME_WORD = 0.7  # of a word: it is the same word
+_MOST_COMPARED = 32  # different words that may be the opposite of one
+_MIN_MODAL_COVERAGE = 0.6  # of the claim: less may be about another thing that may be
+
+
+def find_name_differences(
+    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], about: float
+) -> Differences:
+    """The names of the claim that the post does not have."""
+    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    mine, theirs = _neighbours(claim), _neighbours(best)
+    spare = [name for name in best.names if not contains_name(name.word, [claim])]
+    rivals = [other.word for other in spare if not other.weak or copied]
+    beside = _by_neighbour(rivals, theirs)
+    for name in claim.names:
+        if contains_name(name.word, [best]) or _is_omitted_first_name(name, claim, best):
+            continue
+        said = claim.text[name.word.start : name.word.end]
+        rival = next(iter(rivals), None) if copied else _in_place_of(mine[name.word.start], rivals, beside)
+        if contains_name(name.word, post):
+            if rival and copied and not name.weak and _have_same_neighbours(mine[name.word.start], theirs[rival.start]):
+                yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+        elif name.weak:
+            if rival and copied:
+                yield False, f"{said} is not there"
+        elif rival and (copied or about >= _SAME_STORY_SHARE):
+            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+        else:
+            yield False, f"{said} is not there"
+
+
+def has_pronoun(best: SentenceFacts) -> bool:
+    """Whether the sentence speaks of somebody or something that it does not name."""
+    return any(word.low in _PRONOUNS for word in best.all_words)
+
+
+def _is_omitted_first_name(name: Name, claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Whether this is a first name left out, as in "Lopez" for "Jennifer Lopez", with no other in its place."""
+    after = next((n for n in claim.names if 0 < n.word.start - name.word.end <= 1), None)
+    if after is None or not contains_name(after.word, [best]):
+        return False
+    there = next((w for w in best.all_words if is_same_name(after.word, w)), best.all_words[0])
+    before = next((w for w in best.all_words if 0 < there.start - w.end <= 1), None)
+    return before is None or not before.capital or not before.stem or before.opens
+
+
+# The words before and behind a word, by where it starts; empty at the ends of the sentence.
+Neighbours = tuple[str, str]
+
+
+def _neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
+    lows = ["", *(w.low for w in sentence.all_words), ""]
+    return {word.start: (lows[n], lows[n + 2]) for n, word in enumerate(sentence.all_words)}
+
+
+def _have_same_neighbours(mine: Neighbours, theirs: Neighbours) -> bool:
+    """Whether the word before or behind is the same for both."""
+    return any(a == b and a for a, b in zip(mine, theirs, strict=True))
+
+
+def _by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
+    """Which of the words is the first with a neighbour: (0 before or 1 behind, the neighbour) -> its number."""
+    found: dict[tuple[int, str], int] = {}
+    for n, word in enumerate(words):
+        for side, beside in enumerate(neighbours[word.start]):
+            if beside:
+                found.setdefault((side, beside), n)
+    return found
+
+
+def _in_place_of(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
+    """The first of the words that stands in the same place."""
+    first = min((beside[key] for key in enumerate(mine) if key in beside), default=None)
+    return None if first is None else words[first]
+
+
+def find_denial_differences(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
+    """What one of the two denies and the other says."""
+    flips = sum(1 for _ in _find_opposite_words(claim, best)) % 2 == 1
+    denied = {id(one): frozenset().union(*(scope.wide for scope in one.denied)) for one in (claim, best)}
+    for scope, where, other in (*((s, best, claim) for s in best.denied), *((s, claim, best) for s in claim.denied)):
+        if scope.first is None or flips:
+            continue
+        found, there = find_nearest_word(scope.first, other.words)
+        if found >= _SAME_WORD and there and there.stem not in denied[id(other)]:
+            yield True, f"{'not ' if where is claim else ''}{there.low} ≠ {'not ' if where is best else ''}{there.low}"
+            return
+    if not flips and measure_copied_share(claim, best) >= COPIED_SHARE and _has_odd_denials(claim, best):
+        yield True, "one of the two is denied"
+
+
+def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Whether the part of the sentence that the claim copies has another number of denials."""
+    blocks = [block for block in common_blocks(claim, best) if block.size]
+    start = best.all_words[blocks[0].b].start
+    end = best.all_words[blocks[-1].b + blocks[-1].size - 1].end
+    return sum(start <= scope.at < end for scope in best.denied) != len(claim.denied)
+
+
+def _find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
+    lone = [word for word in claim.words if find_nearest_word(word, best.words)[0] < _SAME_WORD]
+    spare: dict[str, Word] = {}
+    for word in best.words:
+        if find_nearest_word(word, claim.words)[0] < _SAME_WORD:
+            spare.setdefault(word.low, word)
+    by_key: dict[tuple[str, object], list[Word]] = {}
+    for word in spare.values():
+        for key in opposition_keys(word.low):
+            listed = by_key.setdefault(key, [])
+            if len(listed) < _MOST_COMPARED:
+                listed.append(word)
+    for word in lone:
+        near = {other.start: other for key in opposition_keys(word.low) for other in by_key.get(key, ())}
+        if other := next((near[start] for start in sorted(near) if are_opposites(word.low, near[start].low)), None):
+            yield word, other
+
+
+def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
+    """Opposite words, unless one of them is denied: "не вырос" is "снизился"."""
+    for word, other in _find_opposite_words(claim, best):
+        if _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}") and _is_open_until(claim, best):
+            continue
+        denied = _is_denied(word, claim.denied) != _is_denied(other, best.denied)
+        if not denied and about >= _MIN_COVERAGE:
+            yield True, f"{word.low} ≠ {other.low}"
+
+
+_MIN_COVERAGE = 0.4
+_CLOSE_OPEN_PAIR = re.compile(r"(?:закрыва|close).* (?:откр|open)")
+_UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
+
+
+def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Whether the sentence says "open until" the hour at which the claim says that it closes."""
+    hours = {moment.minute for moment in claim.moments if moment.minute is not None}
+    ends = (moment for moment in best.moments if moment.minute in hours)
+    return len(hours) == 1 and any(_UNTIL_WORDS.search(best.text[: moment.start].lower()) for moment in ends)
+
+
+def _is_denied(word: Word, scopes: Sequence[Scope]) -> bool:
+    return any(word.stem in scope.wide for scope in scopes)
+
+
+def find_uncertainty(claim: SentenceFacts, best: SentenceFacts, about: float) -> Iterator[str]:
+    """What the sentence says may be, is planned or must be, and the claim says is so."""
+    stems = claim.stems
+    for scope in best.modal:
+        if (
+            scope.first
+            and scope.kind != "must"
+            and not claim.modal
+            and about >= _MIN_MODAL_COVERAGE
+            and scope.first.stem in stems
+        ):
+            yield f"{scope.kind} {scope.first.low}"
+            return
+
+
+def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
+    """A word of an all but copied sentence that stands where the post has another: whether it means the same is open."""
+    if measure_copied_share(claim, best) < COPIED_SHARE:
+        return
+    spare = [word for word in best.words if find_nearest_word(word, claim.words)[0] < _SAME_WORD]
+    mine, beside = _neighbours(claim), _by_neighbour(spare, _neighbours(best))
+    for word in claim.words:
+        if find_nearest_word(word, best.words)[0] < _SAME_WORD:
+            other = _in_place_of(mine[word.start], spare, beside)
+            if other:
+                yield f"{word.low} for {other.low}"
+
+
+_PART_BREAK = re.compile(r"[,;()]")
+_CONTRAST_WORDS = frozenset({"а", "while", "whereas"})
+_BECOMING_VERBS = frozenset(
+    "стал стала стали станет является являются назначен назначена назначили избран избрана избрали выбран выбрана "
+    "became become becomes named appointed elected".split()
+)
+_SAME_ROLE_WORD = 0.7  # of a word: it is the same word
+_AROUND = 10  # words in which the nearest ones are looked for
+_MAX_ROLE_GAP = 2  # words between a role and who has it that tell nothing: "led by the"
+
+
+def find_role_differences(
+    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]
+) -> Iterator[tuple[bool, str]]:
+    """Names of the claim that are not there, or stand in another part, where the role has exactly one other name."""
+    if claim.denied or not claim.names:
+        return
+    parts = _split_parts(best)
+    others = _others(parts, best, claim)
+    silent = has_pronoun(best)
+    for name in claim.names:
+        roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
+        absent = not name.weak and not silent and not contains_name(name.word, post)
+        same = {
+            (word.low, word.capital) for word in best.all_words.candidates(name.word) if is_same_name(name.word, word)
+        }
+        at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
+        # where the last part begins that has the name behind something the claim does not speak of
+        latest = max(
+            (_strange(part, place or 0, claim, best) for part, place in zip(parts, at, strict=True)), default=-1
+        )
+        for n, part in enumerate(parts):
+            if at[n] is not None:
+                continue
+            holders = {other.span for other in others[n] if any(_same_role(role, other) for role in roles)}
+            if len(holders) == 1 and (absent or latest > part[-1].start):
+                yield True, f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
+                return
+
+
+def _split_parts(best: SentenceFacts) -> list[list[Word]]:
+    """The words of the sentence, parted where something else may begin."""
+    parts: list[list[Word]] = [[]]
+    for n, word in enumerate(best.all_words):
+        before = best.all_words[n - 1].end if n else 0
+        if n and (_PART_BREAK.search(best.text[before : word.start]) or word.low in _CONTRAST_WORDS):
+            parts.append([])
+        parts[-1].append(word)
+    return parts
+
+
+def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
+    """The nearest words of meaning before and behind; who becomes something has its role behind "becomes"."""
+    words = [w for w in words if w.low not in _BECOMING_VERBS]
+    at = next((n for n, other in enumerate(words) if other.start == word.start), None)
+    if at is None:  # "Named" is no name
+        return []
+    before = [w for w in words[max(0, at - _MAX_ROLE_GAP - 1) : at][::-1] if w.stem][:1]
+    return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A name of a sentence that is not of the claim: where the run of names stands, and the words beside it."""
+
+    span: tuple[int, int]
+    beside: tuple[Word, ...]
+
+
+def _others(parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts) -> list[list[_Other]]:
+    """The names of each part that the claim does not have."""
+    strong = {name.word.start for name in best.names if not name.weak}
+    strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
+    return [_others_in(part, strong, strange) for part in parts]
+
+
+def _others_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> list[_Other]:
+    found: list[_Other] = []
+    # a run of names is one name
+    for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
+        words = list(run) if is_name else []
+        for n, word in words:
+            if word.start in strange:
+                span = words[0][1].start, words[-1][1].end
+                around = part[max(0, n - _AROUND) : n + _AROUND + 1]
+                found.append(_Other(span, tuple(_find_role_words(word, around))))
+    return found
+
+
+def _same_role(role: Word, other: _Other) -> bool:
+    return find_nearest_word(role, other.beside)[0] >= _SAME_ROLE_WORD
+
+
+def _strange(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
+    """Where a part begins in which the name stands behind something the claim does not speak of: "за кассу Морган"."""
+    capitals = {one.word.start for one in best.names}
+    before = (word for word in part[:at] if word.stem and word.start not in capitals)
+    return part[0].start if any(find_nearest_word(word, claim.words)[0] < _SAME_ROLE_WORD for word in before) else -1

@@ -1,0 +1,238 @@
+"""Checkable facts of a sentence: numbers, dates, times, names, links, negation and modality with their scopes.
+
+A scope is the words after a "not", a "may" or a "must", as far as its clause goes. Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from rag_core.text.numbers import Number, parse_numbers
+from rag_core.text.sentences import split_sentences, windows
+from rag_core.verification.moments import Moment, parse_moments
+from rag_core.verification.vocabulary import Vocabulary, Word, fold_text, split_words
+
+__all__ = [
+    "LONGEST_STATED",
+    "Name",
+    "Scope",
+    "SentenceFacts",
+    "extract_facts",
+    "extract_facts_by_sentence",
+    "extract_links",
+    "find_denials",
+    "find_modals",
+    "remove_links",
+]
+
+_DENIAL_WORDS = frozenset(
+    "не нет без нельзя not no never neither nor none nobody nothing without cannot unable incapable rarely hardly barely seldom "
+    "scarcely невозможно вряд отсутствует отсутствуют отсутствие отсутствием lack lacks lacked lacking".split()
+)
+_NEGATIVE_PRONOUNS = frozenset(
+    "ни никогда никто никого никому никем ничего ничто ничем ничему никакой никакая никакие никаких никакого никуда нигде".split()
+)
+_DENYING_VERBS = frozenset(
+    "fail fails failed refuse refuses refused decline declines declined forget forgot отказался отказалась отказались".split()
+)
+_NOT_A_DENIAL = re.compile(
+    r"^(?:не (?:только|менее|меньше|более|больше|раз\b|столько|просто|лишь|исключено|так|очень|слишком)|not (?:only|just|merely|necessarily|so|very|as)|no (?:less|fewer|more) than|"
+    r"no (?:doubt|wonder|matter)|нет (?:сомнени\w+))"
+)
+_DENIAL_PHRASES = re.compile(
+    r"^(?:anything but|(?:something )?other than|(?:has|have|had|is|are|was|were) yet to|far from|вряд ли|едва ли|не вправе)"
+)
+_POSSIBILITY_WORDS = frozenset(
+    "может могут мог могла могло могли возможно вероятно якобы предположительно будто бы may might could possibly perhaps probably allegedly "
+    "reportedly likely supposedly".split()
+)
+_INTENTION_WORDS = frozenset(
+    "планирует планируют планировал планировали намерен намерена намерены собирается собираются хочет хотят хотел обещает обещают обещал ожидается "
+    "ожидают предлагает предлагают предложил предложили рассматривает рассматривают plans planned plan intends intend expected expects proposes "
+    "proposed wants want hopes considering considers promises promised would".split()
+)
+_OBLIGATION_WORDS = frozenset(
+    "должен должна должно должны обязан обязана обязаны обязано необходимо нужно надо следует must should shall obliged required ought".split()
+)
+_CLAUSE_END, _LIST_END = re.compile(r"[.,;:!?…()—–\n]"), re.compile(r"[.;:!?…()—–\n]")
+_AUXILIARIES = frozenset(
+    "буду будут будем будете смог смогла смогли смогут сможет стал стала стали станет станут удалось able".split()
+)
+_SCOPE_REACH, _SCOPE_REACH_BACK = 6, 3  # content words
+_MOST_WALKED = 40  # words of any sort on the way to them
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`first` is the word that is meant (None where none follows), `wide` are the words that may be meant; `at` where."""
+
+    kind: str
+    at: int
+    first: Word | None
+    wide: frozenset[str]
+
+
+def find_denials(low: str, words: Sequence[Word]) -> list[Scope]:
+    """What is denied; "никогда не" is one denial, "не только" none."""
+    found = [n for n, word in enumerate(words) if _is_denial(low, words, n)]
+    plain = [n for n in found if words[n].low not in _NEGATIVE_PRONOUNS]
+    found = plain if plain and len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found
+    return [_build_scope("not", low, words, n) for n in found]
+
+
+def _is_denial(low: str, words: Sequence[Word], n: int) -> bool:
+    said, rest = words[n].low, low[words[n].start : words[n].start + 30]
+    if said in _DENYING_VERBS:
+        return bool(re.match(r"\w+\s+(?:to\b|\w+ть(?:ся)?\b)", rest))
+    if _DENIAL_PHRASES.match(rest):
+        return True
+    return (
+        said in _DENIAL_WORDS or said in _NEGATIVE_PRONOUNS or bool(re.search(r"n['’]t$", said))
+    ) and not _NOT_A_DENIAL.match(rest)
+
+
+def find_modals(low: str, words: Sequence[Word]) -> list[Scope]:
+    """What may be, is planned, or must be."""
+    kinds: tuple[tuple[str, Callable[[str], bool]], ...] = (
+        ("may", _POSSIBILITY_WORDS.__contains__), ("plans", _INTENTION_WORDS.__contains__), ("must", _OBLIGATION_WORDS.__contains__)
+    )  # fmt: skip
+    return [
+        _build_scope(kind, low, words, n) for n, word in enumerate(words) for kind, has in kinds if _is_modal(word, has)
+    ]
+
+
+def _is_modal(word: Word, has: Callable[[str], bool]) -> bool:
+    return has(word.low) and not (word.low == "may" and word.capital and not word.opens)
+
+
+def _build_scope(kind: str, low: str, words: Sequence[Word], n: int) -> Scope:
+    ends = _LIST_END if words[n].low in {"без", "without"} else _CLAUSE_END
+    behind = _content(low, words[n : n + _MOST_WALKED], ends, _SCOPE_REACH)
+    before = _content(low, words[max(0, n - _MOST_WALKED) : n + 1][::-1], _CLAUSE_END, _SCOPE_REACH_BACK)
+    first = next((word for word in behind if word.low not in _AUXILIARIES), None)
+    return Scope(kind, words[n].start, first, frozenset(word.stem for word in (*behind, *before)))
+
+
+def _content(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) -> list[Word]:
+    """The first `most` content words behind the first of a row, up to a mark that ends the clause."""
+    found: list[Word] = []
+    for one, word in pairwise(row):
+        between = low[one.end : word.start] if one.start < word.start else low[word.end : one.start]
+        if ends.search(between) or len(found) == most:
+            break
+        if word.stem:
+            found.append(word)
+    return found
+
+
+# Of any scheme; those there are have at most twenty letters. A name of a host has parts of at most 63 letters
+# (RFC 1035), and without an end to them a long text of dots would be searched from each of them to its end.
+_LINK = re.compile(
+    r"(?:[a-z][a-z0-9+.-]{0,19}://|@)\S+|(?<![\w@])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[a-zа-я]{2,}(?:/\S*)?|#\w+", re.I
+)
+_UNIT = re.compile(
+    r"(?:тыс|тысяч\w*|млн|миллион\w*|млрд|миллиард\w*|трлн|триллион\w*|thousands?|millions?|billions?|trillions?|hundreds?|процент\w*|percent\w*|"
+    r"проц|руб\w*|год(?:а|у|ом)?|г|year|years)$"
+)
+# Characters of a sentence that are held against a claim at once. What is longer is taken in windows that overlap by
+# half, so that every check, though it compares words with words, costs in proportion to the text.
+LONGEST_STATED = 600
+_HEADING_CAPITALS_SHARE = 0.75  # of the words with a capital: a heading, whose capitals tell nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A word with a capital letter; `weak` where it may be no name: it begins the sentence, or all are capitals."""
+
+    word: Word
+    weak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceFacts:
+    """A sentence as it can be checked; `words` are those of meaning, without numbers and dates; `all_words` every one.
+
+    `initials` are the first letters of the words that are no stop words.
+    """
+
+    text: str
+    start: int
+    all_words: Vocabulary
+    words: Vocabulary
+    numbers: tuple[Number, ...]
+    moments: tuple[Moment, ...]
+    names: tuple[Name, ...]
+    denied: tuple[Scope, ...]
+    modal: tuple[Scope, ...]
+    links: frozenset[str]
+    initials: str = ""
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """The stems of its words of meaning."""
+        return self.words.stems
+
+
+def extract_links(text: str) -> frozenset[str]:
+    """Every address, @name and #tag of a text, whole."""
+    return _clean_links(_LINK.finditer(fold_text(text)))
+
+
+def remove_links(text: str) -> str:
+    """The text with a space in place of each of them."""
+    return _LINK.sub(" ", text)
+
+
+def _clean_links(links: Iterable[re.Match[str]]) -> frozenset[str]:
+    return frozenset(link[0].rstrip(".,;:!?…)»\"”'") for link in links)
+
+
+@lru_cache(maxsize=2048)
+def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
+    """What one sentence states; `start` is where it stands in its post. Of a longer text the first `LONGEST_STATED`."""
+    text = text[:LONGEST_STATED]
+    low = fold_text(text)
+    everything = Vocabulary(split_words(text))
+    links = list(_LINK.finditer(low))
+    plain = _blanked(low, [link.span() for link in links], " ")
+    moments = tuple(parse_moments(plain, text))
+    rest = _blanked(plain, [(moment.start, moment.end) for moment in moments], "·")
+    numbers = tuple(parse_numbers(rest, lang))
+    taken = [*((m.start, m.end) for m in moments), *((n.start, n.end) for n in numbers if not n.weak)]
+    free_text = _blanked(low, [*taken, *(link.span() for link in links)], "\0")
+    free = [word for word in everything if free_text[word.start] != "\0"]
+    words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
+    return SentenceFacts(
+        text, start, everything, words, numbers, moments, _find_names(free, everything), tuple(find_denials(low, everything)),
+        tuple(find_modals(low, everything)), _clean_links(links), "".join(word.low[0] for word in everything if word.stem),
+    )  # fmt: skip
+
+
+def _blanked(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
+    """The text with a sign in place of each character of the spans."""
+    letters = list(text)
+    for start, end in spans:
+        letters[start:end] = blank * (end - start)
+    return "".join(letters)
+
+
+def _find_names(free: list[Word], everything: Sequence[Word]) -> tuple[Name, ...]:
+    capitals = sum(word.capital for word in everything)
+    shouted = len(everything) > 3 and capitals > _HEADING_CAPITALS_SHARE * len(everything)
+    followed = {a.start for a, b in pairwise(everything) if b.capital and b.start - a.end == 1}
+    return tuple(
+        Name(word, shouted or (word.opens and word.start not in followed))
+        for word in free
+        if word.capital and word.stem and word.end - word.start > 1
+    )
+
+
+@lru_cache(maxsize=512)
+def extract_facts_by_sentence(text: str, lang: str) -> tuple[SentenceFacts, ...]:
+    """What a post states, sentence by sentence."""
+    parts = (part for span in split_sentences(text) for part in windows(text, span, LONGEST_STATED))
+    return tuple(extract_facts(text[start:end], lang, start) for start, end in parts)

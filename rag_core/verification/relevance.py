@@ -1,0 +1,210 @@
+"""Relevance of passages to a claim: only those about the same thing may support or contradict it.
+
+Different numbers of different things are no disagreement. Entailment compares one claim with one sentence; here the
+rest of the post counts too, and the other posts of its channel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rag_core.text.query_terms import TermWeight, is_asking_word, measure_stem_similarity
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.tokens import tokenize
+from rag_core.types import Passage
+from rag_core.verification.compare import is_repriced
+from rag_core.verification.types import Claim, Label, Support
+
+__all__ = ["AssessedPassage", "is_different_subject", "measure_relevance", "select_relevant_passages", "widen_quote"]
+
+_ASKING_WORD_WEIGHT = 0.3  # what "costs" is worth: price lists do without it
+# Posts write it as a sign, and it says nothing of what is measured.
+_MEASURE_WORDS = r"(?:₽|руб|р\.|\$|€|£|%|процент|percent|тыс|млн|thousand|million|euro|евро|доллар|dollar|minute|минут)"
+_UNIT_PATTERN = re.compile(rf"\b{_MEASURE_WORDS}\w*", re.I)
+_NUMBERING_WORDS = frozenset("number номер part часть".split())
+_MAX_OPENING_WORDS = 2  # words before a number that belongs to a name
+_WORD = re.compile(r"[^\W_]+")
+
+
+def measure_relevance(claim: str, support: Support, words: str, header: str, weight: TermWeight) -> float:
+    """The share of what a claim is about that stands in the words, 0..1; rare terms weigh more.
+
+    What differs ("twelve ≠ fifteen") and other numbers are not what it is about, nor is what stands above each post of
+    a channel, its title. What a post replies to is what it is about.
+    """
+    title, _, more = header.partition(" · ")
+    aside = frozenset(tokenize(f"{support.why.partition('≠')[0]} {title}"))
+    worth: dict[str, float] = {}
+    for word in _WORD.findall(_UNIT_PATTERN.sub(" ", claim)):
+        for term in tokenize(word):
+            if term not in aside and not any(map(str.isdigit, term)):
+                worth[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
+    there = frozenset(tokenize(f"{more}\n{words}"))
+    whole = sum(worth.values())
+    if not whole:
+        return 1.0
+    return (
+        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in worth.items()) / whole
+    )
+
+
+def is_different_subject(claim: str, support: Support) -> bool:
+    """Whether the number that differs names what the claim is about: bus 41 is not bus 27, it is another bus."""
+    said = support.why.partition("≠")[0].strip()
+    if not any(map(str.isdigit, said)):
+        return False
+    place = re.search(rf"(?<![\w.,]){re.escape(said)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
+    before = _WORD.findall(claim[: place.start()]) if place else []
+    if not before:
+        return False
+    named = bool(tokenize(before[-1])) and not is_asking_word(before[-1])
+    return before[-1].lower() in _NUMBERING_WORDS or (named and len(before) <= _MAX_OPENING_WORDS)
+
+
+# Two posts may name different numbers because they are about different things. So much of what the claim is about must
+# stand around the words that speak against it, and nearly as much as around those that meet most of it.
+_MIN_RELEVANCE, _MIN_RELATIVE_RELEVANCE = 0.5, 0.75
+# The same of the whole post where words alone speak for the claim, and where no check objects to it.
+_MIN_SUPPORTING_RELEVANCE, _MIN_UNOBJECTED_RELEVANCE = 0.45, 0.45
+_MIN_NUMERIC_RELEVANCE, _SHORT_NUMBER_DIGITS = (
+    0.35,
+    2,
+)  # a number of more digits than this stands in a post of something else by chance seldom
+_BARELY_SUPPORTED, _MIN_LIKELIHOOD = 0.55, 0.3  # likely
+_MIN_CORRECTED_RELEVANCE = 0.3  # of what the claim is about, in a post that takes just its words back
+_WORD_LAYERS = frozenset({"rules", "words"})  # layers
+_CORRECTED_LAYER, _REPRICED_LAYER = "corrected", "repriced"  # layers that need no more words
+_DIFFERS_MARK = "≠"  # in what a check says of numbers that differ
+_ABSENT_TEXT = "is not there"
+_FIGURE = re.compile(r"\d+")
+_MAX_QUOTE_SENTENCES = 3  # sentences of a quote: what decides may lean on the one before
+_CORRECTION_PATTERN = re.compile(
+    r"(?:\bа не|,\s*not|\binstead of|\brather than|\bвместо)\s+((?:[^\W_]+[\s.,:-]*){1,3})", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AssessedPassage:
+    """A passage and what it says of the claim."""
+
+    passage: Passage
+    support: Support
+
+    @property
+    def sure(self) -> float:
+        """How sure the label is, 0..1."""
+        return self.support.likely if self.support.label is Label.SUPPORTED else 1.0 - self.support.likely
+
+
+def select_relevant_passages(
+    claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
+) -> list[AssessedPassage]:
+    """Those that support or contradict, surest first."""
+    told = [_promote_context_match(claim, one, weight) for one in weighed]
+    spoken = [one for one in told if one.support.label is not Label.NOT_FOUND]
+    told = [_promote_changed_value(claim, one, spoken, weight) for one in told]
+    met = {id(one): _measure_context_relevance(claim, one, weight) for one in told}
+    told = [one for one in told if one.support.label is not Label.NOT_FOUND]
+    most = max((met[id(one)] for one in told), default=0.0)
+    kept = [
+        one
+        for one in told
+        if one.support.layer in {_CORRECTED_LAYER, _REPRICED_LAYER} or _is_relevant(claim, one, met[id(one)], most)
+    ]
+    return sorted(kept, key=lambda one: (-round(one.sure, 2), -met[id(one)], -one.passage.date.timestamp()))
+
+
+def _promote_changed_value(
+    claim: Claim, one: AssessedPassage, spoken: Sequence[AssessedPassage], weight: TermWeight
+) -> AssessedPassage:
+    """A channel that has spoken of it before need not say all of it again when the number changes."""
+    support, passage = one.support, one.passage
+    if support.label is not Label.NOT_FOUND or support.layer != "rules":
+        return one
+    before = [b for b in spoken if b.passage.key.chat_id == passage.key.chat_id and b.passage.date < passage.date]
+    if before and is_repriced(claim.text, passage.text[support.start : support.end], claim.lang):
+        return replace(one, support=replace(support, label=Label.CONTRADICTED, layer=_REPRICED_LAYER))
+    other = _DIFFERS_MARK in support.why or (
+        _ABSENT_TEXT in support.why and _FIGURE.search(passage.text[support.start : support.end])
+    )
+    if (
+        other
+        and _FIGURE.search(support.why)
+        and before
+        and _measure_context_relevance(claim, one, weight) >= _MIN_RELEVANCE
+    ):
+        return replace(one, support=replace(support, label=Label.CONTRADICTED))
+    return one
+
+
+def _promote_context_match(claim: Claim, one: AssessedPassage, weight: TermWeight) -> AssessedPassage:
+    """A post that says what the claim says in other places, or takes it back, beside the sentence nearest to it."""
+    support, passage = one.support, one.passage
+    met = measure_relevance(claim.text, support, passage.text, passage.header, weight)
+    if met >= _MIN_CORRECTED_RELEVANCE and (place := _find_correction(claim, passage.text)):
+        return replace(one, support=Support(Label.CONTRADICTED, 0.05, _CORRECTED_LAYER, "taken back", *place))
+    if support.label is not Label.NOT_FOUND or support.layer != "words" or support.likely < _MIN_LIKELIHOOD:
+        return one
+    figures = _FIGURE.findall(claim.text)
+    if figures and met >= (
+        _MIN_NUMERIC_RELEVANCE if max(map(len, figures)) > _SHORT_NUMBER_DIGITS else _MIN_UNOBJECTED_RELEVANCE
+    ):
+        return replace(
+            one, support=replace(support, label=Label.SUPPORTED, likely=max(_BARELY_SUPPORTED, support.likely))
+        )
+    return one
+
+
+def _find_correction(claim: Claim, text: str) -> TextSpan | None:
+    """Where a post says "X, not Y", and Y is what is claimed; None in a claim that says so itself."""
+    if _CORRECTION_PATTERN.search(claim.text):
+        return None
+    said = frozenset(tokenize(claim.text))
+    for found in _CORRECTION_PATTERN.finditer(text):
+        words = tokenize(found[1])
+        if words and words[0] in said:
+            inside = [(a, b) for a, b in split_sentences(text) if a <= found.start() < b]
+            return inside[0] if inside else found.span()
+    return None
+
+
+def _is_relevant(claim: Claim, one: AssessedPassage, met: float, most: float) -> bool:
+    if one.support.label is Label.CONTRADICTED:
+        return met >= max(_MIN_RELEVANCE, _MIN_RELATIVE_RELEVANCE * most) and not is_different_subject(
+            claim.text, one.support
+        )
+    return (
+        met >= _MIN_SUPPORTING_RELEVANCE
+        or one.support.layer not in _WORD_LAYERS
+        or bool(_FIGURE.search(claim.text) and met >= _MIN_NUMERIC_RELEVANCE)
+    )
+
+
+def _measure_context_relevance(claim: Claim, one: AssessedPassage, weight: TermWeight) -> float:
+    """How much the post is about the claim; of one that speaks against it only the words that do, and those beside."""
+    start, end = 0, len(one.passage.text)
+    if one.support.label is Label.CONTRADICTED or one.support.layer == "rules":
+        start, end = widen_quote(claim, one.passage.text, (one.support.start, one.support.end))
+    return measure_relevance(claim.text, one.support, one.passage.text[start:end], one.passage.header, weight)
+
+
+def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
+    """The words that decide, with neighbouring sentences where more of the claim stands there; short enough to show."""
+    said = frozenset(tokenize(claim.text))
+    if span[1] - span[0] > MAX_SENTENCE_LENGTH:
+        found = split_long_span(text, span, MAX_SENTENCE_LENGTH)
+        return max(found, key=lambda piece: len(said & frozenset(tokenize(text[slice(*piece)]))), default=span)
+    found = split_sentences(text)
+    here = [n for n, (start, end) in enumerate(found) if start < span[1] and span[0] < end]
+    if not here:
+        return span
+    first, last = here[0], here[-1]
+    windows = [
+        (found[a][0], found[b][1])
+        for a in range(max(0, last - _MAX_QUOTE_SENTENCES + 1), first + 1)
+        for b in range(last, min(len(found), a + _MAX_QUOTE_SENTENCES))
+        if found[b][1] - found[a][0] <= MAX_SENTENCE_LENGTH
+    ]
+    return max(windows, key=lambda w: (len(said & frozenset(tokenize(text[slice(*w)]))), w[0] - w[1]), default=span)

@@ -1,0 +1,189 @@
+"""Rule layer of verification: every number, date, time, name and negation of a claim must be met by the passage.
+
+A different value in the same role, in the sentence that is most like the claim, contradicts it; what is missing makes
+it not found. Rules find what is wrong; the absence of objections does not yet make a claim supported. Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rag_core.verification.compare import (
+    TermWeight,
+    find_list_price_differences,
+    find_moment_differences,
+    find_number_differences,
+    find_weekday_differences,
+    measure_covered_share,
+)
+from rag_core.verification.contradictions import (
+    find_denial_differences,
+    find_hearsay,
+    find_name_differences,
+    find_opposite_statements,
+    find_refutations,
+    find_replaced_words,
+    find_role_differences,
+    find_uncertainty,
+    has_pronoun,
+)
+from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.types import Label
+from rag_core.verification.vocabulary import Vocabulary
+
+__all__ = ["MOST_FIGURES", "Objection", "RuleCheck", "check_by_rules", "uniform_weight"]
+
+_MIN_SENTENCE_COVERAGE = 0.4  # of the claim's words in the sentence: it speaks of the same
+_MIN_POST_COVERAGE = 0.6  # the same of the whole post, where the words that differ stand beside that sentence
+MOST_FIGURES = 40  # of a claim: more is a table
+_MOST_FACTS = 2  # met facts that count
+_FACT_BONUS = 0.15  # a met fact in choosing the nearest sentence: less than words, more than chance
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Something that does not agree: its sort (number, moment, name, role, denial, opposite, modal, word, link), and what.
+
+    Of sort "pronoun", without a label: a name is not there, but a "he" or "it" that may mean it.
+    """
+
+    sort: str
+    label: Label | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCheck:
+    """What the rules found: objections, the sentence that is most like the claim, and how much of the claim is there.
+
+    `near` is the share of the claim's words in that sentence, `met` in the whole passage. `label` is None where there
+    is no objection: the rules alone support nothing.
+    """
+
+    claim: SentenceFacts
+    post: tuple[SentenceFacts, ...]
+    nearest: SentenceFacts | None
+    near: float
+    met: float
+    objections: tuple[Objection, ...]
+
+    @property
+    def label(self) -> Label | None:
+        """CONTRADICTED before NOT_FOUND."""
+        labels = {objection.label for objection in self.objections}
+        return next((label for label in (Label.CONTRADICTED, Label.NOT_FOUND) if label in labels), None)
+
+    @property
+    def why(self) -> str:
+        """What decided."""
+        return next((found.why for found in self.objections if found.label is self.label), "")
+
+
+def uniform_weight(_: str) -> float:
+    """Every word tells as much as any other."""
+    return 1.0
+
+
+def check_by_rules(
+    claim: str,
+    passage: str,
+    lang: str,
+    *,
+    header: str = "",
+    date: datetime | None = None,
+    weight: TermWeight = uniform_weight,
+) -> RuleCheck:
+    """Hold a claim against a passage; its date counts as said, and its header as the names that are spoken of.
+
+    What else a header says is not said by the post: whoever names a channel would bear out whatever they like.
+    A claim of more than `LONGEST_STATED` characters or `MOST_FIGURES` numbers and dates is not found in any passage.
+    """
+    if len(claim.strip()) > LONGEST_STATED:
+        return _unread(extract_facts("", lang), "too long to be checked")
+    said = extract_facts(claim.strip(), lang)
+    if len(said.numbers) + len({moment.start for moment in said.moments}) > MOST_FIGURES:
+        return _unread(said, "too many figures to be checked")
+    post = extract_facts_by_sentence(passage, lang)
+    if not post or not said.all_words:
+        return _unread(said, "no text")
+    _, place = max((_score_nearness(said, one, weight), -n) for n, one in enumerate(post))
+    best = post[-place]
+    everything = Vocabulary([word for one in post for word in one.words])
+    near_words, met = (
+        measure_covered_share(said.words, best.words, weight),
+        measure_covered_share(said.words, everything, weight),
+    )
+    everywhere = (
+        (*post, replace(extract_facts(header, lang), moments=(), numbers=(), links=frozenset())) if header else post
+    )
+    objections = tuple(_collect_objections(said, best, post, everywhere, date, weight))
+    return RuleCheck(said, post, best, near_words, met, objections)
+
+
+def _unread(said: SentenceFacts, why: str) -> RuleCheck:
+    return RuleCheck(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, why),))
+
+
+def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts, weight: TermWeight) -> float:
+    """How much a sentence is about what the claim is about."""
+    facts = _shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
+    facts += _shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
+    back = measure_covered_share(sentence.words, claim.words, weight)
+    return (
+        measure_covered_share(claim.words, sentence.words, weight) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
+    )
+
+
+def _shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
+    """How many pairs of these have something in common, counted up to `_MOST_FACTS`."""
+    places: dict[Hashable, set[int]] = {}
+    for n, values in enumerate(theirs):
+        for value in values:
+            if len(listed := places.setdefault(value, set())) < _MOST_FACTS:
+                listed.add(n)
+    count = 0
+    for values in mine:
+        count += len({n for value in values for n in places.get(value, ())})
+        if count >= _MOST_FACTS:
+            return _MOST_FACTS
+    return count
+
+
+def _collect_objections(
+    claim: SentenceFacts,
+    best: SentenceFacts,
+    text: Sequence[SentenceFacts],
+    post: Sequence[SentenceFacts],
+    date: datetime | None,
+    weight: TermWeight,
+) -> Iterator[Objection]:
+    """`text` are the sentences, `post` also the header, whose day and channel are no numbers of what is said."""
+    about = measure_covered_share(claim.words, best.words, weight)
+    same = Label.CONTRADICTED if about >= _MIN_SENTENCE_COVERAGE else Label.NOT_FOUND
+    for sort, found in (
+        ("number", find_number_differences(claim, best, text)),
+        ("number", find_list_price_differences(claim, best)),
+        ("moment", find_moment_differences(claim, best, post, date)),
+        ("name", find_name_differences(claim, best, post, about)),
+        ("role", find_role_differences(claim, best, post)),
+        ("denial", find_refutations(claim, best, text, about, find_denial_differences(claim, best, about))),
+        ("opposite", find_opposite_statements(claim, best, about)),
+    ):
+        for differs, why in found:
+            if sort == "name" and not differs and about >= _MIN_SENTENCE_COVERAGE and has_pronoun(best):
+                yield Objection("pronoun", None, why)
+            else:
+                yield Objection(sort, same if differs else Label.NOT_FOUND, why)
+    if measure_covered_share(claim.words, [word for one in text for word in one.words], weight) >= _MIN_POST_COVERAGE:
+        for _, why in find_weekday_differences(claim, best, text):
+            yield Objection("moment", Label.CONTRADICTED, why)
+    for why in find_uncertainty(claim, best, about):
+        yield Objection("modal", Label.NOT_FOUND, why)
+    for why in find_hearsay(claim, best, about):
+        yield Objection("modal", Label.NOT_FOUND, why)
+    for why in find_replaced_words(claim, best):
+        yield Objection("word", Label.NOT_FOUND, why)
+    for link in claim.links - {link for one in post for link in one.links}:
+        yield Objection("link", Label.NOT_FOUND, f"{link} is not there")

@@ -1,0 +1,224 @@
+"""Support of a written sentence by the posts it cites, and the removal of citations that contradict it.
+
+It filters out what a model makes up: numbers, dates, names and links of no post, and what a post denies or leaves
+open. The rules of verification decide first, then the share of the sentence's terms that its posts have.
+
+The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rag_core.text.answer_type import extract_name_stems
+from rag_core.text.header import extract_speakers
+from rag_core.text.query_terms import kindred, measure_stem_similarity
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.tokens import detect_language, tokenize
+from rag_core.types import Citation, Passage, Sentence, Source
+from rag_core.verification.entailment import assess_text
+from rag_core.verification.facts import extract_links, remove_links
+from rag_core.verification.rules import check_by_rules
+from rag_core.verification.types import Label
+from rag_core.writing.phrases import format_day
+
+__all__ = ["MIN_SUPPORT", "attribute_sentence", "find_best_quote", "keep_supported_citations", "measure_support"]
+
+MIN_SUPPORT = 0.5  # of a sentence's terms: a paraphrase keeps more, another topic has fewer
+_MAX_PARAPHRASE_SUPPORT = 0.99  # 1.0 is for the post's own words
+_MIN_SOURCE_SHARE = 0.2  # of a sentence's terms: a post with fewer is named for nothing
+_MIN_VERBATIM_LENGTH = 12  # characters: fewer stand in any text
+_MIN_NAME_SIMILARITY = 0.5  # of a name's letters: "Ивана" is "Иван"
+# Words that tell whose words follow and when, in a sentence about posts; no post has them.
+_REPORTING_TERMS = frozenset(
+    tokenize(
+        "пост посты посте постов постах сказано написано пишет пишут говорится сообщается сообщает сообщили согласно "
+        "данным дата канал канале позже раньше однако другой другом post posts says said states wrote writes written "
+        "according channel date reported later earlier however while another"
+    )
+)
+# Words that say so of the name beside them.
+_REPORTING_VERBS = (
+    r"(?:says|said|states|stated|reports|reported|writes|wrote|posts|posted|announces|announced|"
+    r"пишет|пишут|сообщает|сообщают|сообщил[аио]?|написал[аио]?|объявил[аио]?|рассказал[аио]?)\b(?:\s+(?:that|что)\b)?,?"
+)
+_ATTRIBUTION_PHRASE = (
+    r"\b(?:according to|as reported by|reported by|posted by|written by|as stated by|(?:in|on) the channel|"
+    r"по данным|по информации|по сообщению|по словам|согласно|пишет|сообщает|сообщил[аио]?|написал[аио]?|"
+    r"в канале|канал)(?:\s+(?:the|channel|канала))*\s"
+)
+_ATTRIBUTION_PATTERN = re.compile(f"{_ATTRIBUTION_PHRASE}|{_REPORTING_VERBS}", re.I)
+_MAX_SHORT_WORD, _CYRILLIC = 3, re.compile(r"[а-яё]", re.I)
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+
+
+def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
+    """How much of a sentence the passages say, 0..1: 1.0 for their own words, 0 with a number, name or link of none.
+
+    The date of a post is part of what it says. Its header is not: whoever names a channel, or themselves, or is replied
+    to, would have their words cited from a post that does not hold them. It may be named as who says it.
+    """
+    sentence_text = _remove_attribution(sentence_text, passages)
+    if not passages or not sentence_text.strip():
+        return 0.0
+    parts = [sentence_text[start:end] for start, end in split_sentences(sentence_text)]
+    if len(parts) > 1:  # a true sentence does not carry another through
+        return min(measure_support(part, passages) for part in parts)
+    said = "\n".join(_render_passage(passage) for passage in passages)
+    if _parse_number_values(sentence_text) - _parse_number_values(said) or not _are_links_known(
+        sentence_text, passages
+    ):
+        return 0.0  # before all: "at 7" begins as "at 7:30" does
+    if _has_objection(sentence_text, said):
+        return 0.0
+    if any(_is_verbatim(sentence_text, passage) for passage in passages):
+        return 1.0
+    near = _match_terms(sentence_text, said)
+    if any(near.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(sentence_text)):
+        return 0.0
+    if not near:
+        return _MAX_PARAPHRASE_SUPPORT if _parse_number_values(sentence_text) else 0.0
+    return min(_MAX_PARAPHRASE_SUPPORT, sum(near.values()) / len(near))
+
+
+def _has_objection(text: str, said: str) -> bool:
+    """Whether the rules object: all but a word that has another in its place, which may mean the same."""
+    kept = " ".join(word for word in text.split() if not _REPORTING_TERMS.intersection(tokenize(word)))
+    checked = check_by_rules(kept, said, detect_language(text))
+    return any(objection.sort != "word" for objection in checked.objections)
+
+
+def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
+    """The sentence with a quote of each source that has part in it; None where they do not say it."""
+    passages = [source.passage for source in sources]
+    support = measure_support(text, passages) if len(text) <= MAX_SENTENCE_LENGTH else 0.0
+    if support < MIN_SUPPORT:
+        return None
+    if support == 1.0:
+        passages = [passage for passage in passages if _is_verbatim(text, passage)]
+    else:
+        having = [passage for passage in passages if _contributes_to_sentence(text, passage)]
+        less = measure_support(text, having) if len(having) < len(passages) else support
+        passages, support = (having, less) if less >= MIN_SUPPORT else (passages, support)
+    citations = tuple(_build_citation(text, passage) for passage in passages if passage.text.strip())
+    return Sentence(text, citations, round(support, 3)) if citations else None
+
+
+def _build_citation(text: str, passage: Passage) -> Citation:
+    start, end = find_best_quote(text, passage) or (0, len(passage.text))
+    place = passage.start + start
+    return Citation(passage.key, passage.text[start:end], place, passage.start + end, passage.date)
+
+
+def _contributes_to_sentence(text: str, passage: Passage) -> bool:
+    near = _match_terms(text, _render_passage(passage))
+    return not near or sum(near.values()) / len(near) >= _MIN_SOURCE_SHARE
+
+
+def _match_terms(text: str, said: str) -> dict[str, float]:
+    """Each word of the text: 1 where it stands there, less where a kindred one does. Numbers and links are no words."""
+    there = frozenset(tokenize(said))
+    words = tokenize(remove_links(text))
+    asked = {term for term in words if not term.isdigit() and (term in there or term not in _REPORTING_TERMS)}
+    return {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in asked}
+
+
+def _is_verbatim(text: str, passage: Passage) -> bool:
+    """Whether it is whole words of the passage in their order, and enough of them to say something."""
+    found = _join_words(text)
+    at = f" {_join_words(passage.text)} ".find(f" {found} ")
+    return len(found) >= _MIN_VERBATIM_LENGTH and at >= 0
+
+
+def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
+    """Where in the passage's text the sentence stands that is most like this one; None in a passage without text."""
+    asked, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
+    kin = kindred(asked, tokenize(passage.text))
+    best, most = None, -1.0
+    for sentence in split_sentences(passage.text):
+        for start, end in split_long_span(passage.text, sentence):
+            piece = passage.text[start:end]
+            there = frozenset(tokenize(piece))
+            near = (1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in asked)
+            like = sum(near)
+            like += len(numbers & _parse_number_values(piece)) - 0.01 * len(
+                there
+            )  # of two that say it, the one that says no more
+            if best is None or like > most:
+                best, most = (start, end), like
+    return best
+
+
+def _render_passage(passage: Passage) -> str:
+    """A passage with its date in the usual writings."""
+    dates = " ".join((f"{passage.date:%Y-%m-%d}", format_day(passage.date, "ru"), format_day(passage.date, "en")))
+    return f"{dates}\n{passage.text}"
+
+
+def _remove_attribution(text: str, passages: Sequence[Passage]) -> str:
+    """The text without "according to Harbour News" and the like, where that is whose post it is."""
+    if not _ATTRIBUTION_PATTERN.search(text):
+        return text
+    for name in dict.fromkeys(name for passage in passages for name in extract_speakers(passage.header)):
+        said = r"[\W_]+".join(map(_build_case_pattern, _WORD.findall(name)))
+        if said:
+            text = re.sub(
+                rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{said}(?!\w)\W?|(?<!\w){said}\W{{0,2}}{_REPORTING_VERBS}",
+                " ",
+                text,
+                flags=re.I,
+            )
+    return text
+
+
+def _build_case_pattern(word: str) -> str:
+    """A pattern of a name's word; a Russian one may have another ending."""
+    long = len(word) > _MAX_SHORT_WORD and _CYRILLIC.search(word)
+    return rf"{re.escape(word[:-2])}\w{{0,4}}" if long else re.escape(word)
+
+
+def _join_words(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def _parse_number_values(text: str) -> frozenset[str]:
+    """Numbers as values: 2 750 is 2,750 and 2750; 03 is 3; 3,5 is 3.5."""
+    found = _NUMBER.findall(_GROUPED.sub("", text))
+    return frozenset(number.replace(",", ".").lstrip("0") or "0" for number in found)
+
+
+def _are_links_known(text: str, passages: Sequence[Passage]) -> bool:
+    """Whether every address and @name of the text stands in a passage, whole: a model makes no links."""
+    return extract_links(text) <= extract_links("\n".join(passage.text for passage in passages))
+
+
+def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang: str) -> Sentence | None:
+    """The sentence without the citations that contradict it; cited from another source where none is left.
+
+    None where a source says otherwise and none bears it out. The posts' own words are not looked at.
+    """
+    if sentence.support == 1.0:
+        return sentence
+    passages = {(source.passage.key, source.passage.part): source.passage for source in sources}
+    cited = {citation.post for citation in sentence.citations}
+    labels = {
+        key: _label_passage(sentence.text, passage, lang) for key, passage in passages.items() if passage.key in cited
+    }
+    wrong = {post for post, _ in (key for key, label in labels.items() if label is Label.CONTRADICTED)}
+    right = {post for post, _ in (key for key, label in labels.items() if label is Label.SUPPORTED)}
+    if not wrong - right:
+        return sentence
+    standing = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)
+    if standing and right:
+        return replace(sentence, citations=standing)
+    others = (source for source in sources if source.passage.key not in cited)
+    better = (source for source in others if _label_passage(sentence.text, source.passage, lang) is Label.SUPPORTED)
+    return next(filter(None, (attribute_sentence(sentence.text, [source]) for source in better)), None)
+
+
+def _label_passage(text: str, passage: Passage, lang: str) -> Label:
+    return assess_text(text, passage.text, lang).label

@@ -1,0 +1,363 @@
+"""Verdicts: for each claim of a text the label, the citations and the number of independent sources.
+
+A claim is searched for as a statement: its numbers and days are its own, not filters on posts. The newest word of a
+channel counts, and posts that disagree are shown beside it. Copies, forwards and repeats of one channel count as one
+source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import accumulate
+
+from rag_core.cite import filter_current_passages
+from rag_core.context.evidence import DatedPost, build_text_key, order_copies
+from rag_core.engine import Engine
+from rag_core.planning.queries import (
+    MAX_QUERIES,
+    count_question_parts,
+    extract_phrases,
+    generate_query_variants,
+    sanitize_query,
+)
+from rag_core.planning.router import HYBRID, LEXICAL_ONLY, route_plan
+from rag_core.retrieval.rerank import rerank_hits
+from rag_core.retrieval.search import search_passages
+from rag_core.steps import note_unindexed_posts
+from rag_core.storage import channels, copies, posts
+from rag_core.storage.copies import PostCopies
+from rag_core.text.query_terms import TermWeight, is_asking_word
+from rag_core.text.sentences import split_sentences
+from rag_core.text.tokens import tokenize
+from rag_core.tracing import Run
+from rag_core.types import (
+    Channel,
+    Citation,
+    Kind,
+    Passage,
+    Plan,
+    PostKey,
+    Question,
+    Shortfall,
+    Viewer,
+    format_channel_post_link,
+)
+from rag_core.verification.claims import extract_claims
+from rag_core.verification.entailment import assess_passages, assess_text
+from rag_core.verification.relevance import AssessedPassage, select_relevant_passages, widen_quote
+from rag_core.verification.support import find_best_quote
+from rag_core.verification.types import Claim, Label, Verdict
+
+__all__ = [
+    "LONGEST_MESSAGE",
+    "MAX_ASSESSED_PASSAGES",
+    "MAX_CHECKED_CLAIMS",
+    "MOST_CLAIMED",
+    "NON_SEARCH_STAGES",
+    "IndependentSources",
+    "Verification",
+    "count_independent_sources",
+    "decide_verdict",
+    "list_channels_to_recheck",
+    "plan_claim_search",
+    "retrieve_claim_passages",
+    "retrieve_newer_passages",
+    "verify_text",
+]
+
+# A false number is the claim's rarest word, so that the post which says otherwise is seldom the first; beyond the
+# tenth nothing more was found.
+MAX_ASSESSED_PASSAGES = 10
+_MAX_NEWER_POSTS = 12  # later posts of one channel
+_NUMBER_WORDS = re.compile(r"\S*\d\S*")
+
+
+def plan_claim_search(question: Question) -> Plan:
+    """A plan for a claim: no time, no kind, and one query without the numbers, which may be the ones that are wrong."""
+    text = sanitize_query(question.text)
+    if not tokenize(text):
+        return Plan(())
+    unnumbered = " ".join(_NUMBER_WORDS.sub(" ", text).split())
+    others = generate_query_variants(text)
+    if unnumbered != text and len(tokenize(unnumbered)) > 1:
+        others = (unnumbered, *others)
+    queries = tuple(dict.fromkeys((text, *others)))[:MAX_QUERIES]
+    plan = Plan(queries, Kind.CLAIM, text, *extract_phrases(text), asked=text)
+    chosen = route_plan(plan, count_question_parts(text))
+    # without a number that is wrong so few words are left that they need both legs
+    return replace(plan, legs=HYBRID if chosen.legs == LEXICAL_ONLY else chosen.legs, reasons=chosen.reasons)
+
+
+async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:
+    """The passages to be weighed, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
+    hits = await search_passages(plan, question, rag, run)
+    best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    return tuple(hit.passage for hit in best[:MAX_ASSESSED_PASSAGES])
+
+
+async def retrieve_newer_passages(
+    question: Question, plan: Plan, since: dict[int, datetime], rag: Engine, run: Run
+) -> tuple[Passage, ...]:
+    """What channels have said of it since a moment of each. Raises as `retrieve_claim_passages`."""
+    if not plan.queries:
+        return ()
+    words = " ".join(word for word in _NUMBER_WORDS.sub(" ", question.text).split() if not is_asking_word(word))
+    about = replace(plan, queries=(words if tokenize(words) else plan.queries[0],), legs=LEXICAL_ONLY)
+    found: dict[tuple[PostKey, int], Passage] = {}
+    for chat, moment in since.items():
+        then = replace(about, channels=frozenset({chat}), since=moment + timedelta(seconds=1))
+        hits = await search_passages(then, question, rag, run)
+        found |= {(hit.passage.key, hit.passage.part): hit.passage for hit in hits[:_MAX_NEWER_POSTS]}
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentSources:
+    """How many independent sources there are, and the first post of them."""
+
+    count: int = 0
+    earliest: PostKey | None = None
+
+
+async def count_independent_sources(
+    passages: Sequence[Passage], viewer: Viewer, known: Mapping[int, Channel], rag: Engine
+) -> IndependentSources:
+    """Of posts that all say the same thing, in whatever words. Raises ArchiveUnavailable."""
+    if not passages:
+        return IndependentSources()
+    families = await copies.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
+    groups: list[set[object]] = []
+    for passage in passages:
+        marks = _list_source_marks(passage, families.get(passage.key), known)
+        joined = [group for group in groups if group & marks]
+        groups = [group for group in groups if not group & marks] + [marks.union(*joined)]
+    everyone: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
+    for passage in passages:
+        if found := families.get(passage.key):
+            # one that is only nearly the same may say something else
+            everyone |= {one.key: one for one in found.all if one.exact == found.exact}
+    return IndependentSources(len(groups), order_copies(everyone.values())[0].key)
+
+
+def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mapping[int, Channel]) -> set[object]:
+    """What makes two posts one source: whose words they are, their family of copies, the same text."""
+    marks: set[object] = {build_text_key(passage.text), _identify_speaker(passage, known)}
+    if found:
+        marks.add(found.family)
+    return marks - {""}
+
+
+def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
+    """The channel that said it: of a forward the one it comes from, by id, else by its name."""
+    origin = passage.origin
+    if origin is None or origin.chat_id is not None:
+        return f"{origin.chat_id if origin else passage.key.chat_id}"
+    name = origin.name.casefold()
+    return next((f"{key}" for key, channel in known.items() if channel.title.casefold() == name), name)
+
+
+_MAX_CITED_POSTS = 3  # posts for a claim, and as many against it
+# Likely so, but for a word that could not be matched: enough to keep last year's dates from denying this year's.
+_NEARLY_SUPPORTED = 0.45
+_MAX_RECHECKED_CHANNELS = 3  # that are asked what they said later
+
+
+def list_channels_to_recheck(
+    claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
+) -> dict[int, datetime]:
+    """Where to look for a later word: channels that speak of the claim, and when the surest of their posts did."""
+    since: dict[int, datetime] = {}
+    for one in select_relevant_passages(claim, weighed, weight):
+        if len(since) < _MAX_RECHECKED_CHANNELS:
+            since.setdefault(one.passage.key.chat_id, one.passage.date)
+    return since
+
+
+def decide_verdict(
+    claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
+) -> tuple[Verdict, tuple[Passage, ...]]:
+    """The verdict, its sources uncounted, and all the passages that bear the claim out."""
+    told = select_relevant_passages(claim, weighed, weight)
+    backing = [one for one in told if one.support.label is Label.SUPPORTED]
+    nearly = [
+        one for one in weighed if one.support.label is Label.NOT_FOUND and one.support.likely >= _NEARLY_SUPPORTED
+    ]
+    against = [
+        one for one in told if one.support.label is Label.CONTRADICTED and not _is_outdated(one, backing + nearly)
+    ]
+    if not backing and not against:
+        best = max(weighed, key=lambda one: one.support.likely, default=None)
+        return Verdict(claim, Label.NOT_FOUND, *((best.support.likely, best.support.layer) if best else (0.0,))), ()
+    changed = _find_superseding(backing, against)
+    label = Label.SUPPORTED if backing and not changed and _support_outweighs(backing, against) else Label.CONTRADICTED
+    first = max(backing if label is Label.SUPPORTED else against, key=lambda one: one.sure)
+    others = sorted((one for one in against if one is not changed), key=lambda one: one.passage.date, reverse=True)
+    verdict = Verdict(
+        claim,
+        label,
+        first.support.likely,
+        first.support.layer,
+        _build_citations(claim, backing),
+        _build_citations(claim, ([changed] if changed else []) + others),
+        superseded=_build_citation(claim, changed) if changed else None,
+    )
+    return verdict, tuple(one.passage for one in backing)
+
+
+def _is_outdated(one: AssessedPassage, backing: Iterable[AssessedPassage]) -> bool:
+    """Whether its channel has said later that it is, or nearly is, as claimed."""
+    key, date = one.passage.key, one.passage.date
+    return any(b.passage.key.chat_id == key.chat_id and b.passage.date >= date for b in backing)
+
+
+def _find_superseding(backing: Sequence[AssessedPassage], against: Sequence[AssessedPassage]) -> AssessedPassage | None:
+    """The latest post that says otherwise, of a channel that said so before; None where another said so since."""
+    said = {one.passage.key.chat_id for one in backing}
+    later = [one for one in against if one.passage.key.chat_id in said]
+    last = max(later, key=lambda one: one.passage.date, default=None)
+    if last is None or any(one.passage.date > last.passage.date for one in backing):
+        return None
+    return last
+
+
+def _support_outweighs(backing: Sequence[AssessedPassage], against: Sequence[AssessedPassage]) -> bool:
+    return max(one.sure for one in backing) >= max((one.sure for one in against), default=0.0)
+
+
+def _build_citations(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Citation, ...]:
+    """A quote of each of the first posts."""
+    first: dict[object, AssessedPassage] = {}
+    for one in told:
+        first.setdefault(one.passage.key, one)
+    return tuple(c for one in list(first.values())[:_MAX_CITED_POSTS] if (c := _build_citation(claim, one)))
+
+
+def _build_citation(claim: Claim, one: AssessedPassage) -> Citation | None:
+    """The words that decide, as they stand in the post."""
+    passage, span = one.passage, (one.support.start, one.support.end)
+    if span[0] >= span[1]:
+        span = find_best_quote(claim.text, passage) or (0, 0)
+    start, end = widen_quote(claim, passage.text, span)
+    quote, at = passage.text[start:end], passage.start + start
+    return Citation(passage.key, quote, at, at + len(quote), passage.date) if quote else None
+
+
+# Stages without which everything was searched all the same.
+NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
+
+# A long post has a dozen; more verdicts than this nobody reads, and each is a search of its own.
+MAX_CHECKED_CLAIMS = 8
+# Characters of all claims that are looked up, as many as a question may have; and of a message, as many as a post has.
+MOST_CLAIMED = 1000
+LONGEST_MESSAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A verdict for each claim, in the order of the text; `left` claims more were not looked at.
+
+    Without verdicts: there is nothing in the text that could be so or not.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    left: int = 0
+    shortfalls: tuple[Shortfall, ...] = ()
+    trace_id: str = ""
+    channels: dict[int, Channel] = field(default_factory=dict)
+
+    def link(self, key: PostKey) -> str:
+        """The link that opens a post, with the username the channel has now."""
+        return format_channel_post_link(key, self.channels.get(key.chat_id))
+
+    def posts(self) -> tuple[PostKey, ...]:
+        """The posts that are named, each once: those that bear a claim out, then those against it."""
+        cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
+        first = [v.earliest for v in self.verdicts if v.earliest]
+        return tuple(dict.fromkeys((*(citation.post for citation in cited), *first)))
+
+
+async def verify_text(question: Question, rag: Engine) -> Verification:
+    """Hold a text against what its asker may read: `question.text` is what is said.
+
+    Raises RagError where that cannot be known: an index that is down is never "the posts do not say".
+    """
+    run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
+    try:
+        async with run.stage("plan"):
+            claims, unread = await asyncio.to_thread(_claimed, question)
+            run.note(claims=len(claims))
+        known = await channels.load_channels(rag.archive)
+        readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+        chosen = _chosen(claims)
+        verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
+        if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
+            await note_unindexed_posts(question.viewer, rag, run)
+        said = tuple(dict.fromkeys(run.shortfalls))
+        return Verification(tuple(verdicts), len(claims) - len(chosen) + unread, said, run.trace_id, readable)
+    finally:
+        rag.traced(run)
+
+
+def _claimed(question: Question) -> tuple[tuple[Claim, ...], int]:
+    """The claims of a message, and how many sentences behind its first `LONGEST_MESSAGE` characters were not read."""
+    text = question.text
+    unread = split_sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
+    return extract_claims(text[:LONGEST_MESSAGE], question.lang), len(unread)
+
+
+def _chosen(claims: Sequence[Claim]) -> Sequence[Claim]:
+    """The first claims, at most `MAX_CHECKED_CLAIMS` of `MOST_CLAIMED` characters together; the first one in any case."""
+    lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
+    return claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
+
+
+async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
+    """The verdict on one claim; that of a moment ago where nothing has changed since."""
+    key = _build_cache_key(claim, question, await posts.get_last_seq(rag.archive))
+    version, before = rag.version, len(run.shortfalls)
+    if (ready := rag.caches.verdicts.get(key, version)) is not None:
+        return replace(ready, claim=claim)
+    verdict = await _verify_claim(claim, replace(question, text=claim.text, lang=claim.lang), known, rag, run)
+    if len(run.shortfalls) == before:  # what was found with something missing is not all there is
+        rag.caches.verdicts.put(key, version, verdict)
+    return verdict
+
+
+def _build_cache_key(claim: Claim, question: Question, change: int) -> Hashable:
+    """All that a verdict depends on. It holds words of posts, so that any change of the archive counts."""
+    said = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
+    return said, claim.lang, question.viewer.channels, question.asked_at.date(), change
+
+
+async def _verify_claim(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
+    plan, weight = plan_claim_search(question), rag.lexical.statistics(question.viewer.channels).weight
+    first = await _assess_current_passages(
+        claim, await retrieve_claim_passages(question, plan, rag, run), question, rag, run
+    )
+    seen = {(one.passage.key, one.passage.part) for one in first}
+    since = list_channels_to_recheck(claim, first, weight)
+    more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
+    verdict, bearing = decide_verdict(
+        claim, first + await _assess_current_passages(claim, more, question, rag, run), weight
+    )
+    found = await run.require("copies", count_independent_sources(bearing, question.viewer, known, rag))
+    return replace(verdict, sources=found.count, earliest=found.earliest)
+
+
+async def _assess_current_passages(
+    claim: Claim, passages: Sequence[Passage], question: Question, rag: Engine, run: Run
+) -> list[AssessedPassage]:
+    """What each passage says of the claim. By rules alone where the rest fails; without what has gone meanwhile."""
+    if not passages:
+        return []
+    supports = await run.attempt("verify", assess_passages(claim, passages, question.viewer, rag, run), list)
+    if not supports:
+        supports = await asyncio.to_thread(
+            lambda: [assess_text(claim.text, passage.text, claim.lang) for passage in passages]
+        )
+    here = set(await run.require("nearest", filter_current_passages(passages, question.viewer, rag)))
+    return [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True) if p in here]

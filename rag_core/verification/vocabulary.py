@@ -1,0 +1,446 @@
+"""The words of a text as the checks see them: folded, stemmed, with their places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
+from rag_core.text.query_terms import measure_stem_similarity
+from rag_core.text.tokens import normalize_characters, stem
+
+__all__ = [
+    "Vocabulary",
+    "Word",
+    "aliases",
+    "are_opposites",
+    "are_synonyms",
+    "fold_text",
+    "likeness",
+    "opposition_keys",
+    "sides",
+    "split_words",
+]
+
+_WORD = re.compile(r"[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*")
+_SENTENCE_OPENING = re.compile(r"(?:^|[.!?…:\n])[\s\"'«“„(\[—–\-*•]*$")
+_MOST_MARKS = 40  # quotes, brackets and spaces between the end of a sentence and the next
+_REMOVED_MARKS = str.maketrans("", "", "'’‘`ʼʿʾ\u0300\u0301\u0302\u0304\u0306\u0308\u0323")
+_LONG_VOWELS = str.maketrans("āīūēōḥṣḍṭẓ", "aiueohsdtz")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word; `stem` is empty for a stop word, `opens` says that it begins a sentence."""
+
+    low: str
+    stem: str
+    start: int
+    end: int
+    capital: bool
+    opens: bool
+
+
+def fold_text(text: str) -> str:
+    """Lower case, ё as е, dressed letters plain: of the same length, so that places stay right."""
+    plain = text if text.isascii() else normalize_characters(text)
+    return "".join(low if len(low := c.lower()) == 1 else c for c in plain).replace("ё", "е")
+
+
+@lru_cache(maxsize=1024)
+def split_words(text: str) -> tuple[Word, ...]:
+    """The words in order. "America's" is "america", "Muʿāwiyah" is "muawiyah"."""
+    low = fold_text(text)
+    found = []
+    for match in _WORD.finditer(low):
+        said = re.sub(r"['’]s$", "", match[0])
+        said = said if re.search(r"n['’]t$", said) else said.translate(_LONG_VOWELS).translate(_REMOVED_MARKS)
+        capital = text[match.start()].isupper()
+        opens = capital and bool(_SENTENCE_OPENING.search(text, max(0, match.start() - _MOST_MARKS), match.start()))
+        bare = "" if said.endswith(("n't", "n’t")) or said == "cannot" else stem(said)
+        found.append(Word(said, bare, match.start(), match.end(), capital, opens))
+    return tuple(found)
+
+
+# A side of words that say the same / the side that says the opposite.
+_OPPOSITE_PAIRS = """
+вырос выросла выросли вырасти рост растет растут расти увеличил увеличила увеличили увеличилась увеличился увеличить увеличение увеличивается повысил повысила повысили повысились повысился повысилась повышение повысить поднялся поднялась поднялись подорожал подорожали подорожание прибавил / упал упала упали падение падает снизил снизила снизили снизился снизилась снизились снижение снизить уменьшил уменьшила уменьшился уменьшилась уменьшились уменьшение уменьшить сократил сократила сократился сократилась сократились сокращение сократить понизил понизили понижение подешевел подешевели опустился опустилась
+открыл открыла открыли открыт открыта открыты открыто открыть открывает открывается открылся открылась открылось открылись откроется откроют открытие / закрыл закрыла закрыли закрыт закрыта закрыты закрыто закрыть закрывает закрывается закрылся закрылась закрылись закроется закроют закрытие
+начал начала начали начался началась началось начались начать начало начнется начнут начинает начинается стартовал стартовала стартует / закончил закончила закончили закончился закончилась закончилось закончились закончить конец окончание закончится завершил завершила завершили завершился завершилась завершилось завершились завершить завершится завершение прекратил прекратили прекратить прекращение
+разрешил разрешила разрешили разрешен разрешена разрешено разрешены разрешить разрешение разрешает позволил позволяет / запретил запретила запретили запрещен запрещена запрещено запрещены запретить запрет запрещает
+включил включили включен включена включить включает / исключил исключили исключен исключена исключить исключает
+включил включили включен включить / выключил выключили выключен выключить отключил отключили отключен отключить отключение
+победил победила победили победа выиграл выиграла выиграли выиграть победить / проиграл проиграла проиграли поражение проиграть уступил уступила уступили
+купил купила купили купить покупка покупает приобрел / продал продала продали продать продажа продает
+принял приняла приняли принять принят принята принято одобрил одобрила одобрили одобрить одобрен одобрена / отклонил отклонила отклонили отклонить отклонен отверг отвергла отвергли отказал отказала отказали отказался отказалась отказались отказаться отказывается
+поддержал поддержала поддержали поддерживает поддержать поддержка / осудил осудила осудили осуждает раскритиковал раскритиковала раскритиковали критикует
+подтвердил подтвердила подтвердили подтверждает подтвердить подтверждение / опроверг опровергла опровергли опровергает опровергнуть опровержение
+подтвердил подтверждает признал признала признали признает / отрицал отрицает отрицают отрицали
+приехал прибыл прибыла прибыли прилетел прилетела прибытие прибудет / уехал убыл отбыл улетел улетела покинул покинула отъезд отправился
+вошел вошла вошли войти вступил вступила / вышел вышла вышли выйти покинул покинула
+больше более выше дороже / меньше менее ниже дешевле
+большой большая большое большие крупный крупная крупные большим большого крупного / маленький маленькая маленькие небольшой небольшая мелкий мелкая мелкие малый малого
+высокий высокая высокие высокое высокого / низкий низкая низкие низкое низкого
+новый новая новое новые нового новой новых / старый старая старое старые старого старой старых прежний прежняя прежние прежнего
+первый первая первое первые первого первой / последний последняя последнее последние последнего последней
+хороший хорошая хорошее хорошие хорошо лучший лучшая лучшие / плохой плохая плохое плохие плохо худший худшая худшие
+улучшил улучшила улучшили улучшился улучшилась улучшить улучшение / ухудшил ухудшила ухудшили ухудшился ухудшилась ухудшить ухудшение
+успешно успешный успех удалось удачно / неудачно неудача провал безуспешно провалился
+платно платный платная платные платное / бесплатно бесплатный бесплатная бесплатные бесплатное
+быстрый быстро быстрее быстрая / медленный медленно медленнее медленная
+сильный сильная сильно сильнее усилил усилила усилили усилить усиление усилился усилилась / слабый слабая слабо слабее ослабил ослабила ослабили ослабить ослабление ослаб
+раньше ранее рано ранний / позже позднее поздно поздний
+теплый теплая тепло теплее потепление потеплеет / холодный холодная холодно холоднее похолодание похолодает
+горячий горячая / холодный холодная
+возможно возможный возможна можно / невозможно невозможный невозможна нельзя
+внутренний внутренняя внутренние внутри / внешний внешняя внешние снаружи
+левый левая левое левого слева налево / правый правая правое правого справа направо
+верхний верхняя вверх вверху наверх / нижний нижняя вниз внизу
+полный полная полное полностью целиком / частичный частичная частичное частично
+жив живой живы выжил выжила выжили / мертв мертвый погиб погибла погибли умер умерла умерли
+родился родилась родились / умер умерла скончался скончалась умерли
+законный законно законная / незаконный незаконно незаконная
+опасный опасно опасна опасная / безопасный безопасно безопасна безопасная
+внес внесла ввел ввела ввели ввести введен введена введены введение / отменил отменила отменили отменен отменена отменены отменить отмена снял сняли
+построил построили построен построить / снес снесли снесен разрушил разрушили разрушен разрушена
+арестовал арестовали арестован задержал задержали задержан задержать / освободил освободили освобожден отпустил отпустили
+виновен виновна виновным виновной / невиновен невиновна оправдан оправдали
+до / после
+перед / после
+вместе совместно / отдельно порознь
+всегда постоянно / никогда
+все каждый всех / никто ничто ничего
+много многие / мало немногие
+друг союзник союзники друзья / враг враги противник противники
+мужчина мужчины мужчин мужской / женщина женщины женщин женский
+день дневной днем / ночь ночной ночью
+утром утро утра / вечером вечер вечера
+плюс прибыль / минус убыток убытки
+положительный положительная положительно позитивный / отрицательный отрицательная отрицательно негативный
+взрослый взрослые взрослых / ребенок дети детей
+внутри / снаружи
+публичный открытый публично / тайный закрытый тайно секретный
+безвозмездно даром / возмездно
+легко легкий просто простой / трудно трудный сложно сложный тяжело
+экспорт вывоз / импорт ввоз
+север северный северной северного севере / юг южный южной южного юге
+восток восточный восточной восточного востоке / запад западный западной западного западе
+rise rose risen rises rising increase increased increases increasing grow grew grown grows growing growth climb climbed gain gained higher expand expanded raise raised raises / fall fell fallen falls falling decrease decreased decreases decreasing decline declined declines drop dropped drops shrink shrank shrinking reduce reduced reduces reduction lower lowered cut
+open opened opens opening / close closed closes closing shut
+begin began begun begins start started starts starting beginning launch launched / end ended ends ending finish finished finishes stop stopped stops cease ceased
+allow allowed allows permit permitted permits permissible lawful / forbid forbidden forbids prohibit prohibited prohibits ban banned bans impermissible unlawful
+include included includes including / exclude excluded excludes excluding
+win won wins winning winner victory / lose lost loses losing loser defeat defeated
+buy bought buys purchase purchased / sell sold sells sale
+accept accepted accepts approve approved approves agree agreed / reject rejected rejects refuse refused refuses decline declined disagree disagreed
+support supported supports supporting favour favor back backed / oppose opposed opposes opposing against condemn condemned
+confirm confirmed confirms affirm affirmed / deny denied denies refute refuted
+arrive arrived arrives come came / leave left leaves depart departed
+enter entered enters join joined / exit exited leave left quit
+more greater / less fewer
+large big huge larger bigger largest biggest / small little tiny smaller smallest
+high highest / low lowest
+new newer newest / old older oldest ancient
+first / last
+good better best / bad worse worst evil
+improve improved improves improvement / worsen worsened worsens
+success successful successfully succeed succeeded / failure unsuccessful unsuccessfully fail failed
+fast faster quick quickly / slow slower slowly
+strong stronger strongest strengthen strengthened / weak weaker weakest weaken weakened
+early earlier earliest / late later latest
+warm warmer warming hot hotter / cold colder cooling cool cooler
+possible possibly / impossible
+inside internal interior / outside external exterior
+right / left
+right correct true truth / wrong incorrect false falsehood
+upper up top above / lower down bottom below
+full complete completely fully / partial partially partly
+alive living live survived / dead died killed
+born / died
+birth / death
+legal legally / illegal illegally
+safe safely / dangerous dangerously unsafe
+before prior / after following
+together / separately apart
+always / never
+all every everyone everything / none nobody nothing
+many most / few
+friend ally friends allies / enemy foe enemies
+man men male boy boys father husband son brother king / woman women female girl girls mother wife daughter sister queen
+day daytime / night nighttime
+morning / evening
+positive positively / negative negatively
+easy easily simple / hard difficult
+public publicly / private privately secret secretly
+rich wealthy / poor
+love loved loves / hate hated hates
+north northern / south southern
+east eastern / west western
+obligatory compulsory mandatory required / optional voluntary forbidden
+believer believers believe believed / disbeliever disbelievers disbelieve unbelief disbelief
+attack attacked / defend defended
+create created build built / destroy destroyed demolish demolished
+teacher / student pupil
+import imported / export exported
+long longer longest / short shorter shortest
+deep / shallow
+remember remembered / forget forgot forgotten
+free / paid
+married / divorced unmarried single
+beginner / expert
+heaven paradise / hell hellfire
+light / dark darkness
+major / minor
+majority / minority
+maximum / minimum
+with / without
+"""
+# Of these only one can be so.
+_EXCLUSIVE_WORDS = """
+вчера/сегодня/завтра
+yesterday/today/tomorrow
+зимой зима зимы/весной весна весны/летом/осенью осень осени
+winter/spring/summer/autumn fall
+утром/днем/вечером/ночью
+morning/afternoon/evening/night
+север северный/юг южный/восток восточный/запад западный
+north northern/south southern/east eastern/west western
+красный красная красные красное/синий синяя/зеленый зеленая/желтый желтая/белый белая/черный черная
+red/blue/green/yellow/white/black
+"""
+_NEGATING_PREFIX = re.compile(r"^(?:не|без|бес)(?=[а-я]{4})|^(?:un|in|im|ir|il|dis|non|mis)(?=[a-z]{4})")
+_NEGATING_SUFFIX = re.compile(r"(?<=[a-z]{3})less$")
+_OPPOSITE_PREFIXES = [
+    ("при", "у"), ("в", "вы"), ("за", "вы"), ("за", "от"), ("за", "рас"), ("до", "не"), ("под", "от"), ("по", "с"), ("с", "раз"), ("под", "с"),
+    ("над", "под"), ("о", "рас"), ("пере", "недо"), ("pre", "post"), ("over", "under"), ("in", "out"), ("up", "down"), ("ex", "in"), ("as", "des"), ("in", "de"),
+]  # fmt: skip
+_ALL_PREFIXES = frozenset(prefix for pair in _OPPOSITE_PREFIXES for prefix in pair)
+_LEAST_REST = 4  # letters behind a prefix
+
+
+def _stem_or_keep(word: str) -> str:
+    return stem(word) or word
+
+
+def _index_sides() -> dict[str, frozenset[tuple[int, int]]]:
+    found: dict[str, set[tuple[int, int]]] = {}
+    rows = [line.split(" / ") for line in _OPPOSITE_PAIRS.strip().splitlines()]
+    rows += [line.split("/") for line in _EXCLUSIVE_WORDS.strip().splitlines()]
+    for n, row in enumerate(rows):
+        for side, words in enumerate(row):
+            for word in words.split():
+                found.setdefault(_stem_or_keep(word), set()).add((n, side))
+    return {word: frozenset(places) for word, places in found.items()}
+
+
+_SIDE_INDEX = _index_sides()
+
+
+@lru_cache(maxsize=20_000)
+def are_opposites(one: str, other: str) -> bool:
+    """Whether two folded words say opposite things: "вырос" and "снизился", "legal" and "illegal"."""
+    a, b = _stem_or_keep(one), _stem_or_keep(other)
+    if a == b:
+        return False
+    first, second = _SIDE_INDEX.get(a, frozenset()), _SIDE_INDEX.get(b, frozenset())
+    if first & second:
+        return False
+    if any(n == m for n, _ in first for m, _ in second):
+        return True
+    return (
+        _is_negated_form(a, b)
+        or _is_negated_form(b, a)
+        or _have_opposite_prefixes(one, other)
+        or _have_opposite_prefixes(other, one)
+    )
+
+
+def _is_negated_form(longer: str, plain: str) -> bool:
+    return (
+        len(longer) > len(plain)
+        and bool(_NEGATING_PREFIX.match(longer))
+        and _NEGATING_PREFIX.sub("", longer)[:8] == plain[:8]
+        and abs(len(_NEGATING_PREFIX.sub("", longer)) - len(plain)) <= 1
+    ) or (_NEGATING_SUFFIX.sub("", longer) == plain and longer != plain)
+
+
+def _have_opposite_prefixes(one: str, other: str) -> bool:
+    """Whether the same root stands behind prefixes that lead two ways: "приехал", "уехал"."""
+    for here, there in _OPPOSITE_PREFIXES:
+        if one.startswith(here) and other.startswith(there):
+            rest, left = one[len(here) :], other[len(there) :]
+            if len(rest) >= _LEAST_REST and (
+                rest == left or (len(rest) > 5 and _stem_or_keep(rest) == _stem_or_keep(left))
+            ):
+                return True
+    return False
+
+
+@lru_cache(maxsize=20_000)
+def are_synonyms(one: str, other: str) -> bool:
+    """Whether two folded words stand on the same side of an opposition: "вырос" and "увеличился"."""
+    return bool(sides(one) & sides(other))
+
+
+def sides(word: str) -> frozenset[tuple[int, int]]:
+    """On which side of which oppositions a folded word stands."""
+    return _SIDE_INDEX.get(_stem_or_keep(word), frozenset())
+
+
+@lru_cache(maxsize=20_000)
+def opposition_keys(word: str) -> frozenset[tuple[str, object]]:
+    """Lookup keys of a folded word: two words that are opposed have one in common."""
+    root = _stem_or_keep(word)
+    keys: set[tuple[str, object]] = {("pair", row) for row, _ in _SIDE_INDEX.get(root, ())}
+    keys |= {
+        ("root", root[:8]),
+        ("root", _NEGATING_PREFIX.sub("", root)[:8]),
+        ("less", root),
+        ("less", _NEGATING_SUFFIX.sub("", root)),
+    }
+    for prefix in _ALL_PREFIXES:
+        if word.startswith(prefix) and len(rest := word[len(prefix) :]) >= _LEAST_REST:
+            keys |= {("rest", rest), ("rest", _stem_or_keep(rest))}
+    return frozenset(keys)
+
+
+_MOST_COMPARED = 32  # different words with the same key; a passage of ordinary prose has fewer than ten
+_NAME, _ALIKE = 0.95, 0.9
+_KIN = 0.7  # below it kindred words are different ones
+_PREFIX, _STEM = 3, 4  # letters that forms of one word, and kindred stems, have in common
+# Names of one thing that share no letters.
+_ALIASES = (
+    "сша америка штаты американский usa us u.s america american", "великобритания британия британский англия английский uk britain british england",
+    "россия рф российский русский russia russian", "ес евросоюз eu европейский", "петербург питер спб санкт petersburg", "оон un",
+    "москва столица московский moscow", "германия фрг немецкий germany german", "китай кнр китайский china chinese",
+    "украина украинский ukraine ukrainian", "беларусь белоруссия белорусский belarus", "цб центробанк банк", "нидерланды голландия голландский netherlands holland dutch",
+    "турция турецкий turkey turkish", "франция французский france french", "испания испанский spain spanish", "греция греческий greece greek",
+    "пророк мухаммад мухаммед muhammad mohammed mohammad", "аллах бог allah god",
+)  # fmt: skip
+_ALIAS = {word: n for n, row in enumerate(_ALIASES) for word in row.split()}
+
+Key = tuple[str, object]
+
+
+@lru_cache(maxsize=20_000)
+def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
+    """How much one word is the other, 0..1; both as folded and as stemmed."""
+    if stem == other_stem:
+        return 1.0
+    if is_name_variant(one, other) or aliases(one, other):
+        return _NAME
+    if are_synonyms(one, other):
+        return _ALIKE
+    return found if (found := measure_stem_similarity(stem, (other_stem,))) >= _KIN else 0.0
+
+
+def aliases(one: str, other: str) -> bool:
+    """Whether two folded words may name one thing."""
+    return bool(_rows(one) & _rows(other))
+
+
+@lru_cache(maxsize=10_000)
+def _rows(word: str) -> frozenset[int]:
+    """Which things a word may name."""
+    alike = (said for said in _ALIASES_BY_START.get(word[:2], ()) if min(len(said), len(word)) > 3)
+    return frozenset(_ALIAS[said] for said in (*alike, word) if said in _ALIAS and is_name_variant(said, word))
+
+
+_ALIASES_BY_START: dict[str, list[str]] = {}
+for _word in _ALIAS:
+    _ALIASES_BY_START.setdefault(_word[:2], []).append(_word)
+
+
+@lru_cache(maxsize=20_000)
+def _keys(low: str, stem: str) -> frozenset[Key]:
+    """What a word has in common with each word that is like it, but for those in another script."""
+    keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
+    keys |= {("alias", row) for row in _rows(low)}
+    keys |= {("side", side) for side in sides(low)}
+    return frozenset(keys)
+
+
+@lru_cache(maxsize=20_000)
+def _sounds(low: str) -> frozenset[Key]:
+    """What a word has in common with each word of another script that sounds like it."""
+    return frozenset(("sound", skeleton[:1]) for skeleton in skeletons(low))
+
+
+class Vocabulary(tuple[Word, ...]):
+    """Words in the order of their text. The index is built when it is first asked."""
+
+    _index: dict[Key, list[int]]
+    _spoken: dict[bool, dict[Key, list[int]]]
+    _found: dict[tuple[str, str], tuple[float, Word | None]]
+    _stems: frozenset[str]
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words."""
+        if not hasattr(self, "_stems"):
+            self._stems = frozenset(word.stem for word in self)
+        return self._stems
+
+    def nearest(self, word: Word) -> tuple[float, Word | None]:
+        """How like this word the likest one is, 0..1, and which that is: of equal ones the first."""
+        if not hasattr(self, "_found"):
+            self._found = {}
+        key = word.low, word.stem
+        if (found := self._found.get(key)) is None:
+            self._found[key] = found = self._likest(word)
+        return found
+
+    def _likest(self, word: Word) -> tuple[float, Word | None]:
+        best: tuple[float, Word | None] = (0.0, None)
+        for other in self.candidates(word):
+            if (found := likeness(word.low, word.stem, other.low, other.stem)) > best[0]:
+                best = (found, other)
+                if found == 1.0:
+                    break
+        return best
+
+    def candidates(self, word: Word) -> Iterator[Word]:
+        """The words that may be like this one, each once, in their order."""
+        if not hasattr(self, "_index"):
+            self._index = _indexed(self)
+            self._spoken = {}
+        places = {place for key in _keys(word.low, word.stem) for place in self._index.get(key, ())}
+        script = not is_cyrillic(word.low)
+        if script not in self._spoken:
+            self._spoken[script] = _spoken(self, script)
+        if self._spoken[script]:
+            places |= {place for key in _sounds(word.low) for place in self._spoken[script].get(key, ())}
+        return (self[place] for place in sorted(places))
+
+
+def _indexed(words: Iterable[Word]) -> dict[Key, list[int]]:
+    index: dict[Key, list[int]] = {}
+    for place, word in _different(words):
+        for key in _keys(word.low, word.stem):
+            listed = index.setdefault(key, [])
+            if len(listed) < _MOST_COMPARED:
+                listed.append(place)
+    return index
+
+
+def _spoken(words: Iterable[Word], cyrillic: bool) -> dict[Key, list[int]]:
+    """The words of one script by their first sound."""
+    index: dict[Key, list[int]] = {}
+    for place, word in _different(words):
+        if is_cyrillic(word.low) == cyrillic:
+            for key in _sounds(word.low):
+                listed = index.setdefault(key, [])
+                if len(listed) < _MOST_COMPARED:
+                    listed.append(place)
+    return index
+
+
+def _different(words: Iterable[Word]) -> Iterator[tuple[int, Word]]:
+    """Each word once, in small letters and with a capital."""
+    seen: set[tuple[str, bool]] = set()
+    for place, word in enumerate(words):
+        if (word.low, word.capital) not in seen:
+            seen.add((word.low, word.capital))
+            yield place, word

@@ -1,0 +1,178 @@
+"""Answer grammar: GBNF for answers and paragraphs, and the parser of what a model wrote.
+
+Under the grammar only sentences with source numbers that exist, or the fixed refusal, can be written. A model that
+ignores the grammar is parsed by the same rules; whatever breaks them is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rag_core.text.tokens import normalize_characters
+from rag_core.writing.prompts import load_prompt
+
+__all__ = [
+    "LETTERS",
+    "MAX_CITED_POSTS",
+    "LineSplitter",
+    "WrittenSentence",
+    "build_answer_grammar",
+    "build_paragraph_grammar",
+    "clean_reply",
+    "equals_phrase",
+    "parse_answer_line",
+    "parse_json_object",
+]
+
+# In square brackets of a grammar: both scripts with their accents; no brackets but round ones, nothing that is markup
+# or ends a JSON text, no control characters.
+LETTERS = r""" !%&'()+,./0-9:;=?@A-Z_a-z~°№«»–—“”„’…€£$₽À-ɏЀ-ӿ-"""
+
+
+def parse_json_object(text: str) -> dict[str, Any] | None:
+    """The object from the first brace to the last, whatever stands around it; None where that is none."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        found = json.loads(text[start : end + 1]) if 0 <= start < end else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+MAX_CITED_POSTS = 3  # posts for a sentence
+_SENTENCE_START = r'[0-9A-Za-z\u00C0-\u024F\u0400-\u04FF«"“„(@]'
+_SENTENCE_CHARACTERS = f'"{LETTERS}'
+
+_THOUGHT_BLOCK = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+_OPEN_THOUGHT = re.compile(r"<think", re.I)
+_TEMPLATE_TOKEN = re.compile(
+    r"<\|[^<>|]{0,40}\|>|</?s>|\[/?(?:INST|SYS)\]|<</?SYS>>|</?(?:start|end)_of_turn>|</?think(?:ing)?>|"
+    r"</?(?:post|question|draft)\b[^<>]{0,200}>",
+    re.I,
+)
+# Markup and code that a model without a grammar may write; a quote in a post keeps its "<" where no tag follows.
+_MARKUP_OR_CODE = re.compile(r"</?[a-z][^<>]{0,200}>|```.*?(?:```|$)|\{\s*\"[^{}]*\}?", re.I | re.S)
+_REASONING_STEPS = re.compile(
+    r"(?:^|[.!?…]\s+|\s)(?:thought|action|action input|observation|мысль|действие|наблюдение)\s?:|"
+    r"^(?:system|user|assistant|human)\s?:",
+    re.I,
+)
+_LEADING_LABEL = re.compile(r"^(?:[-*•]\s+|\d{1,2}[.)]\s+(?=\D)|(?:final answer|answer|ответ)\s?:\s*)+", re.I)
+_MARKUP = re.compile(r"[*`#]+|(?<!\w)__?|__?(?!\w)")
+_CITED_SENTENCE = re.compile(r"(?:\[\s*\d{1,4}\s*\]\s*[,;]?\s*)+")
+_WORD = re.compile(r"[^\W_]+")
+_SHINGLE_WORDS = 7  # words in a row that are no chance
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSentence:
+    """A sentence as the model wrote it, cleaned, and the numbers it gave that exist, each once, in order.
+
+    Empty text: it was no sentence of an answer (steps of thought, words of the prompt).
+    """
+
+    text: str
+    numbers: tuple[int, ...]
+
+
+def build_answer_grammar(numbers: Sequence[int], refusal: str, sentences: int, characters: int) -> str:
+    """GBNF of one answer: up to `sentences` lines of at most `characters`, each with numbers out of `numbers`."""
+    exist = " | ".join(f'"{number}"' for number in sorted(numbers))
+    more = f' ("\\n" sentence){{0,{sentences - 1}}}' if sentences > 1 else ""
+    return "\n".join(
+        (
+            f"root ::= refusal | sentence{more}",
+            f'refusal ::= "{refusal}"',
+            f"sentence ::= text cited{{1,{min(MAX_CITED_POSTS, len(numbers))}}}",
+            f"text ::= {_SENTENCE_START} char{{1,{characters - 2}}} [ .!?…]",
+            f"char ::= [{_SENTENCE_CHARACTERS}]",
+            'cited ::= "[" number "]"',
+            f"number ::= {exist}",
+        )
+    )
+
+
+def build_paragraph_grammar(characters: int) -> str:
+    """GBNF of one line of at most so many characters."""
+    return f"root ::= {_SENTENCE_START} char{{8,{characters - 1}}}\nchar ::= [{_SENTENCE_CHARACTERS}]"
+
+
+def clean_reply(text: str) -> str:
+    """Free text of a model without what was never meant to be read: thoughts, template tokens, controls."""
+    text = _THOUGHT_BLOCK.sub(" ", text)
+    if thinking := _OPEN_THOUGHT.search(text):
+        text = text[: thinking.start()]
+    return "\n".join(
+        " ".join(line.split()) for line in normalize_characters(_TEMPLATE_TOKEN.sub(" ", text)).split("\n")
+    ).strip()
+
+
+class LineSplitter:
+    """Pieces of text as they come, to whole lines; thoughts between tags are no lines."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+
+    def feed(self, piece: str) -> Iterator[str]:
+        """The lines that this piece ends."""
+        self._rest = _THOUGHT_BLOCK.sub("", self._rest + piece)
+        thinking = _OPEN_THOUGHT.search(self._rest)
+        ready, open_end = (self._rest[: thinking.start()], self._rest[thinking.start() :]) if thinking else (
+            self._rest, "")  # fmt: skip
+        *lines, last = ready.split("\n")
+        self._rest = last + open_end
+        yield from lines
+
+    def end(self) -> str:
+        """What is left when nothing more will come."""
+        thinking = _OPEN_THOUGHT.search(self._rest)
+        return self._rest[: thinking.start()] if thinking else self._rest
+
+
+def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence]:
+    """The sentences of a line. One without a number that exists has none; it is for the caller to leave it out."""
+    line = normalize_characters(_MARKUP_OR_CODE.sub(" ", _TEMPLATE_TOKEN.sub(" ", line)))
+    found, end = [], 0
+    for match in _CITED_SENTENCE.finditer(line):
+        given = dict.fromkeys(int(number) for number in re.findall(r"\d+", match[0]))
+        bracket = max(line.rfind(sign, end, match.start()) for sign in "[]")
+        text = line[max(end, bracket + 1) : match.start()]
+        found.append((text, tuple(number for number in given if number in known)[:MAX_CITED_POSTS]))
+        end = match.end()
+    found.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
+    return [WrittenSentence(_clean_sentence(text), numbers) for text, numbers in found if _WORD.search(text)]
+
+
+def equals_phrase(line: str, words: str) -> bool:
+    """Whether a line is just these words, whatever stands around them."""
+    return _WORD.findall(line.casefold()) == _WORD.findall(words.casefold())
+
+
+def _clean_sentence(text: str) -> str:
+    """One tidy sentence; nothing where it shows steps of thought or repeats the prompt."""
+    text = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
+    if _REASONING_STEPS.search(text):
+        return ""
+    text = _LEADING_LABEL.sub("", text).strip()
+    return "" if not _WORD.search(text) or _build_shingles(text) & _build_prompt_shingles() else text
+
+
+_NO_BRACKETS = str.maketrans("[]<>{}|\\", " " * 8)
+
+
+def _build_shingles(text: str) -> frozenset[tuple[str, ...]]:
+    words = [word.lower() for word in _WORD.findall(text)]
+    return frozenset(tuple(words[n : n + _SHINGLE_WORDS]) for n in range(len(words) - _SHINGLE_WORDS + 1))
+
+
+@lru_cache(maxsize=1)
+def _build_prompt_shingles() -> frozenset[tuple[str, ...]]:
+    """Rows of words that stand in what the writer is told."""
+    told = [load_prompt("write", lang) for lang in ("ru", "en")]
+    texts = [text for one in told for text in (*one.system.split("\n"), one.parts["free"], one.parts["attribute"])]
+    return frozenset().union(*map(_build_shingles, texts))

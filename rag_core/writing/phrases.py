@@ -1,0 +1,88 @@
+"""Fixed phrases of answers, from dates and counts, in Russian and English."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from babel import Locale
+from babel.dates import format_date
+
+__all__ = [
+    "MAX_FRAMED_QUOTE_LENGTH",
+    "format_conflict",
+    "format_day",
+    "format_first_mention",
+    "format_last_mention",
+    "format_mention_count",
+    "format_post_count",
+    "format_post_date",
+]
+
+MAX_FRAMED_QUOTE_LENGTH = (
+    240  # characters of a quote that stands after one of these phrases: together they stay short enough
+)
+
+_POST_PLURALS = {
+    "ru": {"one": "пост", "few": "поста", "many": "постов", "other": "поста"},
+    "en": {"one": "post", "other": "posts"},
+}
+
+
+def format_day(moment: datetime, lang: str) -> str:
+    """A date in words: "3 марта 2025 г.", "March 3, 2025"."""
+    return format_date(moment, "long", locale=lang)
+
+
+def format_first_mention(moment: datetime, lang: str) -> str:
+    """What stands before the quote of the first post."""
+    said = "Впервые в постах —" if lang == "ru" else "First in the posts on"
+    return f"{said} {format_day(moment, lang)}:"
+
+
+def format_last_mention(moment: datetime, lang: str) -> str:
+    """What stands before the quote of the latest post."""
+    said = "В последний раз в постах —" if lang == "ru" else "Last in the posts on"
+    return f"{said} {format_day(moment, lang)}:"
+
+
+def format_post_date(moment: datetime, lang: str) -> str:
+    """What stands before the quote of a post whose date was asked for."""
+    return f"Пост от {format_day(moment, lang)}:" if lang == "ru" else f"Posted on {format_day(moment, lang)}:"
+
+
+def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
+    """What stands before the quote of a post that disagrees with the one above: both days, and which is the newer."""
+    first, other = format_day(above, lang), format_day(moment, lang)
+    if first == other:
+        return (
+            f"Другой пост того же дня ({other}) говорит иначе:"
+            if lang == "ru"
+            else f"Another post of that day, {other}, says otherwise:"
+        )
+    if moment > above:
+        if lang == "ru":
+            return f"Новее — пост от {other}, и он говорит иначе (пост выше — от {first}):"
+        return f"A newer post, of {other}, says otherwise (the one above is of {first}):"
+    if lang == "ru":
+        return f"Более ранний пост, от {other}, говорит иначе (пост выше новее, от {first}):"
+    return f"An earlier post, of {other}, says otherwise (the one above is newer, of {first}):"
+
+
+def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -> str:
+    """How many posts there are from one day to another, whatever they say."""
+    form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]
+    first, last = (format_day(moment, lang) for moment in ends)
+    return f"{number} {form}: {first if first == last else f'{first} — {last}'}".removesuffix(".") + "."
+
+
+def format_mention_count(number: int, words: Sequence[str], ends: tuple[datetime, datetime], lang: str) -> str:
+    """How many posts hold these words, and between which days: what was counted is said with the count."""
+    form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]
+    first, last = (format_day(moment, lang) for moment in ends)
+    if lang == "ru":
+        counted = ("со словом " if len(words) == 1 else "со словами ") + ", ".join(f"«{word}»" for word in words)
+    else:
+        counted = ("with the word " if len(words) == 1 else "with the words ") + ", ".join(f"“{w}”" for w in words)
+    said = f"{number} {form} {counted}: {first if first == last else f'{first} — {last}'}"
+    return said.removesuffix(".") + "."

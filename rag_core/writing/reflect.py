@@ -1,0 +1,167 @@
+"""Reflection: a model scores a draft against question and evidence, and the draft is rewritten once at most.
+
+The first draft stays where the second one has less support. Used only in chats with a careful mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rag_core.context.budget import fit_excerpts, order_for_prompt
+from rag_core.engine import Engine
+from rag_core.errors import GenerationFailed
+from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
+from rag_core.tracing import LlmCosts, Run
+from rag_core.types import Draft, Evidence, Question, Sentence
+from rag_core.verification.support import MIN_SUPPORT, measure_support
+from rag_core.writing.grammar import LETTERS, parse_json_object
+from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.write import write_draft
+
+__all__ = ["JUDGEMENT_GRAMMAR", "Judgement", "measure_draft_support", "parse_judgement", "reflect_on_draft"]
+
+_MAX_SCORE, _GOOD_SCORE = 10, 8  # a score that is good is not written again
+_MAX_MISSING_LENGTH = 120  # characters
+_REPLY_TOKENS, _SPARE_TOKENS, _MIN_EVIDENCE_TOKENS = 160, 64, 96
+_CONFIDENCE_FLOOR = (
+    0.7  # of a draft's confidence is left where the model scores it 0: models that score are often wrong
+)
+_UNREADABLE = "The model's judgement of the answer could not be read: the answer is as it was."
+_JUDGEMENT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "score": {"type": "integer", "minimum": 0, "maximum": _MAX_SCORE},
+        "missing": {"type": "string", "maxLength": _MAX_MISSING_LENGTH},
+        "unsupported": {"type": "array", "items": {"type": "integer"}},
+    },
+    "required": ["score", "missing", "unsupported"],
+    "additionalProperties": False,
+}
+JUDGEMENT_GRAMMAR = rf"""root ::= "{{\"score\": " score ", \"missing\": \"" missing "\", \"unsupported\": " numbers "}}"
+missing ::= char{{0,{_MAX_MISSING_LENGTH}}}
+score ::= [0-9] | "10"
+char ::= [{LETTERS}]
+numbers ::= "[]" | "[" [1-9] (", " [1-9]){{0,4}} "]"
+"""
+SupportMeasure = Callable[[Draft, Evidence], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Score 0..10, what the answer lacks, and the numbers (from 1) of sentences that the posts do not say."""
+
+    score: int
+    missing: str = ""
+    unsupported: tuple[int, ...] = ()
+
+    @property
+    def content(self) -> bool:
+        """Whether nothing is left to be done."""
+        return self.score >= _GOOD_SCORE and not self.unsupported
+
+
+def measure_draft_support(draft: Draft, evidence: Evidence) -> float:
+    """The mean support of a draft's sentences by the posts they cite, 0..1; a sentence without support counts 0."""
+    scores = [_measure_cited_support(sentence, evidence) for sentence in draft.sentences]
+    return sum(score if score >= MIN_SUPPORT else 0.0 for score in scores) / len(scores) if scores else 0.0
+
+
+def _measure_cited_support(sentence: Sentence, evidence: Evidence) -> float:
+    cited = {citation.post for citation in sentence.citations}
+    return measure_support(sentence.text, [s.passage for s in evidence.sources if s.passage.key in cited])
+
+
+async def reflect_on_draft(
+    question: Question,
+    draft: Draft,
+    evidence: Evidence,
+    rag: Engine,
+    run: Run,
+    worth: SupportMeasure = measure_draft_support,
+) -> Draft:
+    """The draft, or a better one, with the score in its confidence; as it is without a model, and without sentences.
+
+    Drafts that are word for word or worked out are not looked at: there is nothing in them to be wrong.
+    """
+    model = rag.writer
+    if model is None or not draft.sentences or draft.model is None:
+        return draft
+    judged = await run.attempt("reflect", _request_judgement(question, draft, evidence, model, run), None)
+    if judged is None:
+        return draft
+    confident = replace(
+        draft, covered=draft.covered * (_CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE)
+    )
+    if judged.content:
+        return confident
+    again = await _rewrite_draft(question, confident, judged, evidence, rag, run)
+    # rules over words take milliseconds for each post: not on the event loop
+    better = bool(again.sentences) and await asyncio.to_thread(lambda: worth(again, evidence) >= worth(draft, evidence))
+    return replace(again, covered=confident.covered) if better else confident
+
+
+async def _rewrite_draft(
+    question: Question, draft: Draft, judged: Judgement, evidence: Evidence, rag: Engine, run: Run
+) -> Draft:
+    """The answer written once more, with what was missing said; nothing of it is shown before it is chosen."""
+    asked = question
+    if judged.missing:
+        asked = replace(
+            question, text=load_prompt("reflect", question.lang).parts["again"].format(question.text, judged.missing)
+        )
+    shown, run.on_sentence = run.on_sentence, None
+    before = list(run.shortfalls)
+    try:
+        return await run.attempt("write", write_draft(asked, evidence, rag, run), Draft())
+    finally:
+        run.on_sentence = shown
+        run.shortfalls[:] = before  # what a draft that may not be shown lacks is of no interest
+
+
+async def _request_judgement(
+    question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, run: Run
+) -> Judgement | None:
+    """To be called in a stage. Raises GenerationFailed."""
+    costs = LlmCosts()
+    async with run.seated(model, question.viewer.user_id) as seat:
+        prompt = await _build_prompt(question, draft, evidence, model, seat)
+        costs.call()
+        end = await collect_generation(
+            seat.stream(prompt, DecodingParams(_REPLY_TOKENS, 0.0), grammar=JUDGEMENT_GRAMMAR, schema=_JUDGEMENT_SCHEMA)
+        )
+    costs.paid(end.figures)
+    judged = parse_judgement(end.text, len(draft.sentences))
+    if judged is None:
+        raise GenerationFailed(_UNREADABLE)
+    run.note(**costs.noted(), score=judged.score, unsupported=len(judged.unsupported))
+    return judged
+
+
+async def _build_prompt(
+    question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, seat: LlmSession
+) -> Prompt:
+    """Posts as far as they fit, the question and the draft, its sentences numbered."""
+    told = load_prompt("reflect", question.lang)
+    lines = "\n".join(f"{n}. {escape_prompt_text(sentence.text)}" for n, sentence in enumerate(draft.sentences, 1))
+    asked = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
+    used = sum(await seat.count([told.system, asked, *(text for shot in told.shots for text in shot)]))
+    left = model.context - used - _REPLY_TOKENS - _SPARE_TOKENS
+    excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
+    posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
+    return Prompt(told.system, f"{posts}\n{asked}", told.shots)
+
+
+def parse_judgement(text: str, sentences: int) -> Judgement | None:
+    """What a model's reply says, whatever stands around it; None where it says no score."""
+    said = parse_json_object(text)
+    if said is None:
+        return None
+    score, missing, wrong = said.get("score"), said.get("missing"), said.get("unsupported")
+    if isinstance(score, bool) or not isinstance(score, int) or not 0 <= score <= _MAX_SCORE:
+        return None
+    numbers = [n for n in wrong if isinstance(n, int) and 1 <= n <= sentences] if isinstance(wrong, list) else []
+    lacks = escape_prompt_text(missing)[:_MAX_MISSING_LENGTH] if isinstance(missing, str) else ""
+    return Judgement(score, lacks, tuple(dict.fromkeys(numbers)))

@@ -1,0 +1,157 @@
+"""Answer generation: a model writes sentences with source numbers, each checked against its posts before it is shown.
+
+The posts are data between markers that they cannot forge. A sentence counts only after it is parsed, cleaned,
+supported and cited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from rag_core.cite import check_citations
+from rag_core.context.budget import PromptBudget, build_prompt_budget
+from rag_core.engine import Engine
+from rag_core.errors import GenerationFailed
+from rag_core.llm import DecodingParams, Generation, LlmSession, Prompt
+from rag_core.llm.protocol import FinishReason
+from rag_core.text.sentences import MAX_ANSWER_LENGTH
+from rag_core.tracing import LlmCosts, Run
+from rag_core.types import Draft, Evidence, Question, Sentence, Shortfall, Source
+from rag_core.verification.support import attribute_sentence, keep_supported_citations
+from rag_core.writing.grammar import LineSplitter, build_answer_grammar, clean_reply, equals_phrase, parse_answer_line
+from rag_core.writing.prompts import escape_prompt_text, load_prompt
+
+__all__ = ["write_draft"]
+
+_NO_MODEL = "There is no model to write with: set LLM__MODEL."
+_NOTHING_SUPPORTED = "The model wrote no sentence that the posts say: try another model with LLM__MODEL."
+_ONE_LEFT_OUT = "1 sentence was left out: the posts do not say it."
+_SEVERAL_LEFT_OUT = "{} sentences were left out: the posts do not say them."
+
+
+async def write_draft(
+    question: Question, evidence: Evidence, rag: Engine, run: Run, shown: Evidence | None = None
+) -> Draft:
+    """What the model says from the evidence; without sentences: it says that the posts do not answer.
+
+    `shown` is what it reads instead, by the same numbers; what it writes is held against `evidence` all the same.
+    Each kept sentence is told to `run.on_sentence` at once. To be called in a stage. Raises GenerationFailed where
+    nothing is left of what it wrote, StageTimeout, ArchiveUnavailable.
+    """
+    if (model := rag.writer) is None:
+        raise GenerationFailed(_NO_MODEL)
+    page = _WritingState(question, rag, run, evidence.numbered())
+    try:
+        async with run.seated(model, question.viewer.user_id) as seat:
+            page.costs.begin()
+            room = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
+            prompt = await _write_free_draft(room, seat, page) if rag.settings.llm.two_pass else room.prompt
+            await _write_answer(prompt, room, seat, page)
+    finally:
+        run.note(**page.costs.noted(), sentences=len(page.kept), left_out=page.left_out)
+    if not page.kept and not page.refused:
+        raise GenerationFailed(_NOTHING_SUPPORTED)
+    if page.kept and page.left_out:
+        said = _ONE_LEFT_OUT if page.left_out == 1 else _SEVERAL_LEFT_OUT.format(page.left_out)
+        run.shortfalls.append(Shortfall("support", said))
+    return Draft(tuple(page.kept), model=model.name)
+
+
+@dataclass
+class _WritingState:
+    """An answer while it is written. Not frozen: sentence after sentence is kept, or left out."""
+
+    question: Question
+    rag: Engine
+    run: Run
+    sources: dict[int, Source]
+    costs: LlmCosts = field(default_factory=LlmCosts)
+    kept: list[Sentence] = field(default_factory=list)
+    left_out: int = 0
+    refused: bool = False
+    full: bool = False
+
+    async def line(self, line: str, *, cut: bool = False) -> None:
+        """Keep the sentences of a line that stand; what follows its last numbers is no loss where it was `cut` off."""
+        if equals_phrase(line, self.refusal):
+            self.refused = True
+            return
+        for written in parse_answer_line(line, self.sources):
+            sentence = await self._standing(written.text, written.numbers)
+            if sentence is None:
+                self.left_out += not (cut and not written.numbers)
+            elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
+                self.full = True
+            elif all(sentence.text != one.text for one in self.kept):
+                self._keep(sentence)
+
+    @property
+    def refusal(self) -> str:
+        """The fixed words for "the posts do not say"."""
+        return load_prompt("write", self.question.lang).parts["refusal"]
+
+    def _keep(self, sentence: Sentence) -> None:
+        self.kept.append(sentence)
+        self.costs.sentence()
+        if self.run.on_sentence:
+            self.run.on_sentence(sentence)
+
+    async def _standing(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
+        """The sentence, if its posts say it and still stand in the archive as they were read."""
+        # rules over words take milliseconds for each post: not on the event loop
+        sentence = await asyncio.to_thread(self._borne_out, text, numbers) if text else None
+        if sentence is None:
+            return None
+        return next(iter(await check_citations(Draft((sentence,)), self.question.viewer, self.rag)), None)
+
+    def _borne_out(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
+        sentence = attribute_sentence(text, [self.sources[number] for number in numbers])
+        return sentence and keep_supported_citations(sentence, tuple(self.sources.values()), self.question.lang)
+
+
+async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _WritingState) -> Prompt:
+    """The prompt of the second pass: it begins as the first, which wrote a free draft that is never shown."""
+    parts = load_prompt("write", page.question.lang).parts
+    free = replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['free']}")
+    decoding = replace(_build_decoding(page, room), max_tokens=max(1, room.tokens // 2))
+    draft = ""
+    page.costs.call()
+    async with aclosing(cast(_ReplyStream, seat.stream(free, decoding))) as stream:
+        async for piece in stream:
+            if isinstance(piece, Generation):
+                page.costs.paid(piece.figures)
+                draft = escape_prompt_text(clean_reply(piece.text))
+    return replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['attribute']}\n<draft>\n{draft}\n</draft>")
+
+
+async def _write_answer(prompt: Prompt, room: PromptBudget, seat: LlmSession, page: _WritingState) -> None:
+    """Read the answer line by line while it is written."""
+    numbers = [excerpt.source.number for excerpt in room.excerpts]
+    page.sources = {number: page.sources[number] for number in numbers}
+    grammar = build_answer_grammar(numbers, page.refusal, room.sentences, room.characters)
+    lines = LineSplitter()
+    page.costs.call()
+    async with aclosing(
+        cast(_ReplyStream, seat.stream(prompt, _build_decoding(page, room), grammar=grammar))
+    ) as stream:
+        async for piece in stream:
+            if isinstance(piece, Generation):
+                page.costs.paid(piece.figures)
+                await page.line(lines.end(), cut=piece.finish is FinishReason.LENGTH)
+                return
+            for line in lines.feed(piece):
+                await page.line(line)
+            if page.full:
+                return
+
+
+_ReplyStream = AsyncGenerator[str | Generation, None]
+
+
+def _build_decoding(page: _WritingState, room: PromptBudget) -> DecodingParams:
+    llm = page.rag.settings.llm
+    return DecodingParams(room.tokens, temperature=llm.temperature, top_p=llm.top_p, seed=llm.seed)

@@ -41,8 +41,10 @@ MOST_GROWTH = 3.2  # of twice the text: 2 is linear, 4 is quadratic
 PATTERNS = ["не ", "Anna Ivanova ", ".", "1 ", "monday ", "Анна и ", "a@a."]
 # All words differ, and all begin alike: no cache and no index by the first letters helps.
 DIFFERENT = ["w{0} ", "Учител{1}{2} ", "{3}.{4:02}.20{5:02} "]
+# One long run that ends in something else: rules that can cut it in many ways try them all.
+ENDING = ["a", " ", "1"]
 # Those that nearly every check of words or signs has been slow with; the rest is for what reads sentences.
-FEW = ["не ", "Anna Ivanova ", ".", "w{0} "]
+FEW = ["не ", "Anna Ivanova ", ".", "w{0} ", "a…!"]
 
 # No reader's and no poster's text gets there.
 NOT_REACHED = {
@@ -144,6 +146,8 @@ def texts() -> dict[str, str]:
             for n in range(1500)
         )
         made[pattern] = "".join(row)[:LENGTH]
+    for sign in ENDING:
+        made[f"{sign}…!"] = sign * (LENGTH - 1) + "!"
     return made
 
 

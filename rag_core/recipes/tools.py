@@ -163,7 +163,8 @@ def _is_same_hit(one: Hit, other: Hit) -> bool:
 
 _MAX_NUMBER = 1e30  # beyond it nobody counts, and whole numbers grow slow
 _MAX_EXPONENT = 200
-_ALLOWED_EXPRESSION = re.compile(r"(?:[0-9+\-*/%()., ]|(?<![0-9.])[a-z]+)+")
+# A word is read whole or not at all: read in pieces, a long one would be tried in all ways of cutting it.
+_ALLOWED_EXPRESSION = re.compile(r"(?:[0-9+\-*/%()., ]|(?<![0-9.a-z])[a-z]+(?![a-z]))+")
 _SIGN_TABLE = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "^": "?"})
 _GROUP_SEPARATOR = re.compile(r"(?<=\d)[ ,](?=\d{3}(?!\d))")  # 2 750, 1,000,000
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")

@@ -77,9 +77,9 @@ _FRACTIONS = {0.5, 0.25, 1 / 3}
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number at [start:end]: its possible values in `unit` ("" for a bare count); `noun` is what is counted.
+    """Number at [start:end] with its possible values in `unit` ("" for a bare count); `noun` is the counted thing.
 
-    `hedge` is "about", "over" or "under"; `weak` ones ("one", "first", "both") need not be meant as numbers.
+    `hedge` is "about", "over" or "under". A `weak` number ("one", "first", "both") may not be meant as a number.
     """
 
     values: tuple[float, ...]
@@ -91,11 +91,11 @@ class Number:
     weak: bool = False
 
 
-NumberPart = tuple[int, int, float, str, str]  # start, end, value, sort, as written
+NumberPart = tuple[int, int, float, str, str]  # start, end, value, kind of token, text as written
 
 
 def parse_numbers(low: str, lang: str) -> list[Number]:
-    """The numbers of a folded text, in order."""
+    """Parse the numbers of a lower-case text without ё, in order."""
     found = []
     for run in _group_number_parts(list(_scan_number_parts(low, lang))):
         start, end = run[0][0], run[-1][1]
@@ -150,14 +150,14 @@ def _parse_digits(said: str, lang: str) -> float:
     return float(plain.replace(",", "."))
 
 
-# "a million", "тысяча" are numbers; "thousands of" is none
+# "a million" and "тысяча" are numbers, "thousands of" is not
 _STANDALONE_SCALE = re.compile(
     r"(?:тысяч|сотн|дюжин|миллион|миллиард|million|thousand|hundred|billion)(?!\w*(?:s|ы|и|ов)$|$(?<=ч))"
 )
 
 
 def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
-    """Parts that make one number: two hundred and fifty, 5 млн, двадцать пять."""
+    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять."""
     run: list[NumberPart] = []
     for part in parts:
         if run and _continues_number(run, part):
@@ -170,7 +170,7 @@ def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
         yield run
 
 
-_HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": letters between
+_HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": characters between the parts
 
 
 def _continues_number(run: list[NumberPart], part: NumberPart) -> bool:

@@ -1,4 +1,4 @@
-"""Copies of posts in the evidence: all that the asker may read, also unfound ones; the original is cited."""
+"""Copies of posts in the evidence: all that the asker may read, also those not in the hits; the original is cited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["gather_evidence"]
 
 
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
-    """The evidence of the hits, with the original cited where it says the same words. Raises ArchiveUnavailable."""
+    """Gather the evidence of the hits, citing the original of a copy where it has the same words.
+
+    Raises ArchiveUnavailable.
+    """
     known = await copies.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
     evidence = compose_evidence(hits, known)
     originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
@@ -32,7 +35,7 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
 
 
 def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
-    """The original of a passage's post, where that is another post."""
+    """Original of the passage's post; None where the post itself is the original."""
     if passage.key not in known:
         return None
     everyone: list[DatedPost] = [passage, *known[passage.key].all]
@@ -43,7 +46,7 @@ def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> Pos
 def _locate_in_original(
     passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
 ) -> PassageRef | None:
-    """Where the original says it: the very words; or all of it, where both posts are one passage of the same text."""
+    """Locate a passage in the original: the same words, or the whole post if both are one passage of one text."""
     here, there = stored.get(passage.key), stored.get(original)
     if here is None or there is None:
         return None
@@ -58,7 +61,7 @@ def _locate_in_original(
 
 
 def _cite_original(source: Source, passage: Passage | None) -> Source:
-    """The same source, cited from the original."""
+    """Cite a source from its original."""
     if passage is None:
         return source
     cited = source.passage

@@ -141,7 +141,7 @@ def resolve_nth_unit(
 
 
 def resolve_season(first: int, y: int | None, past: bool, today: date) -> DateRange:
-    """Resolve a season: three months from `first`. Winter takes the year it begins in, the latest one begun by default."""
+    """Resolve a season: three months from `first`, by default the latest begun; a winter has the year it begins in."""
     year = today.year if y is None else y
     start = date(year, first, 1)
     while y is None and start > today:

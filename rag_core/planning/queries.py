@@ -1,7 +1,7 @@
 """Query generation: the question itself, its clauses and names, a statement of it, names in the other script.
 
-Each query finds posts that the whole question does not; none may displace what the question itself finds first (see
-`rag_core.retrieval.search`). Limits are those of the specification: 3 to 6 queries of at most 12 words and 48
+Further queries find posts that the whole question misses; none may displace the first hits of the question itself
+(see `rag_core.retrieval.search`). Limits are those of the specification: 3 to 6 queries of at most 12 words and 48
 characters; 1 or 2 where the question has fewer than three terms. Code and instructions to a model are removed.
 """
 
@@ -36,9 +36,9 @@ __all__ = [
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
-MIN_QUESTION_TERMS = 3  # of a question that has more than its own words to search with
+MIN_QUESTION_TERMS = 3  # terms: a shorter question gets 1 or 2 queries only
 _MAX_QUESTION_LENGTH = 4000
-MAX_PHRASES = 8  # that must or should stand in a post
+MAX_PHRASES = 8  # required phrases, and as many preferred ones
 
 _CLAUSE_BREAK = re.compile(
     r"\b(?:which|that|who|whom|whose|where|when|what|котор\w+|где|когда|чей|чья|чьи|кто|что|если|потому)\b|[,;:]", re.I
@@ -53,9 +53,9 @@ _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]{2,80})[»\"”]")
 _TAG = re.compile(r"(?<!\w)[#@]\w{2,}")
 _NUMBER = re.compile(r"(?<![\w.,])\d{2,}(?!\w|[.,]\d)")
-_DROPPED_CATEGORIES = frozenset({"Cf", "Cs", "Co", "Cn"})  # invisible, halves of letters, private, not assigned
-# What tries to be a program or an order to a model is no query. Statements are, words are not: one may ask
-# what DROP TABLE does, or where to select a wine from the list.
+_DROPPED_CATEGORIES = frozenset({"Cf", "Cs", "Co", "Cn"})  # format, surrogate, private use, unassigned
+# SQL statements, markup and instructions to a model are removed from queries. Only whole statements, not single words:
+# one may ask what DROP TABLE does, or where to select a wine from the list.
 _QUANTIFIERS = r"(?:(?:all|any|of|the|these)\s+){0,3}"
 _PROMPT_QUALIFIERS = r"(?:(?:your|my|previous|above|prior|earlier|preceding|system)\s+)"
 _INSTRUCTION_WORDS = r"(?:instructions?|prompts?|rules|messages|context|directions)\b"
@@ -79,14 +79,14 @@ _INJECTION_PATTERN = re.compile(
 
 
 def sanitize_query(text: str) -> str:
-    """The question on one line, without control and bidi characters and without what is no question."""
+    """Sanitize a question: one line, without control and bidi characters, code and instructions to a model."""
     seen = "".join(c for c in text[:_MAX_QUESTION_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
     plain = " ".join(unicodedata.normalize("NFC", normalize_characters(seen)).split())
     return " ".join(_INJECTION_PATTERN.sub(" ", plain).split())
 
 
 def generate_query_variants(text: str) -> tuple[str, ...]:
-    """Further queries, distinct in their terms."""
+    """Generate further queries beside the question, all with different sets of terms."""
     own = frozenset(tokenize(text))
     if not own:
         return ()
@@ -96,7 +96,7 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
         _add_query(found, piece)
         if len(found) == most:
             break
-    # A question of one clause without names still gives three: with a word less each.
+    # A question of one clause without names also gets three queries, each with one word less.
     for piece in () if few else _drop_one_word(text):
         if len(found) >= MIN_QUERIES:
             break
@@ -111,7 +111,7 @@ def _add_query(found: dict[frozenset[str], str], piece: str) -> None:
 
 
 def truncate_query(query: str) -> str:
-    """As many of its first words as a query may have."""
+    """Truncate a query to the first words that fit the limits."""
     words = query.split()[:MAX_QUERY_WORDS]
     while words and len(" ".join(words)) > MAX_QUERY_LENGTH:
         words.pop()
@@ -134,7 +134,7 @@ def _split_clauses(text: str) -> list[str]:
 
 
 def _extract_names(text: str) -> list[str]:
-    """Names without the question word before them; a single first word of the question is none."""
+    """Extract names without the question word before them; a single first word of the question is not a name."""
     found = []
     for run in find_names(text):
         words = run[0].split()
@@ -146,14 +146,14 @@ def _extract_names(text: str) -> list[str]:
 
 
 def _generate_surname_forms(text: str) -> Iterator[str]:
-    """Surnames in their two genders: they have stems of their own."""
+    """Surnames in both genders, as their stems differ."""
     bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
     if bases:
         yield " ".join(f"{base} {base}а" for base in bases)
 
 
 def _transliterate_names(said: Iterable[str]) -> Iterator[str]:
-    """The names in the other script: first the likeliest spelling of each."""
+    """Names in the other script: the likeliest spelling of each comes first."""
     words = (word for name in said for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
     if query := " ".join(filter(None, chain.from_iterable(spelt))):
@@ -161,12 +161,12 @@ def _transliterate_names(said: Iterable[str]) -> Iterator[str]:
 
 
 def build_transliterated_query(text: str) -> str:
-    """The names of a text in the other script, as one query; empty where it has none."""
+    """Build one query of the names of a text in the other script; empty where it has no names."""
     return truncate_query(next(_transliterate_names(_extract_names(text)), ""))
 
 
 def _select_key_terms(text: str) -> str:
-    """The words that carry names and numbers, else the longest ones."""
+    """Words of names and numbers, else the three longest words."""
     content, named = _list_content_words(text), extract_name_stems(text)
     telling = [w for w in content if set(tokenize(w)) & named or w.isdecimal()]
     if len(telling) > 1:
@@ -176,14 +176,14 @@ def _select_key_terms(text: str) -> str:
 
 
 def _drop_one_word(text: str) -> Iterator[str]:
-    """The first words that say something, each time without one of them: the shortest tells least."""
+    """The first content words, each time without one of them; the shortest is dropped first."""
     words = [word[:MAX_QUERY_LENGTH] for word in _list_content_words(text)[: MAX_QUERY_WORDS + 2]]
     for left_out in sorted(words, key=len):
         yield " ".join(word for word in words if word != left_out)
 
 
 def _list_content_words(text: str) -> list[str]:
-    """The words that have a term, each term once."""
+    """Words with a term, each term once."""
     said: dict[tuple[str, ...], str] = {}
     for word in _WORD.findall(text):
         if found := tuple(tokenize(word)):
@@ -192,13 +192,13 @@ def _list_content_words(text: str) -> list[str]:
 
 
 def rewrite_as_statement(text: str) -> str:
-    """The question as a statement: without its question word and the words that say what kind of thing is wanted."""
+    """Rewrite a question as a statement: without question words and words that name the kind of answer."""
     said = _QUESTION_WORDS.sub("", text).strip(" ?!.")
     return " ".join(word for word in said.split() if not is_asking_word(word)) or text
 
 
 def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is quoted or tagged must stand in a post; names and numbers should."""
+    """Extract the required phrases (quotes and tags) and the preferred ones (names and numbers)."""
     quoted = (found.strip() for found in _QUOTED.findall(text) if tokenize(found))
     must = dict.fromkeys((*quoted, *_TAG.findall(text)))
     should = dict.fromkeys((*_extract_names(text), *_NUMBER.findall(text)))
@@ -206,5 +206,5 @@ def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def count_question_parts(text: str) -> int:
-    """How many things a question joins: clauses with terms of their own, and names after the first."""
+    """Count the parts of a question: its clauses or its names, whichever are more; at least 1."""
     return max(1, len(_split_clauses(text)), len(set(_extract_names(text))))

@@ -1,6 +1,6 @@
 """MMR: drop hits that are too similar to others, and compute the cosine of each hit and the question.
 
-The first 20 texts always stay: among them MMR cost 2 to 6 points of recall@20 on MuSiQue. Similarity is that of
+The first 20 texts are exempt: with them MMR cost 2 to 6 points of recall@20 on MuSiQue. Similarity is the cosine of
 stored vectors, or the overlap of words where there are none.
 """
 
@@ -20,7 +20,7 @@ from rag_core.types import Passage
 
 __all__ = ["diversify_hits"]
 
-_PROTECTED_HITS = 20  # texts that stay: among them MMR cost 2 to 6 points of recall@20 on MuSiQue
+_PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of recall@20 on MuSiQue among them
 
 RankedPlaces = list[tuple[PassageRef, float]]
 Vector = NDArray[np.float32]
@@ -29,7 +29,7 @@ Vector = NDArray[np.float32]
 async def diversify_hits(
     fused: RankedPlaces, vector: Vector | None, passages: dict[PassageRef, Passage], rag: Engine
 ) -> tuple[dict[PassageRef, float], RankedPlaces]:
-    """The cosines of the hits to the question, where it has a vector, and the hits that stay.
+    """Select diverse hits by MMR; returns the cosine of each hit to the question vector, and the kept hits.
 
     Raises VectorsUnavailable.
     """
@@ -43,9 +43,9 @@ async def diversify_hits(
 def _select_diverse(
     fused: RankedPlaces, stored: dict[PassageRef, Vector], passages: dict[PassageRef, Passage], settings: SearchSettings
 ) -> RankedPlaces:
-    """What MMR keeps, by stored vectors, by shared terms where there are none. The same text counts once.
+    """Select by MMR, with stored vectors or else shared terms; identical texts count once.
 
-    Copies stay with the text they repeat: they say in how many channels it stands.
+    Copies stay with their text, because they show in how many channels it was posted.
     """
     marks = {place: build_text_key(passages[place].text) for place, _ in fused}
     groups: dict[str, RankedPlaces] = {}
@@ -72,7 +72,7 @@ def _select_diverse(
 
 
 def _compute_jaccard(texts: list[list[str]]) -> list[list[float]]:
-    """For each two texts, given by their words, the share of these that both have (Jaccard), 0..1."""
+    """Jaccard similarity of each pair of texts, given by their words, 0..1."""
     columns: dict[str, int] = {}
     found = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
     has = np.zeros((len(texts), max(1, len(columns))), np.float32)

@@ -52,7 +52,7 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     """
     sources = [source for source in evidence.sources if source.passage.text.strip()]
     spans = [_split_into_pieces(source.passage.text) for source in sources]
-    texts = [source.passage.text[a:b] for source, found in zip(sources, spans, strict=True) for a, b in found]
+    texts = [source.passage.text[a:b] for source, pieces in zip(sources, spans, strict=True) for a, b in pieces]
     frames = [quote_post("", source.number, source.passage.header) for source in sources]
     counts = iter(await seat.count([*frames, *texts]))
     framed = [next(counts) + _SEAM_TOKENS for _ in frames]
@@ -61,12 +61,12 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     shown: list[Excerpt] = []
     left = tokens
     for n, source in enumerate(sources):
-        found = [
+        pieces = [
             _ExcerptPiece((a, b), next(counts) + _SEAM_TOKENS, _count_question_terms(source.passage.text[a:b], asked))
             for a, b in spans[n]
         ]
         room = int(left * weights[n] / sum(weights[n:])) - framed[n]
-        if excerpt := _build_excerpt(source, found, room, left - framed[n], framed[n]):
+        if excerpt := _build_excerpt(source, pieces, room, left - framed[n], framed[n]):
             shown.append(excerpt)
             left -= excerpt.tokens
     return shown
@@ -82,24 +82,24 @@ def order_for_prompt(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
 
 def _split_into_pieces(text: str) -> list[TextSpan]:
     """Split into sentences, and long ones into pieces that do not overlap."""
-    found: list[TextSpan] = []
+    pieces: list[TextSpan] = []
     for sentence in split_sentences(text):
         end = sentence[0]
         for start, stop in split_long_span(text, sentence):
             if stop > end:
-                found.append((max(start, end), stop))
+                pieces.append((max(start, end), stop))
                 end = stop
-    return found
+    return pieces
 
 
 def _count_question_terms(text: str, asked: frozenset[str]) -> float:
     return len(asked & frozenset(tokenize(text)))
 
 
-def _build_excerpt(source: Source, found: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:
+def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:
     """Build an excerpt of the best pieces that fit into `room`; the first piece may take up to `most`."""
     chosen: list[_ExcerptPiece] = []
-    for piece in sorted(found, key=lambda piece: (-piece.worth, piece.span)):
+    for piece in sorted(pieces, key=lambda piece: (-piece.worth, piece.span)):
         if piece.tokens <= room or (not chosen and piece.tokens <= most):
             chosen.append(piece)
             room -= piece.tokens
@@ -140,10 +140,12 @@ async def build_prompt_budget(
     question: Question, evidence: Evidence, model: LanguageModel, settings: LlmSettings, seat: LlmSession
 ) -> PromptBudget:
     """Build the prompt with as much evidence as fits. Raises GenerationFailed where no post fits at all."""
-    told = load_prompt("write", question.lang)
+    template = load_prompt("write", question.lang)
     asked = await _fit_question(question, model.context // 4, seat)
-    examples = [text for shot in told.shots for text in shot]
-    system, extra, ask, *shots = await seat.count([told.system, "\n".join(told.parts.values()), asked, *examples])
+    examples = [text for shot in template.shots for text in shot]
+    system, extra, ask, *shots = await seat.count(
+        [template.system, "\n".join(template.parts.values()), asked, *examples]
+    )
     answer = min(settings.answer_tokens, model.context // 3)
     drafted = answer // 2 + extra if settings.two_pass else 0
     left = model.context - system - ask - answer - drafted - 2 * _MESSAGE_TOKENS - _MARGIN_TOKENS
@@ -154,7 +156,7 @@ async def build_prompt_budget(
     if not excerpts:
         raise GenerationFailed("No post fits into the model's context beside the question: raise LLM__CONTEXT.")
     sentences, characters = _limit_sentences(excerpts, answer)
-    return PromptBudget(_build_prompt(told, excerpts, asked, shots=shown), excerpts, answer, sentences, characters)
+    return PromptBudget(_build_prompt(template, excerpts, asked, shots=shown), excerpts, answer, sentences, characters)
 
 
 async def _fit_question(question: Question, most: int, seat: LlmSession) -> str:
@@ -165,9 +167,9 @@ async def _fit_question(question: Question, most: int, seat: LlmSession) -> str:
     return quoted if tokens <= most else quote_question(plain[: int(len(plain) * 0.9 * most / tokens)])
 
 
-def _build_prompt(told: PromptTemplate, excerpts: Sequence[Excerpt], asked: str, *, shots: bool) -> Prompt:
+def _build_prompt(template: PromptTemplate, excerpts: Sequence[Excerpt], asked: str, *, shots: bool) -> Prompt:
     posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-    return Prompt(told.system, f"{posts}\n{asked}", told.shots if shots else ())
+    return Prompt(template.system, f"{posts}\n{asked}", template.shots if shots else ())
 
 
 def _limit_sentences(excerpts: Sequence[Excerpt], answer: int) -> tuple[int, int]:

@@ -71,9 +71,9 @@ class Calibration:
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
         """Fusion for a question in `lang`; `weight` is a setting that overrides the dense weight."""
-        known = self.fusions.get(model.name, {}).get(lang)
-        found = known or Fusion("sum", model.weight(lang))
-        return found if weight is None else Fusion(found.kind, weight)
+        fitted = self.fusions.get(model.name, {}).get(lang)
+        default = fitted or Fusion("sum", model.weight(lang))
+        return default if weight is None else Fusion(default.kind, weight)
 
     def likely(self, words: float, cosine: float, model: ModelSpec | None, lang: str) -> float:
         """Probability of a right answer, 0..1: the lexical one, with the cosine if the model is calibrated for it."""
@@ -83,10 +83,10 @@ class Calibration:
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:
         """Load the calibration: the setting if given, else the stored values, else the built-in ones."""
-        found = cls._stored(settings)
+        stored = cls._stored(settings)
         if settings.answer.coverage is not None:
-            return cls(settings.answer.coverage, "the setting ANSWER__COVERAGE", "", found.fusions, found.claims)
-        return found
+            return cls(settings.answer.coverage, "the setting ANSWER__COVERAGE", "", stored.fusions, stored.claims)
+        return stored
 
     @classmethod
     def _stored(cls, settings: RagSettings) -> Calibration:

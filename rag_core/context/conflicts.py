@@ -63,8 +63,8 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
             continue
         if other := _find_newest_conflict(sentence, asked, evidence, weight, question.lang):
             first = max(citation.date for citation in sentence.citations)
-            said = format_conflict(first, other.passage.date, question.lang)
-            framed = Sentence(f"{said} {other.citation.quote}", (other.citation,))
+            intro = format_conflict(first, other.passage.date, question.lang)
+            framed = Sentence(f"{intro} {other.citation.quote}", (other.citation,))
             rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other.citation)]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides
             most = max(place + 2, len(draft.sentences))
@@ -78,8 +78,10 @@ def _find_newest_conflict(
     """Newest of the posts that surely contradict the sentence; None where none does."""
     cited = {citation.post for citation in sentence.citations}
     others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
-    found = [other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)]
-    return max(found, key=lambda other: other.passage.date, default=None)
+    conflicts = [
+        other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)
+    ]
+    return max(conflicts, key=lambda other: other.passage.date, default=None)
 
 
 def _find_conflicting_quotes(

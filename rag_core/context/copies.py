@@ -30,8 +30,8 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
         for s in evidence.sources
         if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
     }
-    found = await fetch_passages(list(places.values()), rag) if places else {}
-    return Evidence(tuple(_cite_original(s, found.get(places[s])) if s in places else s for s in evidence.sources))
+    passages = await fetch_passages(list(places.values()), rag) if places else {}
+    return Evidence(tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources))
 
 
 def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:

@@ -32,9 +32,9 @@ def build_text_key(text: str) -> str:
 
 def order_copies(copies: Iterable[D]) -> list[D]:
     """Order copies of one post, the original first: the earliest; a forward of another copy comes after the others."""
-    found = list(copies)
-    own = [one for one in found if one.origin is None]
-    return sorted(found, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
+    listed = list(copies)
+    own = [one for one in listed if one.origin is None]
+    return sorted(listed, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
 
 
 def _is_forward_of(one: D, others: Sequence[D]) -> bool:
@@ -73,15 +73,15 @@ def compose_evidence(
 
 def _group_same_posts(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies]) -> list[list[Hit]]:
     """Group hits that are copies, ordered by the best of each group; parts of a long post stay separate."""
-    marks = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
-    families = [(found.family, hit.passage.part) if (found := known.get(hit.passage.key)) else None for hit in hits]
-    said: dict[str, object] = {}
-    for mark, family in zip(marks, families, strict=True):
+    text_keys = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
+    families = [(stored.family, hit.passage.part) if (stored := known.get(hit.passage.key)) else None for hit in hits]
+    family_of: dict[str, object] = {}
+    for text_key, family in zip(text_keys, families, strict=True):
         if family:
-            said.setdefault(mark, family)
+            family_of.setdefault(text_key, family)
     groups: dict[object, list[Hit]] = {}
-    for hit, mark, family in zip(hits, marks, families, strict=True):
-        groups.setdefault(family or said.get(mark, mark), []).append(hit)
+    for hit, text_key, family in zip(hits, text_keys, families, strict=True):
+        groups.setdefault(family or family_of.get(text_key, text_key), []).append(hit)
     return list(groups.values())
 
 
@@ -94,7 +94,7 @@ def _choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostC
     first = order_copies(p for p in passages if p is passages[0] or (best and build_text_key(p.text) == best))[0]
     copies: dict[PostKey, DatedPost] = {p.key: p for p in passages}
     for passage in passages:
-        if found := known.get(passage.key):
-            copies |= {one.key: one for one in found.all}
+        if stored := known.get(passage.key):
+            copies |= {one.key: one for one in stored.all}
     others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
     return replace(first, copies=others) if others else first

@@ -236,9 +236,9 @@ def resolve_date_parts(y: int | None, m: int | None, d: int | None, today: date)
     for candidate in [y] if y is not None else range(today.year, today.year - _LEAP_CYCLE - 1, -1):
         if d is not None and not 1 <= d <= monthrange(candidate, m)[1]:
             continue
-        found = build_month_range(candidate, m) if d is None else build_day_range(date(candidate, m, d))
-        if y is not None or (found.since and found.since <= today):
-            return found
+        days = build_month_range(candidate, m) if d is None else build_day_range(date(candidate, m, d))
+        if y is not None or (days.since and days.since <= today):
+            return days
     return None
 
 

@@ -48,20 +48,18 @@ _DAY_DIGITS = re.compile(r"(?<!\d)\d\d?(?!\d)")
 
 def parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
     """Parse a date with its month in words and a four-digit year, in any order; also returns its words."""
-    every = (
-        found
-        for found in _CANDIDATE.finditer(text)
-        if all(p.search(found[0]) for p in (_FOUR_DIGIT_YEAR, _MONTH_WORD, _DAY_DIGITS))
+    candidates = (
+        match
+        for match in _CANDIDATE.finditer(text)
+        if all(p.search(match[0]) for p in (_FOUR_DIGIT_YEAR, _MONTH_WORD, _DAY_DIGITS))
     )
-    for found in islice(every, _MAX_CANDIDATES):
+    for match in islice(candidates, _MAX_CANDIDATES):
         import dateparser
 
         settings = {"STRICT_PARSING": True, "RELATIVE_BASE": datetime.combine(today, time())}
-        parsed = dateparser.parse(found[0].strip(), languages=["en", "ru"], settings=settings)
+        parsed = dateparser.parse(match[0].strip(), languages=["en", "ru"], settings=settings)
         if parsed:
-            return DateRange(build_day_range(parsed.date()).since, build_day_range(parsed.date()).until), found[
-                0
-            ].strip()
+            return build_day_range(parsed.date()), match[0].strip()
     return None
 
 
@@ -206,11 +204,11 @@ def parse_period(text: str, now: datetime) -> Period | None:
     """Parse the period a text names, relative to `now` in the asker's time zone; None where it names none."""
     low = text.lower().replace("ё", "е")
     today = now.date()
-    found = list(find_dates(low))
-    if all(point.fields and point.fields[2] is None for point in found) and (odd := parse_unusual_date(low, today)):
-        return Period(_to_midnight(odd[0].since, now), _to_midnight(odd[0].until, now), odd[1])
-    spans = (_read_range(low, one, other, today) for one, other in pairwise(found))
-    singles = (_read_single_date(low, point, today) for point in found)
+    dates = list(find_dates(low))
+    if all(point.fields and point.fields[2] is None for point in dates) and (unusual := parse_unusual_date(low, today)):
+        return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
+    spans = (_read_range(low, one, other, today) for one, other in pairwise(dates))
+    singles = (_read_single_date(low, point, today) for point in dates)
     for span in chain(spans, singles):
         if span is not None and _has_begun(span[0], today):
             days, (at, to), slack, recent = span

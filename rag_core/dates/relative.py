@@ -91,10 +91,10 @@ def resolve_named_unit(name: str, by: int, today: date, part: str) -> DateRange 
     if name == "working week":
         monday = build_unit_range("week", today, by).since
         return DateRange(monday, monday + 5 * ONE_DAY) if monday else None
-    found = build_unit_range(name, today, by)
-    if found.since and found.until and part in {"later", "earlier"} and not by:
-        return DateRange(today, found.until) if part == "later" else DateRange(found.since, today)
-    return resolve_part(part, found) if part else found
+    unit = build_unit_range(name, today, by)
+    if unit.since and unit.until and part in {"later", "earlier"} and not by:
+        return DateRange(today, unit.until) if part == "later" else DateRange(unit.since, today)
+    return resolve_part(part, unit) if part else unit
 
 
 def resolve_weekday(number: int, today: date, past: bool, week: int | None, times: int) -> DateRange:
@@ -105,9 +105,9 @@ def resolve_weekday(number: int, today: date, past: bool, week: int | None, time
         return build_day_range(monday + number * ONE_DAY)
     if past:  # "last Wednesday" is in the week before: that of this week is "on Wednesday"
         return resolve_weekday(number, today, False, -1, 1)
-    found = build_weekday_range(number, today, before=times > 1).since
-    assert found is not None
-    return build_day_range(found - 7 * (times - 1) * ONE_DAY)
+    day = build_weekday_range(number, today, before=times > 1).since
+    assert day is not None
+    return build_day_range(day - 7 * (times - 1) * ONE_DAY)
 
 
 def resolve_nth_unit(
@@ -208,8 +208,8 @@ def _read_season(found: Match) -> DateMatch:
     y = parse_year(parts["y"]) if parts.get("y") else None
     # the instrumental case "летом" means "in summer"; "лето" needs a preposition
     bare = found["s"] in {"зима", "зимы", "весна", "весны", "лето", "лета", "осень", "осени", "fall"}
-    said = y is not None or parts.get("past") or parts.get("this")
-    needs = "in" if not said and (bare or found["s"].isascii()) else ""
+    qualified = y is not None or parts.get("past") or parts.get("this")
+    needs = "in" if not qualified and (bare or found["s"].isascii()) else ""
     return DateMatch(
         found.start(), found.end(), lambda today: resolve_season(n, y, bool(parts.get("past")), today), needs=needs
     )

@@ -106,9 +106,9 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
     authors, of_authors = _match_names(_AUTHOR_PATTERNS, rest)
     channels, of_channels = _find_channels(rest, readable)
     kinds = {
-        k: (found["end"] or found[0]).strip(" ,").lower()
+        k: (match["end"] or match[0]).strip(" ,").lower()
         for k, pattern in _MEDIA_PATTERNS
-        if (found := pattern.search(rest))
+        if (match := pattern.search(rest))
     }
     beside = tuple(dict.fromkeys((*of_origins, *of_files, *of_authors, *kinds.values())))
     return QueryFilters(channels, authors, origins, tuple(kinds), files, (*of_channels, *beside), beside)
@@ -119,27 +119,27 @@ def _match_names(patterns: tuple[re.Pattern[str], ...], asked: str) -> tuple[tup
     names: dict[str, None] = {}
     pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
     for pattern in patterns:
-        for found in pattern.finditer(_blank_out(asked, tuple(pieces))):
-            names |= {name.strip(" .'’"): None for name in found.groups() if name}
-            pieces[found[0].lower()] = None
+        for match in pattern.finditer(_blank_out(asked, tuple(pieces))):
+            names |= {name.strip(" .'’"): None for name in match.groups() if name}
+            pieces[match[0].lower()] = None
     return tuple(names), tuple(pieces)
 
 
 def _blank_out(asked: str, pieces: tuple[str, ...]) -> str:
     for piece in pieces:
-        asked = re.sub(re.escape(piece), lambda found: " " * len(found[0]), asked, flags=re.I)
+        asked = re.sub(re.escape(piece), lambda match: " " * len(match[0]), asked, flags=re.I)
     return asked
 
 
 def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
     """Find channels by @username, link, words of the title or the whole title."""
     chosen = {
-        found[0].lower(): {key for key, c in readable.items() if _is_channel(c, found["name"] or "", found["bare"])}
-        for found in _CHANNEL_HANDLE.finditer(asked)
+        match[0].lower(): {key for key, c in readable.items() if _is_channel(c, match["name"] or "", match["bare"])}
+        for match in _CHANNEL_HANDLE.finditer(asked)
     }
-    for found in _IN_CHANNEL.finditer(asked):
-        name = (found["ru"] or found["en"] or found["en2"] or "").strip('«»"“”')
-        chosen[found[0].lower()] = _match_channel_name(name.lower(), readable)
+    for match in _IN_CHANNEL.finditer(asked):
+        name = (match["ru"] or match["en"] or match["en2"] or "").strip('«»"“”')
+        chosen[match[0].lower()] = _match_channel_name(name.lower(), readable)
     chosen |= _find_by_title(asked.lower(), readable)
     ids = frozenset(key for keys in chosen.values() for key in keys)
     return ids or None, tuple(words for words, keys in chosen.items() if keys)

@@ -108,8 +108,8 @@ class KnownEntities:
 
     def spoken_of(self, spoken: QuestionWords) -> list[Channel]:
         """Channels with a word of their title or username in the question, in a stable order."""
-        found = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
-        return sorted(found, key=lambda channel: channel.chat_id, reverse=True)
+        named = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
+        return sorted(named, key=lambda channel: channel.chat_id, reverse=True)
 
     def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
         """Channels with this username or beginning of the title, if the question names them; else None."""
@@ -140,9 +140,9 @@ def build_rewrite_prompt(
     question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_QUESTION_LENGTH
 ) -> Prompt:
     """Build the prompt for more queries, the first in the language `other`; it begins like the plan prompt."""
-    told = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
+    request = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
     return _build_prompt(
-        f"{_format_question(question, around, most)}\n{told}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
+        f"{_format_question(question, around, most)}\n{request}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
     )
 
 
@@ -164,8 +164,8 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
 
 
 def _build_prompt(ask: str) -> Prompt:
-    told = load_prompt("plan", "all")
-    return Prompt(told.system, ask, told.shots)
+    template = load_prompt("plan", "all")
+    return Prompt(template.system, ask, template.shots)
 
 
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:
@@ -196,7 +196,7 @@ def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> t
 
 
 def merge_plans(
-    by_rules: Plan, said: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
+    by_rules: Plan, proposal: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
 ) -> Plan:
     """Merge queries: the question itself, those of the model, then those of the rules up to the limit.
 
@@ -206,42 +206,47 @@ def merge_plans(
     own = by_rules.queries[:1]
     first = drop_similar_queries(more[:1], own)
     room = MAX_QUERIES - len(own) - len(first)
-    fresh = drop_similar_queries(said.queries, (*own, *first))[:room]
-    found = (*own, *fresh, *first)
-    found = (*found, *drop_similar_queries(more, found))
-    marks = {frozenset(tokenize(query)) for query in found}
+    fresh = drop_similar_queries(proposal.queries, (*own, *first))[:room]
+    queries = (*own, *fresh, *first)
+    queries = (*queries, *drop_similar_queries(more, queries))
+    marks = {frozenset(tokenize(query)) for query in queries}
     # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
     spoken = QuestionWords(question.text)
-    phrases = [phrase for phrase in said.should if spoken.vouches_for(phrase)]
+    phrases = [phrase for phrase in proposal.should if spoken.vouches_for(phrase)]
     # a required phrase must consist of words of the question
-    must = [phrase for phrase in said.must if spoken.says(phrase)]
+    must = [phrase for phrase in proposal.must if spoken.says(phrase)]
     plan = replace(
         by_rules,
-        queries=(*found, *rest)[:MAX_QUERIES],
+        queries=(*queries, *rest)[:MAX_QUERIES],
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
-        channels=by_rules.channels or around.channels_called(said.channel, spoken),
-        authors=by_rules.authors or around.authors_called(said.author, spoken),
+        channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
+        authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
-    plan = _apply_model_dates(plan, said, question)
+    plan = _apply_model_dates(plan, proposal, question)
     chosen = route_plan(plan, count_question_parts(plan.asked))
     return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
 
 
-def _apply_model_dates(plan: Plan, said: PlanProposal, question: Question) -> Plan:
+def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
     """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
-    if plan.since or plan.until or not (said.since or said.until) or parse_period(question.text, question.asked_at):
+    if (
+        plan.since
+        or plan.until
+        or not (proposal.since or proposal.until)
+        or parse_period(question.text, question.asked_at)
+    ):
         return plan
     if not asks_about_posts(question.text.lower().replace("ё", "е")):
         return plan
     today = question.asked_at.date()
-    since, until = said.since or _OLDEST_DAY, said.until or today
+    since, until = proposal.since or _OLDEST_DAY, proposal.until or today
     if not _OLDEST_DAY <= since <= until or since > today:
         return plan
     zone = question.asked_at.tzinfo or UTC
-    after = datetime.combine(until + _ONE_DAY, time(), zone) if said.until else None
-    return replace(plan, since=datetime.combine(since, time(), zone) if said.since else None, until=after)
+    after = datetime.combine(until + _ONE_DAY, time(), zone) if proposal.until else None
+    return replace(plan, since=datetime.combine(since, time(), zone) if proposal.since else None, until=after)
 
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)
@@ -278,13 +283,17 @@ async def plan_by_model(
     heard: list[str] = []
     before = len(run.shortfalls)
     # the complete part of a truncated reply is still used
-    said = await run.attempt(
+    proposal = await run.attempt(
         "plan", _request_plan(question, around, planner, run, heard), lambda: parse_proposal("".join(heard))
     )
     if len(run.shortfalls) > before:
-        return await asyncio.to_thread(merge_plans, by_rules, said, (), question, around) if said.queries else by_rules
+        return (
+            await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
+            if proposal.queries
+            else by_rules
+        )
     own = by_rules.queries[0]
-    fresh = drop_similar_queries(said.queries, (own,))
+    fresh = drop_similar_queries(proposal.queries, (own,))
     other = around.other_language(own)
     if any(detect_language(query) == other for query in fresh):
         other = ""
@@ -292,7 +301,9 @@ async def plan_by_model(
     if (other or len(fresh) + 1 < MIN_QUERIES) and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         more = await run.attempt("rewrite", _request_rewrite(asked, question, planner, run), ())
-    return await asyncio.to_thread(merge_plans, by_rules, said, _order_by_language(more, other, own), question, around)
+    return await asyncio.to_thread(
+        merge_plans, by_rules, proposal, _order_by_language(more, other, own), question, around
+    )
 
 
 def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:
@@ -311,10 +322,10 @@ async def _request_plan(
     asked = partial(build_plan_prompt, question, around)
     async with run.seated(planner, question.viewer.user_id) as seat:
         prompt = await fit_prompt(asked, planner.context - PLAN_DECODING.max_tokens, seat)
-        said = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
-    if not said.queries:
+        proposal = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
+    if not proposal.queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
-    return said
+    return proposal
 
 
 async def _request_rewrite(
@@ -323,10 +334,10 @@ async def _request_rewrite(
     """Request more queries. Raises GenerationFailed, StageTimeout."""
     async with run.seated(planner, question.viewer.user_id) as seat:
         prompt = await fit_prompt(asked, planner.context - REWRITE_DECODING.max_tokens, seat)
-        found = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
-    if not found:
+        queries = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
+    if not queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
-    return found
+    return queries
 
 
 async def _read_reply(

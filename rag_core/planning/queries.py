@@ -91,23 +91,23 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
     if not own:
         return ()
     few = len(own) < MIN_QUESTION_TERMS
-    found, most = {own: text}, 2 if few else MAX_QUERIES
+    by_terms, most = {own: text}, 2 if few else MAX_QUERIES
     for piece in _transliterate_names(_extract_names(text) or text.split()[:1]) if few else _generate_candidates(text):
-        _add_query(found, piece)
-        if len(found) == most:
+        _add_query(by_terms, piece)
+        if len(by_terms) == most:
             break
     # A question of one clause without names also gets three queries, each with one word less.
     for piece in () if few else _drop_one_word(text):
-        if len(found) >= MIN_QUERIES:
+        if len(by_terms) >= MIN_QUERIES:
             break
-        _add_query(found, piece)
-    return tuple(found.values())[1:]
+        _add_query(by_terms, piece)
+    return tuple(by_terms.values())[1:]
 
 
-def _add_query(found: dict[frozenset[str], str], piece: str) -> None:
+def _add_query(by_terms: dict[frozenset[str], str], piece: str) -> None:
     query = truncate_query(piece)
-    if mark := frozenset(tokenize(query)):
-        found.setdefault(mark, query)
+    if terms := frozenset(tokenize(query)):
+        by_terms.setdefault(terms, query)
 
 
 def truncate_query(query: str) -> str:
@@ -119,12 +119,12 @@ def truncate_query(query: str) -> str:
 
 
 def _generate_candidates(text: str) -> Iterator[str]:
-    said = _extract_names(text)
+    names = _extract_names(text)
     return chain(
         _split_clauses(text),
-        said,
+        names,
         _generate_surname_forms(text),
-        _transliterate_names(said),
+        _transliterate_names(names),
         (rewrite_as_statement(text), _select_key_terms(text)),
     )
 
@@ -135,14 +135,14 @@ def _split_clauses(text: str) -> list[str]:
 
 def _extract_names(text: str) -> list[str]:
     """Extract names without the question word before them; a single first word of the question is not a name."""
-    found = []
+    names = []
     for run in find_names(text):
         words = run[0].split()
         while words and not tokenize(words[0]):
             words.pop(0)
         if len(words) > 1 or (words and (run.start() or words[0] != run[0])):
-            found.append(" ".join(words))
-    return found
+            names.append(" ".join(words))
+    return names
 
 
 def _generate_surname_forms(text: str) -> Iterator[str]:
@@ -152,9 +152,9 @@ def _generate_surname_forms(text: str) -> Iterator[str]:
         yield " ".join(f"{base} {base}а" for base in bases)
 
 
-def _transliterate_names(said: Iterable[str]) -> Iterator[str]:
+def _transliterate_names(names: Iterable[str]) -> Iterator[str]:
     """Names in the other script: the likeliest spelling of each comes first."""
-    words = (word for name in said for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
+    words = (word for name in names for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
     if query := " ".join(filter(None, chain.from_iterable(spelt))):
         yield query
@@ -184,22 +184,22 @@ def _drop_one_word(text: str) -> Iterator[str]:
 
 def _list_content_words(text: str) -> list[str]:
     """Words with a term, each term once."""
-    said: dict[tuple[str, ...], str] = {}
+    by_terms: dict[tuple[str, ...], str] = {}
     for word in _WORD.findall(text):
-        if found := tuple(tokenize(word)):
-            said.setdefault(found, word)
-    return list(said.values())
+        if terms := tuple(tokenize(word)):
+            by_terms.setdefault(terms, word)
+    return list(by_terms.values())
 
 
 def rewrite_as_statement(text: str) -> str:
     """Rewrite a question as a statement: without question words and words that name the kind of answer."""
-    said = _QUESTION_WORDS.sub("", text).strip(" ?!.")
-    return " ".join(word for word in said.split() if not is_asking_word(word)) or text
+    statement = _QUESTION_WORDS.sub("", text).strip(" ?!.")
+    return " ".join(word for word in statement.split() if not is_asking_word(word)) or text
 
 
 def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Extract the required phrases (quotes and tags) and the preferred ones (names and numbers)."""
-    quoted = (found.strip() for found in _QUOTED.findall(text) if tokenize(found))
+    quoted = (quote.strip() for quote in _QUOTED.findall(text) if tokenize(quote))
     must = dict.fromkeys((*quoted, *_TAG.findall(text)))
     should = dict.fromkeys((*_extract_names(text), *_NUMBER.findall(text)))
     return tuple(must)[:MAX_PHRASES], tuple(piece for piece in should if tokenize(piece))[:MAX_PHRASES]

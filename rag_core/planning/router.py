@@ -46,14 +46,14 @@ def _has_filters(plan: Plan) -> bool:
 
 def _choose_retrievers(plan: Plan) -> tuple[str, str]:
     text = plan.queries[0] if plan.queries else ""
-    found = len(set(tokenize(text)))
-    if found <= _FEW_TERMS:
+    terms = len(set(tokenize(text)))
+    if terms <= _FEW_TERMS:
         return LEXICAL_ONLY, "few terms"
-    if _IDENTIFIER_OR_QUOTE.search(text) and found <= _SHORT_QUERY_TERMS:
+    if _IDENTIFIER_OR_QUOTE.search(text) and terms <= _SHORT_QUERY_TERMS:
         return LEXICAL_ONLY, "numbers or quotes"
-    if _has_filters(plan) and found <= _SHORT_QUERY_TERMS:
+    if _has_filters(plan) and terms <= _SHORT_QUERY_TERMS:
         return LEXICAL_ONLY, "a filter and few terms"
-    if found >= _LONG_QUERY_TERMS and not plan.should:
+    if terms >= _LONG_QUERY_TERMS and not plan.should:
         return DENSE_FIRST, "long and without names"
     return HYBRID, "several terms"
 

@@ -51,18 +51,18 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         return Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
-    said = parse_filters(plain, {key: c for key, c in known.items() if key in question.viewer.channels})
-    found = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
+    filters = parse_filters(plain, {key: c for key, c in known.items() if key in question.viewer.channels})
+    period = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
     kind, topic = (
         detect_intent(asked),
-        extract_topic(_remove_pieces(asked, (found.words if found else "", *said.words))),
+        extract_topic(_remove_pieces(asked, (period.words if period else "", *filters.words))),
     )
-    bounds = found if found and _is_posting_period(found, question, asked, kind, said) else None
-    kind = _adjust_intent(kind, topic, bool(bounds or said.words))
-    own = _remove_filter_words(text, (*said.words, bounds.words if bounds else ""))
+    bounds = period if period and _is_posting_period(period, question, asked, kind, filters) else None
+    kind = _adjust_intent(kind, topic, bool(bounds or filters.words))
+    own = _remove_filter_words(text, (*filters.words, bounds.words if bounds else ""))
     plan = Plan((own, *generate_query_variants(own)), kind, topic if tokenize(topic) else asked, *extract_phrases(own), asked=strip_asking_phrase(own),
-                channels=said.channels, authors=said.authors, origins=said.origins, media=said.media,
-                files=said.files)  # fmt: skip
+                channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
+                files=filters.files)  # fmt: skip
     if bounds:
         plan = replace(plan, since=bounds.since, until=bounds.until, slack=bounds.slack)
     chosen = route_plan(plan, count_question_parts(own))
@@ -87,16 +87,16 @@ def widen_plan(plan: Plan) -> Plan:
     return replace(plan, queries=queries, k=min(2 * plan.k, MAX_HITS), legs=HYBRID)
 
 
-def _is_posting_period(found: Period, question: Question, asked: str, kind: Kind, said: QueryFilters) -> bool:
+def _is_posting_period(period: Period, question: Question, asked: str, kind: Kind, filters: QueryFilters) -> bool:
     """Whether a period filters posts by their dates, or only belongs to the topic.
 
     Longer relative periods often belong to the topic: "the last years of his life".
     """
-    if found.until is not None and found.until <= TELEGRAM_START:
+    if period.until is not None and period.until <= TELEGRAM_START:
         return False
-    lately = found.since is not None and question.asked_at - found.since <= _RECENT_LIMIT
+    lately = period.since is not None and question.asked_at - period.since <= _RECENT_LIMIT
     return (
-        bool(said.beside)
+        bool(filters.beside)
         or kind in EXACT_INTENTS
         or asks_about_posts(asked)
         or (lately and asks_about_recent_events(asked))

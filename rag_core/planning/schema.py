@@ -106,15 +106,15 @@ def parse_proposal(text: str) -> PlanProposal:
     if plan is None:
         _, key, rest = text.partition('"normalized_queries"')
         return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
-    said = plan.metadata_filters
+    filters = plan.metadata_filters
     return PlanProposal(
         _clean_queries(plan.normalized_queries),
         _clean_queries(plan.must_phrases),
         _clean_queries(plan.should_phrases),
-        said.date_from if said else None,
-        said.date_to if said else None,
-        sanitize_query(said.channel) if said and said.channel else "",
-        sanitize_query(said.author) if said and said.author else "",
+        filters.date_from if filters else None,
+        filters.date_to if filters else None,
+        sanitize_query(filters.channel) if filters and filters.channel else "",
+        sanitize_query(filters.author) if filters and filters.author else "",
     )
 
 
@@ -134,19 +134,19 @@ def are_similar_queries(one: str, other: str) -> bool:
 
 def _read_complete_strings(text: str) -> list[str]:
     """Complete strings of a JSON list that may be truncated."""
-    found: list[str] = []
+    strings: list[str] = []
     rest = text.partition("[")[2].lstrip()
     while rest.startswith('"'):
         try:
-            said, end = json.JSONDecoder().raw_decode(rest)
+            string, end = json.JSONDecoder().raw_decode(rest)
         except ValueError:
             break
-        found.append(said)
+        strings.append(string)
         rest = rest[end:].lstrip()
         if not rest.startswith(","):
             break
         rest = rest[1:].lstrip()
-    return found
+    return strings
 
 
 def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:

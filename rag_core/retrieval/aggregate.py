@@ -85,8 +85,8 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
     """
     if not words or not viewer.channels:
         return []
-    found = await asyncio.to_thread(_find_candidates, words, await resolve_filter(plan, viewer, rag), rag)
-    places = list({place.key: place for place in reversed(found)}.values())
+    candidates = await asyncio.to_thread(_find_candidates, words, await resolve_filter(plan, viewer, rag), rag)
+    places = list({place.key: place for place in reversed(candidates)}.values())
     if plan.kind is not Kind.LAST:
         places.reverse()
     kept: list[PassageRef] = []
@@ -114,8 +114,8 @@ def _filter_holding_posts(
 
 
 def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
-    low, found = text.lower().replace("ё", "е"), frozenset(tokenize(text))
-    return all(word.stands_in(low, found) for word in words)
+    low, terms = text.lower().replace("ё", "е"), frozenset(tokenize(text))
+    return all(word.stands_in(low, terms) for word in words)
 
 
 def _join_post_text(post: Post) -> str:
@@ -164,9 +164,11 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.TIMELINE:
         return await _build_timeline(question, places, words, rag)
     shown = await _quote_mentions(question, places[:1], words, rag)
-    said = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
-    told = tuple(Sentence(f"{said(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown)
-    return Draft(told, 1.0) if told else None
+    format_mention = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
+    sentences = tuple(
+        Sentence(f"{format_mention(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown
+    )
+    return Draft(sentences, 1.0) if sentences else None
 
 
 def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
@@ -259,11 +261,11 @@ async def _quote_mentions(
         " ".join(_restore_wording(question.text, words)) or question.text,
         rag.lexical.statistics(question.viewer.channels).weight,
     )
-    found = []
+    quotes = []
     for place in places:
         if passage := passages.get(place):
             evidence = Evidence((Source(1, passage, 1.0),))
-            found += [
+            quotes += [
                 quote_piece(piece) for piece in select_best_pieces(asked, evidence, most=1, margin=0.0, longest=longest)
             ]
-    return found
+    return quotes

@@ -75,18 +75,18 @@ class TextMatcher:
     @classmethod
     def of(cls, words: str, phrases: Sequence[str] = ()) -> TextMatcher:
         """Build from the words as written, and from exact phrases, #tags and @names."""
-        found = {
+        terms = {
             term: _build_word_term(term, piece) for piece in re.findall(r"[^\W_]+", words) for term in tokenize(piece)
         }
-        return cls(tuple(found.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
+        return cls(tuple(terms.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
 
     def all_in(self, text: str) -> bool:
         """Whether the text contains all words and phrases."""
         low = fold_case(normalize_characters(text))
         if not self.phrases_in(text):
             return False
-        found = frozenset(tokenize(text))
-        return all(word.stands_in(low, found) for word in self.words)
+        terms = frozenset(tokenize(text))
+        return all(word.stands_in(low, terms) for word in self.words)
 
     def phrases_in(self, text: str) -> bool:
         """Whether the text contains all phrases."""
@@ -96,15 +96,17 @@ class TextMatcher:
     def within(self, text: str) -> list[Highlight]:
         """Highlights of all matches, in the order of the text, without overlaps."""
         low = fold_case(normalize_characters(text))
-        found = [Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)]
+        highlights = [
+            Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)
+        ]
         for piece in _WORD.finditer(low):
             stems = frozenset(tokenize(piece[0]))
             which = next((n for n, word in enumerate(self.words) if word.stands_in(piece[0], stems)), None)
             if which is not None:
-                found.append(Highlight(*piece.span(), which))
-        found.sort(key=lambda spot: (spot.start, -spot.end))
+                highlights.append(Highlight(*piece.span(), which))
+        highlights.sort(key=lambda spot: (spot.start, -spot.end))
         kept: list[Highlight] = []
-        for spot in found:
+        for spot in highlights:
             if not kept or spot.start >= kept[-1].end:
                 kept.append(spot)
         return kept
@@ -117,12 +119,13 @@ def _build_word_term(term: str, written: str) -> MentionTerm:
 
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
-    said = fold_case(normalize_characters(phrase))
-    if len(said) > _LONGEST_PHRASE:  # the rest is ignored: so long a phrase occurs in one text only
-        said = said[:_LONGEST_PHRASE].rpartition(" ")[0] or said[:_LONGEST_PHRASE]
+    folded = fold_case(normalize_characters(phrase))
+    if len(folded) > _LONGEST_PHRASE:  # the rest is ignored: so long a phrase occurs in one text only
+        folded = folded[:_LONGEST_PHRASE].rpartition(" ")[0] or folded[:_LONGEST_PHRASE]
     # possessive: without backtracking, as a text full of marks would take far too long
     spelt = [
-        "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece) for piece in re.findall(r"[^\W_]+", said)
+        "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece)
+        for piece in re.findall(r"[^\W_]+", folded)
     ]
     sign = phrase[0] if phrase[0] in "#@" else ""
     return re.compile(rf"(?<![^\W_]){sign}" + r"[\W_]++".join(spelt) + r"(?![^\W_])")
@@ -182,13 +185,13 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), low)
     when = parse_period(unquoted, question.asked_at)
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
-    said = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
-    cut = _locate_pieces([*([(unquoted, when.words)] if when else []), *((low, words) for words in said.words)])
+    parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
+    cut = _locate_pieces([*([(unquoted, when.words)] if when else []), *((low, words) for words in parsed.words)])
     filters = tuple(text[start:end] for start, end in cut)
-    beside = tuple(piece for piece in filters if fold_case(piece) in said.beside)
+    beside = tuple(piece for piece in filters if fold_case(piece) in parsed.beside)
     rest = _blank_out_spans(text, cut)
-    plan = Plan((), Kind.POSTED, channels=said.channels, authors=said.authors, origins=said.origins,
-                media=said.media, files=said.files)  # fmt: skip
+    plan = Plan((), Kind.POSTED, channels=parsed.channels, authors=parsed.authors, origins=parsed.origins,
+                media=parsed.media, files=parsed.files)  # fmt: skip
     if when:
         plan = replace(plan, since=when.since, until=when.until, slack=when.slack)
     words = _POSTS_ABOUT.sub("", rest).strip(" \t,;:.!?—–-")
@@ -204,8 +207,8 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
 
 def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
     """Spans of pieces of a text, in order; each piece comes with the lower-case text to search in."""
-    found = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
-    return sorted({match.span() for match in found if match})
+    matches = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
+    return sorted({match.span() for match in matches if match})
 
 
 def _blank_out_spans(text: str, cut: Sequence[tuple[int, int]]) -> str:

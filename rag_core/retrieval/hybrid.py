@@ -126,8 +126,8 @@ async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> t
     vector = await rag.dense.embedder.query(query)
     if not vector.any():
         return [], None  # the model knows no word of the query
-    found = await rag.dense.vectors.search(vector, only, n)
-    return [(place, score) for place, score in found if score > _MIN_COSINE], vector
+    hits = await rag.dense.vectors.search(vector, only, n)
+    return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
 
 
 def _fuse_rankings(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:

@@ -24,8 +24,8 @@ async def write_hypothetical_post(question: Question, model: LanguageModel, run:
 
     Call it inside a stage. Raises GenerationFailed.
     """
-    told = load_prompt("hyde", question.lang)
-    prompt = Prompt(told.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), told.shots)
+    template = load_prompt("hyde", question.lang)
+    prompt = Prompt(template.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), template.shots)
     decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)
     costs = LlmCosts()
     async with run.seated(model, question.viewer.user_id) as seat:

@@ -47,10 +47,10 @@ def _select_diverse(
 
     Copies stay with their text, because they show in how many channels it was posted.
     """
-    marks = {place: build_text_key(passages[place].text) for place, _ in fused}
+    text_keys = {place: build_text_key(passages[place].text) for place, _ in fused}
     groups: dict[str, RankedPlaces] = {}
     for place, score in fused:
-        groups.setdefault(marks[place] or str(place), []).append((place, score))
+        groups.setdefault(text_keys[place] or str(place), []).append((place, score))
     firsts = [group[0] for group in groups.values()]
     if len(firsts) <= settings.keep:
         return fused
@@ -59,7 +59,7 @@ def _select_diverse(
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
     number = {place: n for n, (place, _) in enumerate(rest)}
     shared = (
-        _compute_jaccard([marks[place].split() for place in number]) if any(p not in stored for p in number) else []
+        _compute_jaccard([text_keys[place].split() for place in number]) if any(p not in stored for p in number) else []
     )
 
     def alike(one: PassageRef, other: PassageRef) -> float:
@@ -67,16 +67,16 @@ def _select_diverse(
 
     chosen = select_by_mmr(ranked, stored, settings.keep - len(stay), settings.diversity, alike)
     kept = {place for place, _ in (*stay, *chosen)}
-    found = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
-    return [pair for pair in fused if pair[0] in found]
+    selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
+    return [pair for pair in fused if pair[0] in selected]
 
 
 def _compute_jaccard(texts: list[list[str]]) -> list[list[float]]:
     """Jaccard similarity of each pair of texts, given by their words, 0..1."""
     columns: dict[str, int] = {}
-    found = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
+    word_columns = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
     has = np.zeros((len(texts), max(1, len(columns))), np.float32)
-    for row, numbers in zip(has, found, strict=True):
+    for row, numbers in zip(has, word_columns, strict=True):
         row[list(numbers)] = 1.0
     both, sizes = has @ has.T, has.sum(axis=1)
     shares: list[list[float]] = (both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)).tolist()

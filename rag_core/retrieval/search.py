@@ -79,13 +79,13 @@ async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, 
 def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
     """Extract up to six names from the two best passages that the question lacks, for multi-hop questions."""
     asked = set(tokenize(question))
-    found = Counter(
+    counts = Counter(
         name[0]
         for passage in passages[:_EXPANSION_PASSAGES]
         for name in find_names(passage.text)
         if len(name[0]) > 3 and not asked & set(tokenize(name[0]))
     )
-    return " ".join(name for name, _ in found.most_common(_EXPANSION_NAMES))
+    return " ".join(name for name, _ in counts.most_common(_EXPANSION_NAMES))
 
 
 def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking, float]]) -> PlaceRanking:
@@ -116,16 +116,16 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         return ()
     async with run.stage("recall"):
         key, version = await _build_cache_key(plan, question, rag), rag.version
-        found = rag.caches.hits.get(key, version)
-        run.note(cache_hit=float(found is not None))
-    if found is not None:
-        passages = await run.require("fetch", fetch_passages([hit.place for hit in found], rag))
+        hits = rag.caches.hits.get(key, version)
+        run.note(cache_hit=float(hits is not None))
+    if hits is not None:
+        passages = await run.require("fetch", fetch_passages([hit.place for hit in hits], rag))
     else:
         before = len(run.shortfalls)
-        found, passages = await _run_search(plan, question, rag, run)
+        hits, passages = await _run_search(plan, question, rag, run)
         if len(run.shortfalls) == before:  # an incomplete result is not cached
-            rag.caches.hits.put(key, version, found)
-    known = [(hit, passages[hit.place]) for hit in found if hit.place in passages]
+            rag.caches.hits.put(key, version, hits)
+    known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
     return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
 
 
@@ -152,8 +152,8 @@ async def _run_search(
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
     likeness, fused = await run.attempt("diverse", diversify_hits(fused, own.vector, passages, rag), nothing)
-    found = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
-    return tuple(found), passages
+    hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    return tuple(hits), passages
 
 
 async def _run_further_queries(

@@ -76,8 +76,8 @@ def extract_numbers(text: str) -> frozenset[str]:
 
 def extract_name_stems(text: str) -> frozenset[str]:
     """Extract stems of capitalized words that are not the first of a sentence."""
-    found = list(_NAME.finditer(text))
-    inner = (m for m in found if m[0][0].isupper() and len(m[0]) > 1 and not _begins_sentence(text, m.start()))
+    words = list(_NAME.finditer(text))
+    inner = (m for m in words if m[0][0].isupper() and len(m[0]) > 1 and not _begins_sentence(text, m.start()))
     return frozenset(filter(None, (stem(m[0].lower()) for m in inner)))
 
 
@@ -95,7 +95,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if want is AnswerType.DATE:
         return any(m[0] not in asked for m in _DATE.finditer(low))
     if want is AnswerType.NUMBER:
-        said = {*extract_numbers(low), *(_NUMBER_WORDS & set(re.findall(r"\w+", low)))}
-        return bool(said - {*extract_numbers(asked), *re.findall(r"\w+", asked)})
+        numbers = {*extract_numbers(low), *(_NUMBER_WORDS & set(re.findall(r"\w+", low)))}
+        return bool(numbers - {*extract_numbers(asked), *re.findall(r"\w+", asked)})
     stems = {stem(word) for word in re.findall(r"\w+", asked)}
     return bool(extract_name_stems(text) - stems)

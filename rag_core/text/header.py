@@ -31,11 +31,11 @@ def build_header(post: Post, channel: Channel | None, parent: str | None = None)
 
 def extract_speakers(line: str) -> tuple[str, ...]:
     """Extract the speakers of a post: the origin of a forward, and the channel."""
-    found = _TITLE_AND_DATE.match(line)
-    return tuple(filter(None, found[0][:-_DATE_LENGTH].split(" → "))) if found else ()
+    match = _TITLE_AND_DATE.match(line)
+    return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()
 
 
 def strip_parent_excerpt(line: str) -> str:
     """Remove the words of the parent post from the header: the reply may deny them."""
-    found = _TITLE_AND_DATE.match(line)
-    return found[0] if found else line
+    match = _TITLE_AND_DATE.match(line)
+    return match[0] if match else line

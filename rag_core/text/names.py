@@ -39,8 +39,8 @@ def find_names(text: str) -> list[re.Match[str]]:
 
 def get_surname_base(word: str) -> str | None:
     """Common beginning of all forms of a Russian surname: "торосов" for "Торосовой". None for other words."""
-    found = _SURNAME_PATTERN.fullmatch(word.lower().replace("ё", "е")) if word[:1].isupper() else None
-    return found["base"] if found else None
+    match = _SURNAME_PATTERN.fullmatch(word.lower().replace("ё", "е")) if word[:1].isupper() else None
+    return match["base"] if match else None
 
 
 def build_surname_pattern(base: str) -> re.Pattern[str]:
@@ -119,8 +119,8 @@ def build_phonetic_key(word: str) -> str:
     """Build a phonetic key in Latin letters: "schukin" for both "Щукин" and "Shchukin"."""
     if _CYRILLIC_SCRIPT.search(word):
         word = "".join(_CYRILLIC_SOUNDS.get(c, c) for c in word)
-    for written, said in _LATIN_SOUNDS:
-        word = word.replace(written, said)
+    for spelling, sound in _LATIN_SOUNDS:
+        word = word.replace(spelling, sound)
     word = _HARD_C.sub("k", _SOFT_C.sub("ts", word))
     return _DOUBLED_LETTER.sub(r"\1", word).replace("ii", "i")
 

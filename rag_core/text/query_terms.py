@@ -45,15 +45,15 @@ def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple
         listed = by_start.setdefault(other[:_LEAST_SAME], [])
         if len(listed) < _MOST_COMPARED:
             listed.append(other)
-    found = {}
+    similar = {}
     for term in asked:
         near = (
             (measure_stem_similarity(term, (other,)), other)
             for other in by_start.get(term[:_LEAST_SAME], ())
             if other != term
         )
-        found[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MOST_KINDRED]
-    return found
+        similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MOST_KINDRED]
+    return similar
 
 
 # Words that only name the kind of answer and say nothing of the topic: posts seldom repeat them.
@@ -79,8 +79,8 @@ _ASKING_WEIGHT = 0.3
 
 def is_asking_word(word: str) -> bool:
     """Whether a word only names the kind of answer that is asked for."""
-    found = tokenize(word)
-    return bool(found) and _ASKING_STEMS.issuperset(found)
+    terms = tokenize(word)
+    return bool(terms) and _ASKING_STEMS.issuperset(terms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ def split_sentences(text: str) -> list[TextSpan]:
         if mark[0][0] == "\n" or _is_sentence_end(text, mark.end()):
             cuts.append(mark.end())
     cuts.append(len(text))
-    found = (_strip_span(text, start, end) for start, end in pairwise(cuts))
-    return [span for span in found if span[0] < span[1]]
+    spans = (_strip_span(text, start, end) for start, end in pairwise(cuts))
+    return [span for span in spans if span[0] < span[1]]
 
 
 def _strip_span(text: str, start: int, end: int) -> TextSpan:
@@ -79,16 +79,16 @@ def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGT
     clauses = [start, *(m.end() for m in _CLAUSE_BREAK.finditer(text, start, end)), end]
     cuts = [start, *(cut for a, b in pairwise(clauses) for cut in (*_cut_between_words(text, a, b, longest), b))]
     cuts = _thinned(cuts, longest)
-    found: list[TextSpan] = []
+    spans: list[TextSpan] = []
     reach = 0
     for i, first in enumerate(cuts[:-1]):
         reach = max(reach, i + 1)
         while reach + 1 < len(cuts) and cuts[reach + 1] - first <= longest:
             reach += 1
         window = _strip_span(text, first, cuts[reach])
-        if window[0] < window[1] and (not found or window[1] > found[-1][1]):
-            found.append(window)
-    return found
+        if window[0] < window[1] and (not spans or window[1] > spans[-1][1]):
+            spans.append(window)
+    return spans
 
 
 def parted(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
@@ -104,8 +104,8 @@ def windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
         return [span]
     half = longest // 2
     cuts = [start, *_cut_between_words(text, start, end, half), end]
-    found = [_strip_span(text, first, last) for first, last in zip(cuts, cuts[2:], strict=False)]
-    return [window for window in found if window[0] < window[1]]
+    spans = [_strip_span(text, first, last) for first, last in zip(cuts, cuts[2:], strict=False)]
+    return [window for window in spans if window[0] < window[1]]
 
 
 def _thinned(cuts: list[int], longest: int) -> list[int]:

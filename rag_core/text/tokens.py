@@ -24,8 +24,8 @@ class _CharacterTable(dict[int, str]):
     """Table for `str.translate`; each code point is normalized when it first occurs."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = _normalize_character(chr(code))
-        return found
+        self[code] = normal = _normalize_character(chr(code))
+        return normal
 
 
 def _normalize_character(char: str) -> str:
@@ -112,8 +112,8 @@ def detect_language(text: str) -> str:
     Cyrillic ones, an English one about Кирпичики more Cyrillic ones.
     """
     low = text.lower().replace("ё", "е")
-    found = _WORD.findall(low)
-    russian, english = (sum(word in stops for word in found) for stops in (_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS))
+    words = _WORD.findall(low)
+    russian, english = (sum(word in stops for word in words) for stops in (_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS))
     if russian != english:
         return "ru" if russian > english else "en"
     letters = [c for c in low if c.isalpha()]

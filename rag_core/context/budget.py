@@ -56,19 +56,21 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     frames = [quote_post("", source.number, source.passage.header) for source in sources]
     counts = iter(await seat.count([*frames, *texts]))
     framed = [next(counts) + _SEAM_TOKENS for _ in frames]
-    asked, top = frozenset(tokenize(question)), max((source.score for source in sources), default=0.0)
-    weights = [max(_MIN_SOURCE_SHARE, source.score / top) if top > 0 else 1.0 for source in sources]
+    question_terms, best_score = frozenset(tokenize(question)), max((source.score for source in sources), default=0.0)
+    weights = [max(_MIN_SOURCE_SHARE, source.score / best_score) if best_score > 0 else 1.0 for source in sources]
     shown: list[Excerpt] = []
-    left = tokens
+    tokens_left = tokens
     for n, source in enumerate(sources):
         pieces = [
-            _ExcerptPiece((a, b), next(counts) + _SEAM_TOKENS, _count_question_terms(source.passage.text[a:b], asked))
+            _ExcerptPiece(
+                (a, b), next(counts) + _SEAM_TOKENS, _count_question_terms(source.passage.text[a:b], question_terms)
+            )
             for a, b in spans[n]
         ]
-        room = int(left * weights[n] / sum(weights[n:])) - framed[n]
-        if excerpt := _build_excerpt(source, pieces, room, left - framed[n], framed[n]):
+        room = int(tokens_left * weights[n] / sum(weights[n:])) - framed[n]
+        if excerpt := _build_excerpt(source, pieces, room, tokens_left - framed[n], framed[n]):
             shown.append(excerpt)
-            left -= excerpt.tokens
+            tokens_left -= excerpt.tokens
     return shown
 
 
@@ -92,8 +94,8 @@ def _split_into_pieces(text: str) -> list[TextSpan]:
     return pieces
 
 
-def _count_question_terms(text: str, asked: frozenset[str]) -> float:
-    return len(asked & frozenset(tokenize(text)))
+def _count_question_terms(text: str, question_terms: frozenset[str]) -> float:
+    return len(question_terms & frozenset(tokenize(text)))
 
 
 def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:

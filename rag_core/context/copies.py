@@ -47,17 +47,17 @@ def _locate_in_original(
     passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
 ) -> PassageRef | None:
     """Locate a passage in the original: the same words, or the whole post if both are one passage of one text."""
-    here, there = stored.get(passage.key), stored.get(original)
-    if here is None or there is None:
+    copy_post, original_post = stored.get(passage.key), stored.get(original)
+    if copy_post is None or original_post is None:
         return None
-    if (start := there.text.find(passage.text)) >= 0:
+    if (start := original_post.text.find(passage.text)) >= 0:
         return PassageRef(original, passage.part, start, start + len(passage.text))
     family = known[passage.key]
     exactly = any(one.key == original and one.exact == family.exact for one in family.all)
-    if not exactly or passage.text.strip() != here.text.strip():
+    if not exactly or passage.text.strip() != copy_post.text.strip():
         return None
-    start = len(there.text) - len(there.text.lstrip())
-    return PassageRef(original, 0, start, start + len(there.text.strip()))
+    start = len(original_post.text) - len(original_post.text.lstrip())
+    return PassageRef(original, 0, start, start + len(original_post.text.strip()))
 
 
 def _cite_original(source: Source, passage: Passage | None) -> Source:

@@ -150,17 +150,17 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
     """Build the prompt with as much of the question as fits into `tokens`. Raises GenerationFailed."""
     most = _MAX_QUESTION_LENGTH
     while True:
-        made = await asyncio.to_thread(prompt, most)  # a long question takes 10 ms
-        texts = [made.system, *(text for shot in made.shots for text in shot), made.ask]
+        candidate = await asyncio.to_thread(prompt, most)  # a long question takes 10 ms
+        texts = [candidate.system, *(text for shot in candidate.shots for text in shot), candidate.ask]
         room = tokens - _TEMPLATE_TOKENS * (len(texts) + 1)
         if sum(len(text.encode()) for text in texts) <= room:  # a token is at least a byte: no need to count
-            return made
+            return candidate
         over = sum(await seat.count(texts)) - room
         if over <= 0:
-            return made
+            return candidate
         if most == _MIN_QUESTION_LENGTH:
             raise GenerationFailed(_CONTEXT_TOO_SMALL)
-        most = max(_MIN_QUESTION_LENGTH, min(most, len(made.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
+        most = max(_MIN_QUESTION_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
 
 
 def _build_prompt(ask: str) -> Prompt:

@@ -57,16 +57,16 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         detect_intent(asked),
         extract_topic(_remove_pieces(asked, (period.words if period else "", *filters.words))),
     )
-    bounds = period if period and _is_posting_period(period, question, asked, kind, filters) else None
-    kind = _adjust_intent(kind, topic, bool(bounds or filters.words))
-    own = _remove_filter_words(text, (*filters.words, bounds.words if bounds else ""))
-    plan = Plan((own, *generate_query_variants(own)), kind, topic if tokenize(topic) else asked, *extract_phrases(own), asked=strip_asking_phrase(own),
+    posting_period = period if period and _is_posting_period(period, question, asked, kind, filters) else None
+    kind = _adjust_intent(kind, topic, bool(posting_period or filters.words))
+    query = _remove_filter_words(text, (*filters.words, posting_period.words if posting_period else ""))
+    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
-    if bounds:
-        plan = replace(plan, since=bounds.since, until=bounds.until, slack=bounds.slack)
-    chosen = route_plan(plan, count_question_parts(own))
-    return replace(plan, legs=chosen.legs, reasons=chosen.reasons)
+    if posting_period:
+        plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack)
+    route = route_plan(plan, count_question_parts(query))
+    return replace(plan, legs=route.legs, reasons=route.reasons)
 
 
 def build_bare_plan(question: Question) -> Plan:

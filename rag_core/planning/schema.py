@@ -128,8 +128,8 @@ def parse_rewrite(text: str) -> tuple[str, ...]:
 
 def are_similar_queries(one: str, other: str) -> bool:
     """Whether two queries search for the same: at least 80 % of their terms are common."""
-    mine, others = set(tokenize(one)), set(tokenize(other))
-    return len(mine & others) >= _SIMILAR_SHARE * len(mine | others)
+    terms, other_terms = set(tokenize(one)), set(tokenize(other))
+    return len(terms & other_terms) >= _SIMILAR_SHARE * len(terms | other_terms)
 
 
 def _read_complete_strings(text: str) -> list[str]:

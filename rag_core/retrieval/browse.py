@@ -45,7 +45,7 @@ __all__ = [
 _COMBINING_MARK = "[\u0300-\u036f]"  # stress marks and the like
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|{_COMBINING_MARK})*")
 _MAX_SNIPPET_STARTS = 200  # highlights that are tried as the first of a snippet
-_LONGEST_PHRASE = 300  # characters
+_MAX_PHRASE_LENGTH = 300  # characters
 _LEAD_FRACTION = 4  # one part in so many of a snippet comes before its first highlight
 
 
@@ -120,8 +120,8 @@ def _build_word_term(term: str, written: str) -> MentionTerm:
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
     folded = fold_case(normalize_characters(phrase))
-    if len(folded) > _LONGEST_PHRASE:  # the rest is ignored: so long a phrase occurs in one text only
-        folded = folded[:_LONGEST_PHRASE].rpartition(" ")[0] or folded[:_LONGEST_PHRASE]
+    if len(folded) > _MAX_PHRASE_LENGTH:  # the rest is ignored: so long a phrase occurs in one text only
+        folded = folded[:_MAX_PHRASE_LENGTH].rpartition(" ")[0] or folded[:_MAX_PHRASE_LENGTH]
     # possessive: without backtracking, as a text full of marks would take far too long
     spelt = [
         "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece)
@@ -137,10 +137,10 @@ def select_snippet(text: str, spots: Sequence[Highlight], longest: int) -> tuple
         return 0, len(text)
     tried = spots[:_MAX_SNIPPET_STARTS]
 
-    def held(first: Highlight) -> int:
+    def count_distinct(first: Highlight) -> int:
         return len({spot.which for spot in tried if first.start <= spot.start and spot.end <= first.start + longest})
 
-    first = max(tried, key=held, default=Highlight(0, 0, 0))
+    first = max(tried, key=count_distinct, default=Highlight(0, 0, 0))
     start = max(0, first.start - longest // _LEAD_FRACTION)
     if start:
         start = text.find(" ", start, first.start) + 1 or first.start
@@ -181,19 +181,21 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     A period always filters posts here, whatever words surround it; a quoted title is no period.
     """
     text = sanitize_query(question.text)
-    low = fold_case(text)
-    unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), low)
-    when = parse_period(unquoted, question.asked_at)
+    folded = fold_case(text)
+    unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), folded)
+    period = parse_period(unquoted, question.asked_at)
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
     parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
-    cut = _locate_pieces([*([(unquoted, when.words)] if when else []), *((low, words) for words in parsed.words)])
-    filters = tuple(text[start:end] for start, end in cut)
+    spans = _locate_pieces(
+        [*([(unquoted, period.words)] if period else []), *((folded, words) for words in parsed.words)]
+    )
+    filters = tuple(text[start:end] for start, end in spans)
     beside = tuple(piece for piece in filters if fold_case(piece) in parsed.beside)
-    rest = _blank_out_spans(text, cut)
+    rest = _blank_out_spans(text, spans)
     plan = Plan((), Kind.POSTED, channels=parsed.channels, authors=parsed.authors, origins=parsed.origins,
                 media=parsed.media, files=parsed.files)  # fmt: skip
-    if when:
-        plan = replace(plan, since=when.since, until=when.until, slack=when.slack)
+    if period:
+        plan = replace(plan, since=period.since, until=period.until, slack=period.slack)
     words = _POSTS_ABOUT.sub("", rest).strip(" \t,;:.!?—–-")
     # "что писали вчера" and "posts of @harbour_news" have filters only
     if not tokenize(words) or (filters and not tokenize(extract_topic(fold_case(rest)))):
@@ -211,9 +213,9 @@ def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
     return sorted({match.span() for match in matches if match})
 
 
-def _blank_out_spans(text: str, cut: Sequence[tuple[int, int]]) -> str:
+def _blank_out_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
     rest = list(text)
-    for start, end in cut:
+    for start, end in spans:
         rest[start:end] = " " * (end - start)
     return " ".join("".join(rest).split())
 
@@ -293,8 +295,8 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         wanted = parse_search_request(question, known)
         only = await run.require("filter", resolve_filter(wanted.plan, question.viewer, rag))
         spots = TextMatcher.of(wanted.words, wanted.plan.must)
-        one = _SearchJob(question, wanted, only, spots, rag, run)
-        whole, near, more = await _find_posts(one) if wanted.words or wanted.filters else ({}, {}, False)
+        job = _SearchJob(question, wanted, only, spots, rag, run)
+        whole, near, more = await _find_posts(job) if wanted.words or wanted.filters else ({}, {}, False)
         entries = await _merge_copies(whole, near, question.viewer, rag, run)
         if await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, question.viewer.channels):
             run.shortfalls.append(Shortfall("search", "Some posts are not in the index yet."))
@@ -304,44 +306,44 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         rag.traced(run)
 
 
-async def _find_posts(one: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
+async def _find_posts(job: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
     """Find posts with all the words and similar ones, both best first; and whether there are more of the first."""
-    if not one.sought.words:
-        whole, more = await one.run.require("lexical", _list_filtered_posts(one))
+    if not job.sought.words:
+        whole, more = await job.run.require("lexical", _list_filtered_posts(job))
         return whole, {}, more
     nothing: tuple[_PostsByKey, bool] = ({}, False)
-    whole, more = await one.run.attempt("chronicle", _find_exact_matches(one), nothing)
-    hits = await search_passages(one.sought.plan, one.question, one.rag, one.run)
+    whole, more = await job.run.attempt("chronicle", _find_exact_matches(job), nothing)
+    hits = await search_passages(job.sought.plan, job.question, job.rag, job.run)
     best = dict.fromkeys(hit.passage.key for hit in hits)
     ordered = {key: whole[key] for key in (*(key for key in best if key in whole), *whole)}
-    near, _ = await one.run.require(
-        "fetch", _read_matching_posts([key for key in best if key not in whole], one.near, one.rag)
+    near, _ = await job.run.require(
+        "fetch", _read_matching_posts([key for key in best if key not in whole], job.near, job.rag)
     )
     return ordered, near, more
 
 
-async def _list_filtered_posts(one: _SearchJob) -> tuple[_PostsByKey, bool]:
+async def _list_filtered_posts(job: _SearchJob) -> tuple[_PostsByKey, bool]:
     """List all posts that pass the filters, newest first."""
-    places = await asyncio.to_thread(one.rag.lexical.all_of, one.only)
-    return await _read_matching_posts([place.key for place in reversed(places)], one.whole, one.rag)
+    places = await asyncio.to_thread(job.rag.lexical.all_of, job.only)
+    return await _read_matching_posts([place.key for place in reversed(places)], job.whole, job.rag)
 
 
-async def _find_exact_matches(one: _SearchJob) -> tuple[_PostsByKey, bool]:
+async def _find_exact_matches(job: _SearchJob) -> tuple[_PostsByKey, bool]:
     """Find posts with all the words: candidates by stem from the index, then checked by their text."""
-    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, one), one.whole, one.rag)
+    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, job), job.whole, job.rag)
 
 
-def _find_by_stems(one: _SearchJob) -> list[PostKey]:
+def _find_by_stems(job: _SearchJob) -> list[PostKey]:
     """Find posts with a stem of each word, also in different passages; best first."""
-    lexical, only = one.rag.lexical, one.only
-    each = [
+    lexical, only = job.rag.lexical, job.only
+    keys_by_word = [
         dict.fromkeys(place.key for place in reversed(lexical.matching(stems[:1], only, *((s,) for s in stems[1:]))))
-        for stems in (word.terms for word in one.spots.words)
+        for stems in (word.terms for word in job.spots.words)
     ]
-    fewest = min(each, key=len, default={})
-    held = {key: None for key in fewest if all(key in keys for keys in each)}
-    scored = lexical.search(tokenize(one.sought.words), only, _MAX_SCORED_PASSAGES) if len(held) > 1 else []
-    return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in held), *held)))
+    fewest = min(keys_by_word, key=len, default={})
+    matching = {key: None for key in fewest if all(key in keys for keys in keys_by_word)}
+    scored = lexical.search(tokenize(job.sought.words), only, _MAX_SCORED_PASSAGES) if len(matching) > 1 else []
+    return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in matching), *matching)))
 
 
 async def _read_matching_posts(

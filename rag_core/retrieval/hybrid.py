@@ -81,7 +81,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
     Raises IndexUnavailable or StageTimeout where neither gives hits.
     """
     dense = rag.dense if meaning else None
-    beside = asyncio.ensure_future(
+    dense_task = asyncio.ensure_future(
         _search_dense_if_wanted(query if dense else replace(query, legs=LEXICAL_ONLY), rag, run)
     )
     failed: RagError | None = None
@@ -90,9 +90,9 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
             lexical = await run.require("lexical", search_lexical(query.words, query.only, query.k, rag))
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
-        near, vector = await beside
+        near, vector = await dense_task
     finally:
-        beside.cancel()
+        dense_task.cancel()
     if dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
         near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), rag, run)
     if failed:

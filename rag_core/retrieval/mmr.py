@@ -54,8 +54,8 @@ def _select_diverse(
     firsts = [group[0] for group in groups.values()]
     if len(firsts) <= settings.keep:
         return fused
-    sure = min(_PROTECTED_HITS, settings.keep)
-    stay, rest = firsts[:sure], firsts[sure:]
+    protected = min(_PROTECTED_HITS, settings.keep)
+    exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
     number = {place: n for n, (place, _) in enumerate(rest)}
     shared = (
@@ -65,8 +65,8 @@ def _select_diverse(
     def alike(one: PassageRef, other: PassageRef) -> float:
         return shared[number[one]][number[other]]
 
-    chosen = select_by_mmr(ranked, stored, settings.keep - len(stay), settings.diversity, alike)
-    kept = {place for place, _ in (*stay, *chosen)}
+    chosen = select_by_mmr(ranked, stored, settings.keep - len(exempt), settings.diversity, alike)
+    kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
     return [pair for pair in fused if pair[0] in selected]
 

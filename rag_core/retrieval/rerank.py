@@ -46,8 +46,8 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
         return hits
     texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
     scores = await reranker.scores(question.text, texts)
-    judged = sorted(enumerate(scores), key=lambda pair: -pair[1])
-    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], judged, _RERANKER_WEIGHT)
+    reranked = sorted(enumerate(scores), key=lambda pair: -pair[1])
+    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
     # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
     top = max(hits[0].score, 1e-9)
     below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])

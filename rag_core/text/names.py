@@ -102,7 +102,7 @@ _SOFT_C = re.compile("c(?=[eiy])")
 _HARD_C = re.compile("c(?!h)")
 _DOUBLED_LETTER = re.compile(r"(.)\1")
 _MIN_BASE_LENGTH, _MIN_SOUND_SIMILARITY = 3, 0.8
-_LONGEST_SOUND = 64  # letters: longer names are compared for equality only; no real name is as long
+_MAX_SOUND_LENGTH = 64  # letters: longer names are compared for equality only; no real name is as long
 
 
 @lru_cache(maxsize=10_000)
@@ -151,7 +151,7 @@ def _sound_alike(first: str, second: str) -> bool:
     short, long = sorted((len(first), len(second)))
     if short < _MIN_BASE_LENGTH or first[0] != second[0] or 2 * short < _MIN_SOUND_SIMILARITY * (short + long):
         return False
-    if long > _LONGEST_SOUND:  # SequenceMatcher takes quadratic time or worse
+    if long > _MAX_SOUND_LENGTH:  # SequenceMatcher takes quadratic time or worse
         return first == second
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _MIN_SOUND_SIMILARITY
 

@@ -16,43 +16,43 @@ __all__ = ["QueryTerms", "TermWeight", "is_asking_word", "kindred", "measure_ste
 TermWeight = Callable[[str], float]  # term to weight, above 0
 
 
-_LEAST_SAME = 4  # common first letters: fewer is chance
+_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 # Limits: candidates compared per common beginning, and similar stems kept per term.
-_MOST_COMPARED, _MOST_KINDRED = 64, 8
+_MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
 
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
     """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
     best = 0.0
-    start = term[:_LEAST_SAME]
+    start = term[:_MIN_COMMON_PREFIX]
     for other in others:
-        if other[:_LEAST_SAME] != start:
+        if other[:_MIN_COMMON_PREFIX] != start:
             continue
         same, most = 0, max(len(term), len(other))
         for a, b in zip(term, other, strict=False):
             if a != b:
                 break
             same += 1
-        if same >= _LEAST_SAME and same >= 0.6 * most:
+        if same >= _MIN_COMMON_PREFIX and same >= 0.6 * most:
             best = max(best, same / most)
     return best
 
 
 def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
-    """Map each asked stem to its similar stems, most similar first, at most `_MOST_KINDRED`, itself left out."""
+    """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
     by_start: dict[str, list[str]] = {}
     for other in dict.fromkeys(others):
-        listed = by_start.setdefault(other[:_LEAST_SAME], [])
-        if len(listed) < _MOST_COMPARED:
+        listed = by_start.setdefault(other[:_MIN_COMMON_PREFIX], [])
+        if len(listed) < _MAX_COMPARED_STEMS:
             listed.append(other)
     similar = {}
     for term in asked:
         near = (
             (measure_stem_similarity(term, (other,)), other)
-            for other in by_start.get(term[:_LEAST_SAME], ())
+            for other in by_start.get(term[:_MIN_COMMON_PREFIX], ())
             if other != term
         )
-        similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MOST_KINDRED]
+        similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]
     return similar
 
 

@@ -33,7 +33,7 @@ _OPEN_ABBREVIATIONS = frozenset(
     "ул пр просп пер пл д кв стр корп им св акад проф доц тов гр гл рис табл см ср напр т тел обл р оз о "
     "mr mrs ms dr prof st vs no fig gen col lt sgt rev hon jr sr approx al e g i".split()
 )
-_CLOSEST = 10  # least average distance between two cuts, in characters
+_MIN_CUT_DISTANCE = 10  # least average distance between two cuts, in characters
 _WHITESPACE = re.compile(r"\s+")
 _CLAUSE_BREAK = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
 
@@ -78,7 +78,7 @@ def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGT
         return [span]
     clauses = [start, *(m.end() for m in _CLAUSE_BREAK.finditer(text, start, end)), end]
     cuts = [start, *(cut for a, b in pairwise(clauses) for cut in (*_cut_between_words(text, a, b, longest), b))]
-    cuts = _thinned(cuts, longest)
+    cuts = _drop_close_cuts(cuts, longest)
     spans: list[TextSpan] = []
     reach = 0
     for i, first in enumerate(cuts[:-1]):
@@ -108,13 +108,13 @@ def windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
     return [window for window in spans if window[0] < window[1]]
 
 
-def _thinned(cuts: list[int], longest: int) -> list[int]:
+def _drop_close_cuts(cuts: list[int], longest: int) -> list[int]:
     """Drop cuts that are closer than in any prose; otherwise the windows would repeat the same words many times."""
-    if len(cuts) * _CLOSEST <= cuts[-1] - cuts[0]:
+    if len(cuts) * _MIN_CUT_DISTANCE <= cuts[-1] - cuts[0]:
         return cuts
     kept = cuts[:1]
     for cut, following in pairwise(cuts):
-        if cut - kept[-1] >= _CLOSEST or following - kept[-1] > longest:
+        if cut - kept[-1] >= _MIN_CUT_DISTANCE or following - kept[-1] > longest:
             kept.append(cut)
     return [*kept, cuts[-1]] if kept[-1] != cuts[-1] else kept
 

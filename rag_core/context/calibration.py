@@ -24,30 +24,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CosineCalibration:
-    """What the cosine of question and post adds to what their words say: logit' = words·logit + cosine·cos + shift."""
+    """Logistic calibration of a lexical probability by the cosine: logit' = words·logit + cosine·cos + shift."""
 
     words: float = 1.0
     cosine: float = 0.0
     shift: float = 0.0
 
     def __call__(self, likely: float, cosine: float) -> float:
-        """How likely the post answers the question, 0..1."""
+        """Probability that the post answers the question, 0..1; `likely` is the lexical one."""
         likely = min(max(likely, 1e-12), 1 - 1e-12)
         z = self.words * math.log(likely / (1 - likely)) + self.cosine * cosine + self.shift
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-# By model and language. The Russian half of the offline model is weak: its likeness tells nothing (XQuAD,
-# RuBQ), its English half takes refusals of unanswerable questions from 0.96 to 1.00 at the same cost.
+# By model and language. The Russian half of the offline model is weak: its cosine adds nothing (XQuAD, RuBQ). The
+# English half raises refusals of unanswerable questions from 0.96 to 1.00 at the same cost.
 _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}}
 _COSINE_CALIBRATIONS = {"minilm-navec": {"en": CosineCalibration(1.38, 4.15, -1.5)}}
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimThreshold:
-    """From how likely on a sentence counts as borne out, so that of those that are not at most `target` pass.
+    """Probability threshold above which a sentence counts as supported; at most `target` unsupported ones may pass.
 
-    `passed` is the share that did on data the bar was not fitted on, `kept` that of sentences that are borne out.
+    Measured on data not used for fitting: `passed` is the share of unsupported sentences above the threshold, `kept`
+    the share of supported ones.
     """
 
     bar: float = 0.658
@@ -60,7 +61,7 @@ class ClaimThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The bar an answer must pass (0..1), the fusion by embedding model and language, and where they come from."""
+    """Calibration: the answer threshold (0..1), fusion by embedding model and language, and the fitting data."""
 
     bar: float = 0.5
     data: str = "XQuAD (RU, EN) alone and among Russian news posts, RuBQ: at most 8 % of answerable questions refused"
@@ -69,23 +70,23 @@ class Calibration:
     claims: ClaimThreshold = ClaimThreshold()
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
-        """How the legs are joined for a question in `lang`; `weight` is the setting that overrules."""
-        known = self.fusions.get(model.name, {}).get(lang)
-        found = known or Fusion("sum", model.weight(lang))
-        return found if weight is None else Fusion(found.kind, weight)
+        """Fusion for a question in `lang`; `weight` is a setting that overrides the dense weight."""
+        fitted = self.fusions.get(model.name, {}).get(lang)
+        default = fitted or Fusion("sum", model.weight(lang))
+        return default if weight is None else Fusion(default.kind, weight)
 
     def likely(self, words: float, cosine: float, model: ModelSpec | None, lang: str) -> float:
-        """How likely an answer is right: from what its words say (0..1) and, if the model is good at it, the cosine."""
+        """Probability of a right answer, 0..1: the lexical one, with the cosine if the model is calibrated for it."""
         likeness = _COSINE_CALIBRATIONS.get(model.name, {}).get(lang) if model else None
         return likeness(words, cosine) if likeness else words
 
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:
-        """The setting where one is given, else what was fitted here, else what the project came with."""
-        found = cls._stored(settings)
+        """Load the calibration: the setting if given, else the stored values, else the built-in ones."""
+        stored = cls._stored(settings)
         if settings.answer.coverage is not None:
-            return cls(settings.answer.coverage, "the setting ANSWER__COVERAGE", "", found.fusions, found.claims)
-        return found
+            return cls(settings.answer.coverage, "the setting ANSWER__COVERAGE", "", stored.fusions, stored.claims)
+        return stored
 
     @classmethod
     def _stored(cls, settings: RagSettings) -> Calibration:
@@ -104,7 +105,7 @@ class Calibration:
             return cls()
 
     def save(self, settings: RagSettings) -> Path:
-        """Keep it beside the archive."""
+        """Save to `calibration.json` in the data directory; returns the path."""
         file = self.file(settings)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1), encoding="utf-8")
@@ -112,5 +113,5 @@ class Calibration:
 
     @staticmethod
     def file(settings: RagSettings) -> Path:
-        """Where it is kept."""
+        """Path of `calibration.json`."""
         return settings.data.dir / "calibration.json"

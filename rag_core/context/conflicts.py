@@ -1,6 +1,6 @@
-"""Conflicts between posts: where two disagree both are shown, with their dates and which one is newer.
+"""Conflicts between posts: two that disagree are both shown, with their dates and which one is newer.
 
-They are never merged into one number.
+Their values are never merged into one number.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 
 __all__ = ["add_conflicting_post"]
 
-_MAX_COMPARED_POSTS = 8  # posts, beside the cited ones
-_MAX_LIKELIHOOD = 0.15  # how likely a post may at most bear a sentence out that it is said to contradict
-# Two posts may name different numbers of different things: so much of what the sentence is about, numbers aside,
-# must stand in the other one, and so much of what was asked.
+_MAX_COMPARED_POSTS = 8  # first sources that are compared
+_MAX_LIKELIHOOD = 0.15  # highest probability of support that a contradicting post may have
+# Different numbers may be about different things, so the other post must cover these shares of the sentence's
+# subject, numbers aside, and of the question.
 _MIN_RELEVANCE, _MIN_QUESTION_COVERAGE = 0.6, 0.75
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-_DIFFERS_MARK = "≠"  # in what a check says of numbers and days that differ
+_DIFFERS_MARK = "≠"  # marks differing numbers and dates in the reason of a check
 
 
 @dataclass(frozen=True, slots=True)
 class _ConflictingQuote:
-    """Words of another post that say otherwise; `start` and `end` count in the passage's text."""
+    """Contradicting quote of another post; `start` and `end` are offsets in the passage's text."""
 
     passage: Passage
     start: int
@@ -49,7 +49,7 @@ class _ConflictingQuote:
 
 
 async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
-    """The draft with at most one post more: one that says otherwise than what is shown first."""
+    """Add at most one post that contradicts a sentence of the draft, right after that sentence."""
     if plan.kind is Kind.WHEN:
         return draft
     return await asyncio.to_thread(_add_conflict, question, plan, draft, evidence, rag)
@@ -63,10 +63,10 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
             continue
         if other := _find_newest_conflict(sentence, asked, evidence, weight, question.lang):
             first = max(citation.date for citation in sentence.citations)
-            said = format_conflict(first, other.passage.date, question.lang)
-            framed = Sentence(f"{said} {other.citation.quote}", (other.citation,))
+            intro = format_conflict(first, other.passage.date, question.lang)
+            framed = Sentence(f"{intro} {other.citation.quote}", (other.citation,))
             rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other.citation)]
-            # it takes the place of the last: a reader is shown no more than the settings say, and never one side alone
+            # it replaces the last sentence: no more sentences than the settings allow, and always both sides
             most = max(place + 2, len(draft.sentences))
             return replace(draft, sentences=(*draft.sentences[: place + 1], framed, *rest)[:most])
     return draft
@@ -75,11 +75,13 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
 def _find_newest_conflict(
     sentence: Sentence, asked: QueryTerms, evidence: Evidence, weight: TermWeight, lang: str
 ) -> _ConflictingQuote | None:
-    """The newest of the posts that surely say otherwise; None where none does, or one says the same later."""
+    """Newest of the posts that surely contradict the sentence; None where none does."""
     cited = {citation.post for citation in sentence.citations}
     others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
-    found = [other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)]
-    return max(found, key=lambda other: other.passage.date, default=None)
+    conflicts = [
+        other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)
+    ]
+    return max(conflicts, key=lambda other: other.passage.date, default=None)
 
 
 def _find_conflicting_quotes(
@@ -94,7 +96,7 @@ def _find_conflicting_quotes(
         return
     here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
     if here and there and not here & there:
-        return  # each is of its time: prices of 2026 do not deny those of 2027
+        return  # about different years: prices of 2026 do not contradict those of 2027
     support = assess_text(sentence.text, words, lang)
     otherwise = (
         support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why
@@ -104,7 +106,7 @@ def _find_conflicting_quotes(
 
 
 def _extract_years(text: str, date: datetime) -> set[int]:
-    """The years that a text of this day speaks of as its own: last year, this, the next."""
+    """Years in a text that are within one year of its date."""
     return {year for year in map(int, _YEAR.findall(text)) if abs(year - date.year) <= 1}
 
 
@@ -114,7 +116,7 @@ def _is_about_same(sentence: str, support: Support, words: str, header: str, wei
 
 
 def _shows_citation(sentence: Sentence, citation: Citation) -> bool:
-    """Whether a sentence already shows these words."""
+    """Whether a sentence already cites an overlapping span."""
     return any(
         c.post == citation.post and c.start < citation.end and citation.start < c.end for c in sentence.citations
     )

@@ -1,4 +1,4 @@
-"""Copies of posts in the evidence: all that the asker may read, also unfound ones; the original is cited."""
+"""Copies of posts in the evidence: all that the asker may read, also those not in the hits; the original is cited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["gather_evidence"]
 
 
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
-    """The evidence of the hits, with the original cited where it says the same words. Raises ArchiveUnavailable."""
+    """Gather the evidence of the hits, citing the original of a copy where it has the same words.
+
+    Raises ArchiveUnavailable.
+    """
     known = await copies.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
     evidence = compose_evidence(hits, known)
     originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
@@ -27,12 +30,12 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
         for s in evidence.sources
         if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
     }
-    found = await fetch_passages(list(places.values()), rag) if places else {}
-    return Evidence(tuple(_cite_original(s, found.get(places[s])) if s in places else s for s in evidence.sources))
+    passages = await fetch_passages(list(places.values()), rag) if places else {}
+    return Evidence(tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources))
 
 
 def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
-    """The original of a passage's post, where that is another post."""
+    """Original of the passage's post; None where the post itself is the original."""
     if passage.key not in known:
         return None
     everyone: list[DatedPost] = [passage, *known[passage.key].all]
@@ -43,22 +46,22 @@ def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> Pos
 def _locate_in_original(
     passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
 ) -> PassageRef | None:
-    """Where the original says it: the very words; or all of it, where both posts are one passage of the same text."""
-    here, there = stored.get(passage.key), stored.get(original)
-    if here is None or there is None:
+    """Locate a passage in the original: the same words, or the whole post if both are one passage of one text."""
+    copy_post, original_post = stored.get(passage.key), stored.get(original)
+    if copy_post is None or original_post is None:
         return None
-    if (start := there.text.find(passage.text)) >= 0:
+    if (start := original_post.text.find(passage.text)) >= 0:
         return PassageRef(original, passage.part, start, start + len(passage.text))
     family = known[passage.key]
     exactly = any(one.key == original and one.exact == family.exact for one in family.all)
-    if not exactly or passage.text.strip() != here.text.strip():
+    if not exactly or passage.text.strip() != copy_post.text.strip():
         return None
-    start = len(there.text) - len(there.text.lstrip())
-    return PassageRef(original, 0, start, start + len(there.text.strip()))
+    start = len(original_post.text) - len(original_post.text.lstrip())
+    return PassageRef(original, 0, start, start + len(original_post.text.strip()))
 
 
 def _cite_original(source: Source, passage: Passage | None) -> Source:
-    """The same source, cited from the original."""
+    """Cite a source from its original."""
     if passage is None:
         return source
     cited = source.passage

@@ -1,8 +1,8 @@
-"""Coverage: how well the evidence answers a question, which is the reason to answer or to refuse.
+"""Coverage: how well the evidence answers a question; it decides between an answer and a refusal.
 
-A few plain features of the question and the best post go through a logistic function. Its weights were fitted once on
-questions whose answer is in the posts and questions whose answer is not (XQuAD with whole articles taken out, alone
-and among Russian news; RuBQ over the news). The threshold for the result is calibrated (`citegram eval calibrate`).
+A logistic regression over a few features of the question and the best post. Its weights were fitted once on questions
+with and without an answer in the posts (XQuAD with whole articles removed, alone and among Russian news; RuBQ over the
+news). The threshold for the result is calibrated (`citegram eval calibrate`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from rag_core.writing.extract import ExtractCandidate
 
 __all__ = ["Coverage", "measure_coverage"]
 
-_TYPICAL_CHANCES = 2.9  # of a question about one of a few hundred posts, where the other weights were fitted
+_TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The features.
+    """Features of the coverage.
 
-    strength: the post's BM25 score over the weight of all the question's terms
-    kin: share of the question's weight that only kindred words meet, 0..1
-    names: share of the question's names that stand in the post, 0..1; 0.5 where it has none
-    count: share of the question's terms that stand in the post, kindred words in part, 0..1
-    length: logarithm of the number of the question's terms; chance meets a share of few terms more easily
-    known: share of the question's weight that any post the asker may read meets; what others say and this
-        post does not speaks against it
-    chances: logarithm of the number of posts that hold a term of the question, each counted for each term; among
-        many one fits by chance
+    strength: BM25 score of the post over the weight of all query terms
+    kin: share of the query weight matched by similar stems only, 0..1
+    names: share of the question's names in the post, 0..1; 0.5 where the question has none
+    count: share of the query terms in the post, similar stems in part, 0..1
+    length: logarithm of the number of query terms; a share of few terms is more easily matched by chance
+    known: share of the query weight matched by any post that the asker may read; terms that other posts have and
+        this one lacks count against it
+    chances: logarithm of the number of posts with a query term, summed over the terms; among many posts one
+        matches by chance
     """
 
     strength: float = 0.0
@@ -46,7 +46,7 @@ class Coverage:
 
     @property
     def likely(self) -> float:
-        """How likely the post answers the question, 0..1; the intercept is such that 0.5 is the project's bar."""
+        """Probability that the post answers the question, 0..1; the intercept puts the default threshold at 0.5."""
         z = (
             -11.2
             + 10.9 * self.strength
@@ -61,7 +61,7 @@ class Coverage:
 
 
 def measure_coverage(asked: QueryTerms, best: ExtractCandidate | None, statistics: TermStatistics) -> Coverage:
-    """Measure a question against the post that the best piece stands in; `statistics` of what the asker may read."""
+    """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read."""
     if best is None or not asked.share:
         return Coverage()
     passage = best.source.passage

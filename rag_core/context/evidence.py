@@ -1,4 +1,4 @@
-"""Evidence: the best passages of the hits, copies of a post merged into one source, numbered from 1.
+"""Evidence: the best passages of the hits as sources numbered from 1, with copies of a post merged into one.
 
 At most ten sources: beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news).
 """
@@ -26,19 +26,19 @@ D = TypeVar("D", bound=DatedPost)
 
 
 def build_text_key(text: str) -> str:
-    """What makes two texts the same: their words, links and mentions and punctuation aside."""
+    """Build the comparison key of a text: its words, without links, mentions and punctuation."""
     return _SEPARATORS.sub(" ", _LINKS_AND_MENTIONS.sub(" ", text.lower().replace("ё", "е"))).strip()
 
 
 def order_copies(copies: Iterable[D]) -> list[D]:
-    """Copies of one post, the original first: the earliest; a forward only where nobody knows what it forwards."""
-    found = list(copies)
-    own = [one for one in found if one.origin is None]
-    return sorted(found, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
+    """Order copies of one post, the original first: the earliest; a forward of another copy comes after the others."""
+    listed = list(copies)
+    own = [one for one in listed if one.origin is None]
+    return sorted(listed, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
 
 
 def _is_forward_of(one: D, others: Sequence[D]) -> bool:
-    """Whether it is a forward of one of the others. Exports may know no more than a name: then it may be."""
+    """Whether a post is a forward of one of the others; an origin known by name only, as in exports, may be any."""
     origin = one.origin
     if origin is None:
         return False
@@ -51,9 +51,9 @@ def _is_forward_of(one: D, others: Sequence[D]) -> bool:
 def compose_evidence(
     hits: Sequence[Hit], known: Mapping[PostKey, PostCopies] | None = None, most: int = MAX_SOURCES
 ) -> Evidence:
-    """Number the best hits, those that say the same as one, with the others as its copies.
+    """Compose numbered sources from the best hits; copies are merged into one source.
 
-    What says the same is `known`; where a post is too new for that, its words decide.
+    `known` are the stored copies by post; for a post too new to be in it, equal words decide.
     """
     known = known or {}
     groups = _group_same_posts(hits, known)[:most]
@@ -72,29 +72,29 @@ def compose_evidence(
 
 
 def _group_same_posts(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies]) -> list[list[Hit]]:
-    """Hits that say the same, in the order of the best of each; parts of a long post stay apart."""
-    marks = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
-    families = [(found.family, hit.passage.part) if (found := known.get(hit.passage.key)) else None for hit in hits]
-    said: dict[str, object] = {}
-    for mark, family in zip(marks, families, strict=True):
+    """Group hits that are copies, ordered by the best of each group; parts of a long post stay separate."""
+    text_keys = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
+    families = [(stored.family, hit.passage.part) if (stored := known.get(hit.passage.key)) else None for hit in hits]
+    family_of: dict[str, object] = {}
+    for text_key, family in zip(text_keys, families, strict=True):
         if family:
-            said.setdefault(mark, family)
+            family_of.setdefault(text_key, family)
     groups: dict[object, list[Hit]] = {}
-    for hit, mark, family in zip(hits, marks, families, strict=True):
-        groups.setdefault(family or said.get(mark, mark), []).append(hit)
+    for hit, text_key, family in zip(hits, text_keys, families, strict=True):
+        groups.setdefault(family or family_of.get(text_key, text_key), []).append(hit)
     return list(groups.values())
 
 
 def _choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostCopies]) -> Passage:
-    """The passage to cite, with its copies, the original first.
+    """Choose the passage to cite, with its copies, the original first.
 
-    A quote must be the post's own words: of passages that are only nearly the same, one like the best is cited.
+    A quote must be verbatim: among near-copies, only one with the words of the best hit is cited.
     """
     best = build_text_key(passages[0].text)
     first = order_copies(p for p in passages if p is passages[0] or (best and build_text_key(p.text) == best))[0]
     copies: dict[PostKey, DatedPost] = {p.key: p for p in passages}
     for passage in passages:
-        if found := known.get(passage.key):
-            copies |= {one.key: one for one in found.all}
+        if stored := known.get(passage.key):
+            copies |= {one.key: one for one in stored.all}
     others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
     return replace(first, copies=others) if others else first

@@ -1,7 +1,7 @@
-"""Date parser for questions: words about time to a range of days, Russian and English.
+"""Date parser for questions: time expressions to a range of days, Russian and English.
 
-Examples: "в марте 2025", "last month", "с 3 по 9 июня". It serves a search of the past: a date without a year, and a
-bare weekday, mean the latest one that has begun. What lies in the future is no filter for posts, and gives nothing.
+Examples: "в марте 2025", "last month", "с 3 по 9 июня". Posts lie in the past: a date without a year, or a bare
+weekday, means the latest one that has begun. A future date gives no filter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Absolute dates: in figures (31.10.74, 2024-05-06, 5/13/2021) and with a month in words.
+"""Absolute dates: numeric (31.10.74, 2024-05-06, 5/13/2021) and written, with the month in words.
 
-Examples of the latter: 5 мая 2023, the third of March, August 10 - 22; also years, decades and centuries.
+Written ones: 5 мая 2023, the third of March, August 10 - 22; also years, decades and centuries.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CYRILLIC = re.compile("[а-я]")
 
 
 def _read_numeric_date(found: Match) -> DateMatch | None:
-    """31.10.74, 2024-05-06, 5/13/2021. Where both readings of a/b are dates, English has the month first."""
+    """Numeric date: 31.10.74, 2024-05-06, 5/13/2021. Where a/b is ambiguous, English has the month first."""
     m: int
     d: int | None
     parts = {key: int(value) for key, value in found.groupdict().items() if value and value.isdecimal()}
@@ -56,7 +56,7 @@ def _read_numeric_date(found: Match) -> DateMatch | None:
     else:
         m, d = parts["m"], parts.get("d")
     if y is not None and y < 100 and re.match(r"[1-9]\.[1-9]\.", found[0]):
-        return None  # 1.1.30 is a version
+        return None  # "1.1.30" is a version number
     needs = "" if y is not None or found.groupdict().get("dot") or found.groupdict().get("wd") else "on"
 
     def read(today: date) -> DateRange | None:
@@ -67,7 +67,7 @@ def _read_numeric_date(found: Match) -> DateMatch | None:
 
 
 def _read_numeric_range(found: Match) -> DateMatch | None:
-    """10/1/2018-10/7/2018, 2/29-3/1: the last part says the year."""
+    """Range of numeric dates: 10/1/2018-10/7/2018, 2/29-3/1; the second date gives the year."""
     parts = [[int(part) for part in re.split(r"[/.-]", found[name])] for name in ("one", "two")]
     order = (0, 1) if "/" in found["one"] or "-" in found["one"] else (1, 0)
 
@@ -102,7 +102,7 @@ _ROMAN_NUMERALS = {w: n for n, w in enumerate("xi xii xiii xiv xv xvi xvii xviii
 
 
 def _read_written_date(found: Match) -> DateMatch | None:
-    """5 мая 2023, May 5th, the third of March."""
+    """Written date: 5 мая 2023, May 5th, the third of March."""
     parts = found.groupdict()
     y = parse_year(parts["y"]) if parts.get("y") else None
     d = parse_day_number(parts["d"]) if parts.get("d") else None
@@ -123,7 +123,7 @@ def _read_year(found: Match) -> DateMatch | None:
 
 
 def _read_day_range(found: Match) -> DateMatch | None:
-    """13 - 15 июля 2023, August 10 - 22: two days of one month."""
+    """Range of days in one month: 13 - 15 июля 2023, August 10 - 22."""
     parts = found.groupdict()
     m = parse_month(parts["m"]) if not parts["m"].isdecimal() else int(parts["m"])
     y = parse_year(parts["y"]) if parts.get("y") else None
@@ -138,7 +138,7 @@ def _read_day_range(found: Match) -> DateMatch | None:
 
 
 def _read_day_number_range(found: Match) -> DateMatch | None:
-    """с 11 до 15 числа."""
+    """Range of day numbers without a month: с 11 до 15 числа."""
     d, d2 = parse_day_number(found["d"]), parse_day_number(found["d2"])
 
     def read(today: date) -> DateRange | None:
@@ -181,7 +181,7 @@ def _read_decade_word(found: Match) -> DateMatch:
 
 
 def _read_short_year(found: Match) -> DateMatch | None:
-    """3 Aug 96; without the short year as it is written."""
+    """Written date with a two-digit year: 3 Aug 96; otherwise an ordinary written date."""
     if not found["yy"]:
         return _read_written_date(found)
     yy, m, d = int(found["yy"].strip("'")), parse_month(found["m"]), parse_day_number(found["d"])

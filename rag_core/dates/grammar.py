@@ -58,7 +58,7 @@ __all__ = [
     "shift_months",
 ]
 
-_SOFT_ENDINGS, _HARD_ENDINGS = "(?:ь|я|е|ю|ем)", "(?:а|е|у|ом)?"  # whole words: "в Мартышкино" is no month
+_SOFT_ENDINGS, _HARD_ENDINGS = "(?:ь|я|е|ю|ем)", "(?:а|е|у|ом)?"  # whole words: "в Мартышкино" is not a month
 _MONTHS = (
     (f"январ{_SOFT_ENDINGS}|january", "янв|jan"), (f"феврал{_SOFT_ENDINGS}|february", "февр|фев|feb"),
     (f"март{_HARD_ENDINGS}|march", "мар|mar"), (f"апрел{_SOFT_ENDINGS}|april", "апр|apr"), ("ма(?:й|я|е|ю|ем)|may", "may"),
@@ -67,7 +67,7 @@ _MONTHS = (
     (f"ноябр{_SOFT_ENDINGS}|november", "нояб|ноя|nov"), (f"декабр{_SOFT_ENDINGS}|december", "дек|dec"),
 )  # fmt: skip
 MONTH = "(?:" + "|".join(full for full, _ in _MONTHS) + ")"
-# Beside a day or a year only: "mar", "сен" alone are other words.
+# Only next to a day or a year: "mar" and "сен" alone are other words.
 MONTH_SHORT = "(?:" + "|".join(f"{full}|(?:{short})\\b\\.?" for full, short in _MONTHS) + ")"
 _MONTH_NUMBERS = [(re.compile(f"(?:{full}|{short})\\.?$"), n) for n, (full, short) in enumerate(_MONTHS, 1)]
 
@@ -132,38 +132,38 @@ _ORDINAL_WORDS = (
     f"(?:twenty|thirty)[- ](?:{'|'.join(_ORDINALS_EN[:9])})|{'|'.join(sorted(_ORDINALS_EN, key=len, reverse=True))}|thirtieth"
 )
 _ORDINAL_SUFFIX = r"(?:-?(?:ое|ого|его|ему|ому|го|му|ым|ое|е|й|я)(?![а-я])|(?:st|nd|rd|th)\b)?"
-DAY_AFTER = rf"(?:(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}(?!\d)|{_ORDINAL_WORDS})"  # where a month stands before it
+DAY_AFTER = rf"(?:(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}(?!\d)|{_ORDINAL_WORDS})"  # after a month
 DAY_NUMBER = rf"(?:(?<![\d.,:/-])(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}(?!\d)|{_ORDINAL_WORDS})"
 YEAR = r"(?:(?:1[89]|20)\d\d(?!\d)|nineteen [a-z]+(?:[ -][a-z]+)?|two thousand(?: and)? [a-z]+(?:[ -][a-z]+)?)"
 
 
 def parse_month(word: str) -> int:
-    """1..12."""
+    """Parse a month name to 1..12."""
     return next(n for pattern, n in _MONTH_NUMBERS if pattern.match(word))
 
 
 def parse_weekday(word: str) -> int:
-    """Monday is 0."""
+    """Parse a weekday name to 0..6; Monday is 0."""
     return next(n for pattern, n in _WEEKDAY_NUMBERS if pattern.match(word))
 
 
 def parse_unit(word: str) -> str:
-    """day, week, weekend, month, quarter, half, year, decade."""
+    """Parse a unit to day, week, weekend, month, quarter, half, year or decade."""
     return next(name for pattern, name in _UNIT_NAMES if pattern.match(word))
 
 
 def parse_season(word: str) -> int:
-    """The month a season begins in."""
+    """Parse a season to its first month, 1..12."""
     return next(n for start, n in _SEASONS.items() if word.startswith(start))
 
 
 def parse_cardinal(word: str) -> int:
-    """A number in figures or words."""
+    """Parse a cardinal number in figures or words."""
     return int(word) if word.isdecimal() else _CARDINAL_VALUES[re.sub(r" of$", "", word)]
 
 
 def parse_day_number(word: str) -> int:
-    """1..31, from figures with or without an ending, or from an ordinal in words."""
+    """Parse a day number, 1..31, from figures with or without an ending, or from an ordinal in words."""
     if figures := re.match(r"\d+", word):
         return int(figures[0])
     tens = 20 if word.startswith(("двадцать ", "twenty")) else 30 if word.startswith(("тридца", "thirt")) else 0
@@ -182,7 +182,7 @@ _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "sev
 
 
 def parse_year(words: str) -> int | None:
-    """A year in figures or in English words; None for words that are no number."""
+    """Parse a year in figures or English words; None for words that are no number."""
     if words.isdecimal():
         return int(words)
     rest = [w for w in re.split(r"[ -]", words) if w != "and"]
@@ -197,36 +197,36 @@ def parse_year(words: str) -> int | None:
 
 
 ONE_DAY = timedelta(days=1)
-_LEAP_CYCLE = 8  # years to look back for a 29 February
-_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # years that are dates of anything
+_LEAP_CYCLE = 8  # years to search back for a 29 February
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # range of accepted years
 
 
 @dataclass(frozen=True, slots=True)
 class DateRange:
-    """From `since` to before `until`; None is open."""
+    """Range of days from `since` to `until`, exclusive; None is an open end."""
 
     since: date | None
     until: date | None
 
 
 def build_day_range(one: date) -> DateRange:
-    """One day."""
+    """Range of one day."""
     return DateRange(one, one + ONE_DAY)
 
 
 def build_month_range(year_: int, number: int) -> DateRange:
-    """A month of a year."""
+    """Range of a month of a year."""
     first = date(year_, number, 1)
     return DateRange(first, first + timedelta(days=monthrange(year_, number)[1]))
 
 
 def build_year_range(number: int) -> DateRange:
-    """A year."""
+    """Range of a year."""
     return DateRange(date(number, 1, 1), date(number + 1, 1, 1))
 
 
 def resolve_date_parts(y: int | None, m: int | None, d: int | None, today: date) -> DateRange | None:
-    """The day, month or year with these parts, the latest that has begun where the year is missing; None: no such day."""
+    """Resolve year, month and day to a range; without a year the latest that has begun. None for an impossible date."""
     if y is not None and not _FIRST_YEAR <= y <= _LAST_YEAR:
         return None
     if m is None:
@@ -236,14 +236,14 @@ def resolve_date_parts(y: int | None, m: int | None, d: int | None, today: date)
     for candidate in [y] if y is not None else range(today.year, today.year - _LEAP_CYCLE - 1, -1):
         if d is not None and not 1 <= d <= monthrange(candidate, m)[1]:
             continue
-        found = build_month_range(candidate, m) if d is None else build_day_range(date(candidate, m, d))
-        if y is not None or (found.since and found.since <= today):
-            return found
+        days = build_month_range(candidate, m) if d is None else build_day_range(date(candidate, m, d))
+        if y is not None or (days.since and days.since <= today):
+            return days
     return None
 
 
 def _resolve_day_of_month(d: int | None, today: date) -> DateRange | None:
-    """The latest day of a month with this number."""
+    """Latest date with this day of the month, not after today."""
     if d is None or not 1 <= d <= 31:
         return None
     first = today.replace(day=1)
@@ -253,7 +253,7 @@ def _resolve_day_of_month(d: int | None, today: date) -> DateRange | None:
 
 
 def shift_months(one: date, months: int) -> date:
-    """The same day so many months later or, below zero, earlier; the last of the month where it has no such day."""
+    """Shift a date by months, back if negative; the last day of the month where it has no such day."""
     at = one.year * 12 + one.month - 1 + months
     y, m = divmod(at, 12)
     if not _FIRST_YEAR <= y <= _LAST_YEAR:
@@ -262,7 +262,7 @@ def shift_months(one: date, months: int) -> date:
 
 
 def build_unit_range(name: str, today: date, by: int = 0) -> DateRange:
-    """The day, week, month, quarter, year, decade that holds `today`, or the one so many before (below zero)."""
+    """Range of the calendar unit that contains `today`, shifted by `by` units (negative is back)."""
     if name == "day":
         return build_day_range(today + by * ONE_DAY)
     if name == "week":
@@ -280,17 +280,17 @@ def build_unit_range(name: str, today: date, by: int = 0) -> DateRange:
 
 
 def build_weekday_range(number: int, today: date, *, before: bool = False) -> DateRange:
-    """The latest such weekday, Monday 0; with `before` not today itself."""
+    """Latest such weekday, Monday is 0; with `before`, not today itself."""
     gone = (today.weekday() - number) % 7 or (7 if before else 0)
     return build_day_range(today - gone * ONE_DAY)
 
 
 @dataclass(frozen=True, slots=True)
 class DateMatch:
-    """A time found in a text at [at:to]: `read(today)` gives its days, None where there are none.
+    """Date expression at [at:to] of a text: `read(today)` gives its range, None for an impossible date.
 
-    `fields` are (year, month, day) of a calendar date, so that a neighbour can lend a missing year. `needs` says
-    what must stand before it to be one at all: "в марте" is a time, "март" may be a café; "" for nothing.
+    `fields` are (year, month, day) of a calendar date, so that a missing year can be taken from the other end of a
+    range. `needs` names the words required before it: "в марте" is a date, "март" may be a café; "" requires none.
     """
 
     at: int
@@ -299,8 +299,8 @@ class DateMatch:
     fields: tuple[int | None, int | None, int | None] | None = None
     needs: str = ""
     slack: int = 0
-    pair: bool = False  # holds its own beginning and end
-    recent: bool = False  # counts back from today
+    pair: bool = False  # a range by itself, with beginning and end
+    recent: bool = False  # relative to today
 
 
 YEAR_SUFFIX = r"(?:\s*(?:г(?:ода|оду|од|\.)?|year)(?!\w))?"  # "2023 г."
@@ -325,10 +325,10 @@ DateRule = tuple[re.Pattern[str], Callable[[Match], DateMatch | None]]
 
 
 def build_calendar_match(found: Match, y: int | None, m: int | None, d: int | None, needs: str = "") -> DateMatch:
-    """A date, month or year; what is None is missing."""
+    """Build the match of a calendar date, month or year; None is a missing part."""
     return DateMatch(found.start(), found.end(), lambda today: resolve_date_parts(y, m, d, today), (y, m, d), needs)
 
 
 def expand_short_year(yy: int, today: date) -> int:
-    """The year of two figures that is not to come; others as they are."""
+    """Expand a two-digit year to the latest that is not in the future; longer years stay."""
     return yy if yy > 99 else yy + (2000 if yy <= today.year % 100 else 1900)

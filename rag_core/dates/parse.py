@@ -1,7 +1,7 @@
 """Date parsing: find all dates of a text, join them to a period ("с марта по май", "since Monday", "до Нового года").
 
-Nested dates are read too: the first week of July, two weeks starting May 20th. An order of parts that no rule knows
-("September-2020-23") goes to dateparser, which is slow, so it is asked last.
+Nested dates are read too: the first week of July, two weeks starting May 20th. An order of parts that no rule covers
+("September-2020-23") goes to dateparser, last because it is slow.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from rag_core.dates.relative import add_units, resolve_nth_unit
 
 __all__ = ["DateMatch", "Period", "find_dates", "parse_period", "parse_unusual_date"]
 
-_MAX_CANDIDATES = 3  # candidates: each takes dateparser a millisecond or two
-# A month in words among figures, a year of four digits with it: what is left to be found is the order.
+_MAX_CANDIDATES = 3  # candidates for dateparser, 1 to 2 ms each
+# A month in words, a day and a four-digit year: dateparser only finds their order.
 _SEPARATOR = r"[\s,./-]{0,3}"
 _CANDIDATE = re.compile(rf"(?<!\w)(?:(?:\d{{1,4}}|{MONTH_SHORT})(?:st|nd|rd|th)?{_SEPARATOR}){{2,4}}(?!\w)")
 _FOUR_DIGIT_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
@@ -47,21 +47,19 @@ _DAY_DIGITS = re.compile(r"(?<!\d)\d\d?(?!\d)")
 
 
 def parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
-    """A day with its month in words and its year in four digits, in whatever order; and the words it stands in."""
-    every = (
-        found
-        for found in _CANDIDATE.finditer(text)
-        if all(p.search(found[0]) for p in (_FOUR_DIGIT_YEAR, _MONTH_WORD, _DAY_DIGITS))
+    """Parse a date with its month in words and a four-digit year, in any order; also returns its words."""
+    candidates = (
+        match
+        for match in _CANDIDATE.finditer(text)
+        if all(p.search(match[0]) for p in (_FOUR_DIGIT_YEAR, _MONTH_WORD, _DAY_DIGITS))
     )
-    for found in islice(every, _MAX_CANDIDATES):
+    for match in islice(candidates, _MAX_CANDIDATES):
         import dateparser
 
         settings = {"STRICT_PARSING": True, "RELATIVE_BASE": datetime.combine(today, time())}
-        parsed = dateparser.parse(found[0].strip(), languages=["en", "ru"], settings=settings)
+        parsed = dateparser.parse(match[0].strip(), languages=["en", "ru"], settings=settings)
         if parsed:
-            return DateRange(build_day_range(parsed.date()).since, build_day_range(parsed.date()).until), found[
-                0
-            ].strip()
+            return build_day_range(parsed.date()), match[0].strip()
     return None
 
 
@@ -76,13 +74,13 @@ CONTAINING_PERIOD = (
 
 
 def _match_following_date(found: Match, rules: Sequence[DateRule]) -> DateMatch | None:
-    """The longest time that follows at once."""
+    """Longest date that begins right after the match."""
     here = (rule(match) for pattern, rule in rules if (match := pattern.match(found.string, found.end())))
     return max(filter(None, here), key=lambda point: point.to, default=None)
 
 
 def _read_nth_unit(found: Match) -> DateMatch | None:
-    """The first week of, the last three days of: the days of what follows are asked for when it is read."""
+    """Nth unit of a period: the first week of, the last three days of. The period after it is resolved in `read`."""
     rest = _match_following_date(found, _SIMPLE_RULES)
     if rest is None:
         return None
@@ -121,7 +119,7 @@ def _read_units_from(found: Match) -> DateMatch | None:
     return DateMatch(found.start(), rest.to, read) if rest else None
 
 
-# No time within a time within a time: a text of nothing else would be read for ever.
+# Nesting is two levels deep: unlimited nesting would make a text of nested dates take for ever.
 _SIMPLE_RULES = (
     *absolute.WRITTEN_DATE_RULES,
     *absolute.NUMERIC_DATE_RULES,
@@ -135,13 +133,13 @@ _DURATION_RULES: tuple[DateRule, ...] = (
     (re.compile(r"\b(?:w/c|week (?:commencing|beginning|starting|of))\s+(?:the\s+)?(?=\S)"), _read_week_of),
     (re.compile(rf"\b(?:for\s+)?(?P<n>{NUMBER})\s+(?P<unit>{UNIT}),?\s+(?:starting|beginning|начиная)\s+(?:from\s+|on\s+|с\s+)?(?=\S)"), _read_units_from),
 )  # fmt: skip
-# Of two readings of the same words the first one stands.
+# Of two rules that match the same words, the first wins.
 _ALL_RULES = (*_SIMPLE_RULES, *_NTH_RULES, *_DURATION_RULES)
 _RECENT_PATTERNS = {id(pattern) for pattern, _ in (*relative.CALENDAR_UNIT_RULES, *relative.RELATIVE_DATE_RULES)}
 
 
 def find_dates(text: str) -> Iterator[DateMatch]:
-    """The times of a lower-case text from left to right, of overlapping ones the first and longest."""
+    """Find the dates of a lower-case text from left to right; of overlapping ones the first and longest."""
     end = 0
     for point in sorted(_match_all_rules(text), key=lambda p: (p.at, -p.to)):
         if point.at >= end:
@@ -159,10 +157,10 @@ def _match_all_rules(text: str) -> Iterator[DateMatch]:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Whole days in the asker's time zone, `until` exclusive, None open; and the words of the question that say so.
+    """Period of whole days in the asker's time zone, `until` exclusive, None an open end; `words` are its text.
 
-    `slack` is how many days around it are meant as well: "two weeks ago" is no single day. `recent`: it counts
-    back from `now`.
+    `slack`: tolerance in days on both sides: "two weeks ago" is not one exact day. `recent`: the period is
+    relative to `now`.
     """
 
     since: datetime | None
@@ -185,10 +183,8 @@ _AND = re.compile(r"\s*(?:and|и|-|–|—)\s*(?:the\s+)?")
 _DASH = re.compile(r"\s*(?:-|–|—|to|through|thru|until|till|по)\s*(?:the\s+)?")
 _ONWARDS = re.compile(r"\s*(?:,\s*)?(?:or (?:later|after)|and later|onwards?|и (?:позже|далее|позднее))\b")
 _NON_WORDS = re.compile(r"\W*")
-_CONTEXT_LENGTH = (
-    60  # characters before a time that may say what it is: all before it would be read again for each time
-)
-# What may stand before a time that is one only there.
+_CONTEXT_LENGTH = 60  # characters read before a date: the whole text before each date would take quadratic time
+# Words required before an expression that is a date only after them, by `DateMatch.needs`.
 _REQUIRED_CONTEXT = {
     "in": re.compile(
         r"(?:\bв|\bво|\bза|\bin|\bduring|\bfor|\bof|\bthroughout|\bвесь|\bвсе|\bвсю|\bвсего|\bитоги|\bновости|\bсобытия|"
@@ -205,14 +201,14 @@ _REQUIRED_CONTEXT = {
 
 
 def parse_period(text: str, now: datetime) -> Period | None:
-    """The days the text speaks of, seen from `now` in the asker's time zone; None where it speaks of none."""
+    """Parse the period a text names, relative to `now` in the asker's time zone; None where it names none."""
     low = text.lower().replace("ё", "е")
     today = now.date()
-    found = list(find_dates(low))
-    if all(point.fields and point.fields[2] is None for point in found) and (odd := parse_unusual_date(low, today)):
-        return Period(_to_midnight(odd[0].since, now), _to_midnight(odd[0].until, now), odd[1])
-    spans = (_read_range(low, one, other, today) for one, other in pairwise(found))
-    singles = (_read_single_date(low, point, today) for point in found)
+    dates = list(find_dates(low))
+    if all(point.fields and point.fields[2] is None for point in dates) and (unusual := parse_unusual_date(low, today)):
+        return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
+    spans = (_read_range(low, one, other, today) for one, other in pairwise(dates))
+    singles = (_read_single_date(low, point, today) for point in dates)
     for span in chain(spans, singles):
         if span is not None and _has_begun(span[0], today):
             days, (at, to), slack, recent = span
@@ -230,21 +226,20 @@ def _to_midnight(one: date | None, now: datetime) -> datetime | None:
     return datetime.combine(one, time(), now.tzinfo) if one else None
 
 
-_PeriodCandidate = tuple[
-    DateRange, tuple[int, int], int, bool
-]  # days, place in the text, slack, whether it counts back
+# days, place in the text, slack, whether relative to today
+_PeriodCandidate = tuple[DateRange, tuple[int, int], int, bool]
 
 
 def _match_before(text: str, at: int, words: re.Pattern[str]) -> re.Match[str] | None:
-    """Whether the text goes on from these words to the place."""
+    """Match the words directly before a place in the text."""
     return words.search(text, max(0, at - _CONTEXT_LENGTH), at)
 
 
 def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _PeriodCandidate | None:
-    """A range of two times, where the words between and before them say so."""
+    """Range of two dates, by the words between and before them."""
     between = text[one.to : other.at]
     opened, both = _match_before(text, one.at, _FROM), _match_before(text, one.at, _BETWEEN)
-    # "5.10 - 5.11" may be anything
+    # "5.10 - 5.11" may be numbers
     loose = {one.needs, other.needs} & {"range", "bound"} or {one.needs, other.needs} == {"on"}
     dashed = _DASH.fullmatch(between) and not loose
     if not ((opened and _TO.fullmatch(between)) or (both and _AND.fullmatch(between)) or dashed):
@@ -257,7 +252,7 @@ def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _Pe
 
 
 def _resolve_range_ends(one: DateMatch, other: DateMatch, today: date) -> tuple[DateRange | None, DateRange | None]:
-    """Both ends; the year that one of them lacks is such that the second comes after the first."""
+    """Resolve both ends of a range; a missing year is chosen so that the second comes after the first."""
     if one.fields is None or other.fields is None:
         return one.read(today), other.read(today)
     (y, m, d), (y2, m2, d2) = one.fields, other.fields
@@ -273,7 +268,7 @@ def _resolve_range_ends(one: DateMatch, other: DateMatch, today: date) -> tuple[
 
 
 def _read_single_date(text: str, point: DateMatch, today: date) -> _PeriodCandidate | None:
-    """A time by itself, or open to one side: since, after, before."""
+    """Single date, or a range open to one side: since, after, before."""
     days = point.read(today)
     if days is None:
         return None

@@ -66,24 +66,24 @@ def _subtract_units(n: int, name: str, today: date) -> date:
 
 
 def resolve_units_ago(n: int, name: str, today: date) -> DateRange:
-    """The day that lies n units back."""
+    """Resolve "n units ago" to one day."""
     return build_day_range(_subtract_units(n, name, today))
 
 
 def add_units(n: int, name: str, start: date) -> date:
-    """The day n units after a start."""
+    """Add n units to a date."""
     months = _MONTHS_PER_UNIT.get(name)
     return shift_months(start, months * n) if months else start + n * _DAYS_PER_UNIT[name] * ONE_DAY
 
 
 def resolve_last_units(n: int, name: str, today: date) -> DateRange:
-    """From n units ago to today."""
+    """Range from n units ago to today, inclusive."""
     return DateRange(_subtract_units(n, name, today), today + ONE_DAY)
 
 
 def resolve_named_unit(name: str, by: int, today: date, part: str) -> DateRange | None:
-    """This unit or an earlier one, or a part of it."""
-    # at a weekend "last weekend" is the one before, on a weekday the one that has passed
+    """Resolve this unit or an earlier one (`by` below zero), or a part of it; None for no date."""
+    # on a weekday the latest past weekend is meant; at a weekend "last weekend" is the one before
     if name == "weekend" and today.weekday() < 5:
         by = min(by, -1)
     if name == "day":
@@ -91,31 +91,31 @@ def resolve_named_unit(name: str, by: int, today: date, part: str) -> DateRange 
     if name == "working week":
         monday = build_unit_range("week", today, by).since
         return DateRange(monday, monday + 5 * ONE_DAY) if monday else None
-    found = build_unit_range(name, today, by)
-    if found.since and found.until and part in {"later", "earlier"} and not by:
-        return DateRange(today, found.until) if part == "later" else DateRange(found.since, today)
-    return resolve_part(part, found) if part else found
+    unit = build_unit_range(name, today, by)
+    if unit.since and unit.until and part in {"later", "earlier"} and not by:
+        return DateRange(today, unit.until) if part == "later" else DateRange(unit.since, today)
+    return resolve_part(part, unit) if part else unit
 
 
 def resolve_weekday(number: int, today: date, past: bool, week: int | None, times: int) -> DateRange:
-    """The latest such weekday; of this week or the one before where the week is named; several weeks back."""
+    """Resolve a weekday: the latest one, that of this or the last week (`week`), or `times` weeks back."""
     if week is not None:
         monday = build_unit_range("week", today, week).since
         assert monday is not None
         return build_day_range(monday + number * ONE_DAY)
-    if past:  # of the week before: what was on Wednesday of this week is "on Wednesday"
+    if past:  # "last Wednesday" is in the week before: that of this week is "on Wednesday"
         return resolve_weekday(number, today, False, -1, 1)
-    found = build_weekday_range(number, today, before=times > 1).since
-    assert found is not None
-    return build_day_range(found - 7 * (times - 1) * ONE_DAY)
+    day = build_weekday_range(number, today, before=times > 1).since
+    assert day is not None
+    return build_day_range(day - 7 * (times - 1) * ONE_DAY)
 
 
 def resolve_nth_unit(
     box: DateRange | None, name: str, wd: int | None, nth: int, n: int, last: bool
 ) -> DateRange | None:
-    """The nth unit or weekday of a month, quarter or year, the last one, or n units at its beginning or end.
+    """Resolve the nth unit or weekday of a period, the last one, or n units at its beginning or end.
 
-    A week belongs to where most of its days are (ISO 8601).
+    A week belongs to the period with most of its days (ISO 8601).
     """
     if box is None or box.since is None or box.until is None:
         return None
@@ -141,7 +141,7 @@ def resolve_nth_unit(
 
 
 def resolve_season(first: int, y: int | None, past: bool, today: date) -> DateRange:
-    """Three months from the one it begins in; winter is named by the year it begins in, unless that is to come."""
+    """Resolve a season: three months from `first`, by default the latest begun; a winter has the year it begins in."""
     year = today.year if y is None else y
     start = date(year, first, 1)
     while y is None and start > today:
@@ -152,7 +152,7 @@ def resolve_season(first: int, y: int | None, past: bool, today: date) -> DateRa
 
 
 def resolve_part(part: str, whole: DateRange | None) -> DateRange | None:
-    """The beginning, middle or end of a month, year or week: a third of it; of a week its last three days."""
+    """Resolve the beginning, middle or end of a period: a third of it; the end of a week is its last three days."""
     if whole is None or whole.since is None or whole.until is None:
         return whole
     length = (whole.until - whole.since).days
@@ -206,10 +206,10 @@ def _read_weekday(found: Match) -> DateMatch:
 def _read_season(found: Match) -> DateMatch:
     parts, n = found.groupdict(), parse_season(found["s"])
     y = parse_year(parts["y"]) if parts.get("y") else None
-    # "летом" says when by its case, "лето" does not
+    # the instrumental case "летом" means "in summer"; "лето" needs a preposition
     bare = found["s"] in {"зима", "зимы", "весна", "весны", "лето", "лета", "осень", "осени", "fall"}
-    said = y is not None or parts.get("past") or parts.get("this")
-    needs = "in" if not said and (bare or found["s"].isascii()) else ""
+    qualified = y is not None or parts.get("past") or parts.get("this")
+    needs = "in" if not qualified and (bare or found["s"].isascii()) else ""
     return DateMatch(
         found.start(), found.end(), lambda today: resolve_season(n, y, bool(parts.get("past")), today), needs=needs
     )
@@ -238,7 +238,7 @@ def _read_week_number(found: Match) -> DateMatch | None:
 
 
 def _read_weekday_with_day(found: Match) -> DateMatch:
-    """Tue 13th: the latest 13th that was a Tuesday."""
+    """Weekday with a day number: "Tue 13th" is the latest 13th that was a Tuesday."""
     wd, d = parse_weekday(found["wd"].rstrip(".")), parse_day_number(found["d"])
 
     def read(today: date) -> DateRange | None:
@@ -285,7 +285,7 @@ _LARGE_NUMBER = re.compile(r"(?:million|billion|thousand|hundred|млн|млрд
 
 def _read_units_ago(found: Match) -> DateMatch | None:
     if _LARGE_NUMBER.search(found.string[: found.start()]):
-        return None  # 66 million years
+        return None  # "66 million years ago"
     n = parse_cardinal(found["n"]) if found["n"] else 1
     name = "week" if found["unit"].startswith("fortnight") else parse_unit(found["unit"])
     n *= 2 if found["unit"].startswith("fortnight") else 1
@@ -311,7 +311,7 @@ def _read_this_or_last_unit(found: Match) -> DateMatch:
     past = parts.get("past") or ""
     by = -2 if past.startswith("поза") or parts.get("twice") else -1 if past else 0
     which = parts.get("part") or ""
-    # "последний день Помпеи", "в последние годы жизни": the last ones of something, not of our days
+    # "последний день Помпеи", "в последние годы жизни": the last ones of something, not the latest ones
     needs = "last" if past.startswith("последн") else ""
     return DateMatch(found.start(), found.end(), lambda today: resolve_named_unit(name, by, today, which), needs=needs)
 

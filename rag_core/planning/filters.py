@@ -14,9 +14,10 @@ __all__ = ["QueryFilters", "parse_filters"]
 
 @dataclass(frozen=True, slots=True)
 class QueryFilters:
-    """`words` are the pieces of the question that said so, in small letters; `channels` None where none is named.
+    """Metadata filters found in a question; `channels` is None where none is named.
 
-    `beside` are those of them that say what a post is beside its text: its author, origin, kind or file.
+    `words` are the pieces of the question that became filters, in lower case; `beside` those of them that name
+    metadata of a post: its author, origin, media kind or file.
     """
 
     channels: frozenset[int] | None = None
@@ -40,10 +41,10 @@ _IN_CHANNEL = re.compile(
     r"(?P<en>[«\"“][^»\"”]{1,100}[»\"”]|[\w-]+)\s+channel|channel\s+(?P<en2>[«\"“][^»\"”]{1,100}[»\"”]|[\w-]+))",
     re.I,
 )
-# Many a channel is called as its town is: "in New York" is no channel, "in “New York”" and "according to New York" are.
+# Many channels have the name of their town: "in New York" is no channel, "in “New York”", "according to New York" are.
 _BEFORE_TITLE = re.compile(rf"(?<!\w)(?:{_PLACE_PREPOSITION}(?P<quote>[«\"“„])|{_ACCORDING_TO}\s+(?:the\s+)?)$", re.I)
 _MAX_PREPOSITION_LENGTH = 30  # characters of the words before a title
-# In quotes, a @username, words with a capital letter; where none of these is said, one word.
+# A name is text in quotes, a @username or capitalized words; else one word.
 _CAPITALIZED_WORDS = r"[A-ZА-Я][\w’'-]*(?:\s+[A-ZА-Я\d][\w’'-]*){0,3}"
 _WRITTEN_NAME = rf"[«\"“„]([^»\"”“]{{1,60}})[»\"”]|(@[A-Za-z]\w{{2,31}})|({_CAPITALIZED_WORDS})"
 _ANY_NAME = rf"(?:{_WRITTEN_NAME}|([^\W\d_][\w’'-]{{2,}}))"
@@ -91,13 +92,13 @@ _MEDIA_PATTERNS = tuple(
                       rf"\b{_POST_WORDS}\b[^.?!]{{1,60}}?(?P<end>{_WITH_WORDS}\s+{what})\W*$", re.I))
     for kind, what in _MEDIA_WORDS
 )  # fmt: skip
-_MIN_TITLE_LENGTH = 4  # letters of a title that are enough to mean a channel
+_MIN_TITLE_LENGTH = 4  # characters: a shorter title is not searched for
 
 
 def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
-    """The filters in a question without ё; a channel that is not among the readable ones is no filter.
+    """Parse the filters in a question without ё; a channel that is not among the readable ones is no filter.
 
-    Capital letters tell where a name of several words ends; a question in small letters names one word.
+    Capital letters mark the end of a name of several words; in a lower-case question a name is one word.
     """
     origins, of_origins = _match_names(_ORIGIN_PATTERNS, asked)
     rest = _blank_out(asked, of_origins)  # "forwarded from @x" is not "from @x"
@@ -105,40 +106,40 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
     authors, of_authors = _match_names(_AUTHOR_PATTERNS, rest)
     channels, of_channels = _find_channels(rest, readable)
     kinds = {
-        k: (found["end"] or found[0]).strip(" ,").lower()
+        k: (match["end"] or match[0]).strip(" ,").lower()
         for k, pattern in _MEDIA_PATTERNS
-        if (found := pattern.search(rest))
+        if (match := pattern.search(rest))
     }
     beside = tuple(dict.fromkeys((*of_origins, *of_files, *of_authors, *kinds.values())))
     return QueryFilters(channels, authors, origins, tuple(kinds), files, (*of_channels, *beside), beside)
 
 
 def _match_names(patterns: tuple[re.Pattern[str], ...], asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names that stand where one of the patterns expects them, and the pieces that said so."""
+    """Names matched by the patterns, and the matched pieces in lower case."""
     names: dict[str, None] = {}
-    pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may say a thing 300 times
+    pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
     for pattern in patterns:
-        for found in pattern.finditer(_blank_out(asked, tuple(pieces))):
-            names |= {name.strip(" .'’"): None for name in found.groups() if name}
-            pieces[found[0].lower()] = None
+        for match in pattern.finditer(_blank_out(asked, tuple(pieces))):
+            names |= {name.strip(" .'’"): None for name in match.groups() if name}
+            pieces[match[0].lower()] = None
     return tuple(names), tuple(pieces)
 
 
 def _blank_out(asked: str, pieces: tuple[str, ...]) -> str:
     for piece in pieces:
-        asked = re.sub(re.escape(piece), lambda found: " " * len(found[0]), asked, flags=re.I)
+        asked = re.sub(re.escape(piece), lambda match: " " * len(match[0]), asked, flags=re.I)
     return asked
 
 
 def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
-    """Channels by @username, by a link, by words of the title, by the whole title."""
+    """Find channels by @username, link, words of the title or the whole title."""
     chosen = {
-        found[0].lower(): {key for key, c in readable.items() if _is_channel(c, found["name"] or "", found["bare"])}
-        for found in _CHANNEL_HANDLE.finditer(asked)
+        match[0].lower(): {key for key, c in readable.items() if _is_channel(c, match["name"] or "", match["bare"])}
+        for match in _CHANNEL_HANDLE.finditer(asked)
     }
-    for found in _IN_CHANNEL.finditer(asked):
-        name = (found["ru"] or found["en"] or found["en2"] or "").strip('«»"“”')
-        chosen[found[0].lower()] = _match_channel_name(name.lower(), readable)
+    for match in _IN_CHANNEL.finditer(asked):
+        name = (match["ru"] or match["en"] or match["en2"] or "").strip('«»"“”')
+        chosen[match[0].lower()] = _match_channel_name(name.lower(), readable)
     chosen |= _find_by_title(asked.lower(), readable)
     ids = frozenset(key for keys in chosen.values() for key in keys)
     return ids or None, tuple(words for words, keys in chosen.items() if keys)
@@ -149,7 +150,7 @@ def _is_channel(channel: Channel, name: str, bare: str | None) -> bool:
 
 
 def _find_by_title(low: str, readable: Mapping[int, Channel]) -> dict[str, set[int]]:
-    """Channels whose whole title stands where a channel is meant, and the words that said so."""
+    """Find channels by their whole title after words that introduce a channel; keys are the matched words."""
     chosen: dict[str, set[int]] = {}
     for key, channel in readable.items():
         title = channel.title.lower().replace("ё", "е")
@@ -162,7 +163,7 @@ def _find_by_title(low: str, readable: Mapping[int, Channel]) -> dict[str, set[i
 
 
 def _match_channel_name(name: str, readable: Mapping[int, Channel]) -> set[int]:
-    """Channels whose username is the name, or whose title holds its words."""
+    """Channels whose username is the name, or whose title contains its words."""
     exact = {key for key, c in readable.items() if (c.username or "").lower() == name}
     if exact or len(name) < _MIN_TITLE_LENGTH:
         return exact

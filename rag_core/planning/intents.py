@@ -16,9 +16,9 @@ __all__ = [
     "strip_asking_phrase",
 ]
 
-_INTENT_PREFIX_LENGTH = 1000  # characters in which a question says what it wants: some rules look ahead from every word
+_INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
 
-# Talk about posts: what it is about comes after. The first that fits decides.
+# Questions about posts, with the topic after these words. The first matching pattern decides.
 _POST_WORDS = (
     r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)(?:е|я|й|ю|и|ем|ей|ям|ями|ях)|"
     r"(?:запис|новост)(?:ь|и|ей|ью|ям|ями|ях)|posts?|messages?|updates?|news)"
@@ -56,7 +56,7 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
         Kind.FIRST,
         rf"{_WHEN_RU}.*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b",
     ),
-    # beside the verb: "the first computer appeared" is about a computer
+    # "first" next to the verb: "the first computer appeared" is about a computer
     (Kind.FIRST, rf"{_WHEN_EN}.*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b"),
     (Kind.FIRST, rf"{_WHEN_EN}.*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
     (Kind.FIRST, rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
@@ -85,7 +85,7 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.WHEN, rf"^when (?:did|do|does|was|were|has|have|had)\b.*?\b{_REPORTING_VERBS}\b"),
 )
 _INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
-# Words that ask about posts and say nothing of the topic.
+# Words about posts that say nothing of the topic.
 _FRAME_WORDS = re.compile(
     rf"\b(?:{_REPORTING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
     r"скольких|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
@@ -94,7 +94,7 @@ _FRAME_WORDS = re.compile(
 )
 
 
-# Words that ask for all there is of a time.
+# Words that ask for all posts of a period.
 _CATCH_ALL_WORDS = re.compile(
     r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
     r"краткое содержание|вкратце|кратко|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|"
@@ -103,12 +103,12 @@ _CATCH_ALL_WORDS = re.compile(
 
 
 def detect_intent(asked: str) -> Kind:
-    """What a question wants; `asked` is its text in lower case, without ё."""
+    """Detect the intent of a question; `asked` is its text in lower case, without ё."""
     head = asked[:_INTENT_PREFIX_LENGTH]
     return next((kind for kind, pattern in _INTENT_PATTERNS if pattern.search(head)), Kind.FACT)
 
 
-# "Tell me about": what was written is asked for, whatever it is. Who wrote it, and when, is another question.
+# "Tell me about ...": asks for the content of posts. Questions for the author or the time of a post do not match.
 _ASKING_PHRASE = re.compile(
     r"^(?:(?:ну|а|и|so|and|well|please|пожалуйста),? )?"
     r"(?:расскаж(?:и|ите)(?: (?:мне|нам))?(?:,? пожалуйста,?)?"
@@ -127,26 +127,26 @@ _ASKING_PHRASE = re.compile(
 
 
 def strip_asking_phrase(text: str) -> str:
-    """A question without words that only ask what was written of something; itself where nothing would be left."""
+    """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
     rest = _ASKING_PHRASE.sub("", text)
     return rest if tokenize(rest) else text
 
 
 def asks_about_posts(asked: str) -> bool:
-    """Whether a period in the question is one of posts: "what did they write in May", "news of last week"."""
+    """Whether the question is about posting, so that its period filters posts: "what did they write in May"."""
     return bool(_POSTING_WORDS.search(asked))
 
 
 def asks_about_recent_events(asked: str) -> bool:
-    """Whether it asks what was new or happened: with a week or a month that counts back, posts of that time are meant."""
+    """Whether the question asks for news or events: a recent week or month in it then filters posts."""
     return bool(_RECENT_EVENTS.search(asked))
 
 
 def extract_topic(asked: str) -> str:
-    """What is left of a question when the words that ask about posts are taken away."""
+    """Extract the topic: the question without the words about posts."""
     return " ".join(_FRAME_WORDS.sub(" ", asked).split())
 
 
 def is_empty_topic(topic: str) -> bool:
-    """Whether a topic is none: "what's new", "a digest" ask for all posts of a time."""
+    """Whether a topic is empty: "what's new" and "a digest" ask for all posts of a period."""
     return not tokenize(_CATCH_ALL_WORDS.sub(" ", topic))

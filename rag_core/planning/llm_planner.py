@@ -1,8 +1,8 @@
 """LLM planner: a model proposes queries, phrases and filters, which are merged into the plan of the rules.
 
-What the question says outright is never given up. A proposed channel or author counts only where it exists and the
-question names it. Prompts begin with what never changes, then the day and the channels, the question last. Where the
-model fails, the plan of the rules stands.
+Filters found by the rules are never dropped. A proposed channel or author counts only if it exists and the question
+names it. Prompts begin with the constant part, then the day and the channels; the question comes last. If the model
+fails, the plan of the rules is used.
 """
 
 from __future__ import annotations
@@ -65,107 +65,107 @@ __all__ = [
 
 LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
 _WORD = re.compile(r"[^\W_]+")
-_NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")  # a name or a number
+_NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")
 
 
 @dataclass(frozen=True)
 class QuestionWords:
-    """The words of a question, also as they are spelt in the other script."""
+    """Terms of a question, with transliterations."""
 
     text: str
 
     @cached_property
     def terms(self) -> frozenset[str]:
-        """Terms of both scripts."""
+        """Terms in both scripts."""
         own = _WORD.findall(self.text)
         return frozenset(tokenize(" ".join((*own, *(spelt for word in own for spelt in transliterate_word(word))))))
 
     def of(self, name: str) -> bool:
-        """Whether it speaks of a name: one of the name's words stands in it."""
+        """Whether the question contains at least one word of a name."""
         return not self.terms.isdisjoint(tokenize(" ".join(_WORD.findall(name))))
 
     def says(self, phrase: str) -> bool:
-        """Whether all words of a phrase are the question's."""
+        """Whether the question contains all words of a phrase."""
         return self.terms.issuperset(tokenize(phrase))
 
     def vouches_for(self, phrase: str) -> bool:
-        """Whether a phrase has no name and no number but those of the question: others are made up."""
+        """Whether all names and numbers of a phrase are in the question; others are invented by the model."""
         telling = [word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word)]
         return self.terms.issuperset(tokenize(" ".join(telling)))
 
 
 @dataclass(frozen=True, slots=True)
 class KnownEntities:
-    """Channels by id that the asker may read, the authors and the languages of their posts."""
+    """Channels by id that the asker may read, and the authors and languages of their posts."""
 
     channels: Mapping[int, Channel] = field(default_factory=dict)
     authors: Sequence[str] = ()
     languages: frozenset[str] = frozenset()
 
     def other_language(self, text: str) -> str:
-        """The language that posts are in beside that of the text: "ru", "en", or nothing."""
+        """The other language of the posts, "ru" or "en", that differs from that of the text; else empty."""
         return next(iter(self.languages & LANGUAGE_NAMES.keys() - {detect_language(text)}), "")
 
     def spoken_of(self, spoken: QuestionWords) -> list[Channel]:
-        """The channels that the question may mean, always in the same order."""
-        found = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
-        return sorted(found, key=lambda channel: channel.chat_id, reverse=True)
+        """Channels with a word of their title or username in the question, in a stable order."""
+        named = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
+        return sorted(named, key=lambda channel: channel.chat_id, reverse=True)
 
     def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
-        """The channels of that username, or whose title begins so; None where the question speaks of none of them."""
+        """Channels with this username or beginning of the title, if the question names them; else None."""
         name = said.strip().removeprefix("@").casefold()
         meant = self.spoken_of(spoken) if name else []
         exact = [c.chat_id for c in meant if (c.username or "").casefold() == name]
         return frozenset(exact or [c.chat_id for c in meant if c.title.casefold().startswith(name)]) or None
 
     def authors_called(self, said: str, spoken: QuestionWords) -> tuple[str, ...]:
-        """The name, where it is one of the authors and the question speaks of it."""
+        """The name as a one-element tuple, if it is a known author and the question names it; else empty."""
         known = bool(said) and spoken.of(said) and any(matches_name(said, author) for author in self.authors)
         return (said,) if known else ()
 
 
-_MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters in which a question says what it wants
+_MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
 _MAX_CHANNELS = 8
 _TEMPLATE_TOKENS = 16  # tokens of a chat template around each text, at most
-_MAX_TITLE_LENGTH = 32  # characters: as much as a plan may repeat
+_MAX_TITLE_LENGTH = 32  # characters: the limit for a channel in a plan
 _CONTEXT_TOO_SMALL = "The context of the model is too small to plan a search in: raise LLM__CONTEXT."
 
 
 def build_plan_prompt(question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH) -> Prompt:
-    """The request for a plan; `most` characters of the question are shown."""
+    """Build the prompt for a plan, with at most `most` characters of the question."""
     return _build_prompt(_format_question(question, around, most))
 
 
 def build_rewrite_prompt(
     question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_QUESTION_LENGTH
 ) -> Prompt:
-    """The request for more queries, the first in the language `other`. It begins as the one for the plan did."""
-    told = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
+    """Build the prompt for more queries, the first in the language `other`; it begins like the plan prompt."""
+    request = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
     return _build_prompt(
-        f"{_format_question(question, around, most)}\n{told}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
+        f"{_format_question(question, around, most)}\n{request}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
     )
 
 
 async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
-    """The prompt with as much of the question as fits into so many tokens. Raises GenerationFailed."""
+    """Build the prompt with as much of the question as fits into `tokens`. Raises GenerationFailed."""
     most = _MAX_QUESTION_LENGTH
     while True:
-        made = await asyncio.to_thread(prompt, most)  # a long question takes 10 ms
-        texts = [made.system, *(text for shot in made.shots for text in shot), made.ask]
+        candidate = await asyncio.to_thread(prompt, most)  # a long question takes 10 ms
+        texts = [candidate.system, *(text for shot in candidate.shots for text in shot), candidate.ask]
         room = tokens - _TEMPLATE_TOKENS * (len(texts) + 1)
-        if sum(len(text.encode()) for text in texts) <= room:  # a token is a byte at least: no need to count
-            return made
+        if sum(len(text.encode()) for text in texts) <= room:  # a token is at least a byte: no need to count
+            return candidate
         over = sum(await seat.count(texts)) - room
         if over <= 0:
-            return made
+            return candidate
         if most == _MIN_QUESTION_LENGTH:
             raise GenerationFailed(_CONTEXT_TOO_SMALL)
-        most = max(_MIN_QUESTION_LENGTH, min(most, len(made.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
+        most = max(_MIN_QUESTION_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
 
 
 def _build_prompt(ask: str) -> Prompt:
-    told = load_prompt("plan", "all")
-    return Prompt(told.system, ask, told.shots)
+    template = load_prompt("plan", "all")
+    return Prompt(template.system, ask, template.shots)
 
 
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:
@@ -185,7 +185,7 @@ _ONE_DAY = timedelta(days=1)
 
 
 def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
-    """Those that look for something else than the known ones and those before them."""
+    """Drop queries similar to a known one or to an earlier one; at most six stay."""
     kept: list[str] = []
     for query in queries:
         if len(kept) == MAX_QUERIES:
@@ -196,52 +196,57 @@ def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> t
 
 
 def merge_plans(
-    by_rules: Plan, said: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
+    by_rules: Plan, proposal: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
 ) -> Plan:
-    """The question's own query, those of the model, then those of the rules as far as there is room.
+    """Merge queries: the question itself, those of the model, then those of the rules up to the limit.
 
-    `more` are queries in the other language, or asked for afterwards: there is always room for the first. Filters
-    that the rules found stay; one of the model counts where the question speaks of it.
+    `more` are queries of the rewrite, or in the other language: the first of them always has a place. Filters
+    of the rules stay; a filter of the model counts only if the question names it.
     """
     own = by_rules.queries[:1]
     first = drop_similar_queries(more[:1], own)
     room = MAX_QUERIES - len(own) - len(first)
-    fresh = drop_similar_queries(said.queries, (*own, *first))[:room]
-    found = (*own, *fresh, *first)
-    found = (*found, *drop_similar_queries(more, found))
-    marks = {frozenset(tokenize(query)) for query in found}
-    # those of the rules differ by a word at times: they are there so that there are enough
+    fresh = drop_similar_queries(proposal.queries, (*own, *first))[:room]
+    queries = (*own, *fresh, *first)
+    queries = (*queries, *drop_similar_queries(more, queries))
+    marks = {frozenset(tokenize(query)) for query in queries}
+    # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
     spoken = QuestionWords(question.text)
-    phrases = [phrase for phrase in said.should if spoken.vouches_for(phrase)]
-    # what a post must hold is what the question says, in its own words
-    must = [phrase for phrase in said.must if spoken.says(phrase)]
+    phrases = [phrase for phrase in proposal.should if spoken.vouches_for(phrase)]
+    # a required phrase must consist of words of the question
+    must = [phrase for phrase in proposal.must if spoken.says(phrase)]
     plan = replace(
         by_rules,
-        queries=(*found, *rest)[:MAX_QUERIES],
+        queries=(*queries, *rest)[:MAX_QUERIES],
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
-        channels=by_rules.channels or around.channels_called(said.channel, spoken),
-        authors=by_rules.authors or around.authors_called(said.author, spoken),
+        channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
+        authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
-    plan = _apply_model_dates(plan, said, question)
+    plan = _apply_model_dates(plan, proposal, question)
     chosen = route_plan(plan, count_question_parts(plan.asked))
     return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
 
 
-def _apply_model_dates(plan: Plan, said: PlanProposal, question: Question) -> Plan:
-    """The model's days, where the question has a time of posts that the rules cannot read ("since the pandemic")."""
-    if plan.since or plan.until or not (said.since or said.until) or parse_period(question.text, question.asked_at):
+def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
+    """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
+    if (
+        plan.since
+        or plan.until
+        or not (proposal.since or proposal.until)
+        or parse_period(question.text, question.asked_at)
+    ):
         return plan
     if not asks_about_posts(question.text.lower().replace("ё", "е")):
         return plan
     today = question.asked_at.date()
-    since, until = said.since or _OLDEST_DAY, said.until or today
+    since, until = proposal.since or _OLDEST_DAY, proposal.until or today
     if not _OLDEST_DAY <= since <= until or since > today:
         return plan
     zone = question.asked_at.tzinfo or UTC
-    after = datetime.combine(until + _ONE_DAY, time(), zone) if said.until else None
-    return replace(plan, since=datetime.combine(since, time(), zone) if said.since else None, until=after)
+    after = datetime.combine(until + _ONE_DAY, time(), zone) if proposal.until else None
+    return replace(plan, since=datetime.combine(since, time(), zone) if proposal.since else None, until=after)
 
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)
@@ -252,7 +257,7 @@ _UNREADABLE_REPLY = "The model's {} could not be read: only the rules' queries a
 
 @dataclass(frozen=True, slots=True)
 class _PlannerRequest:
-    """What is asked of the model, and the form the reply must have."""
+    """Decoding parameters, and the grammar and schema of the reply."""
 
     decoding: DecodingParams
     grammar: str
@@ -264,27 +269,31 @@ _REWRITE_REQUEST = _PlannerRequest(REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SC
 
 
 def is_worth_planning(by_rules: Plan) -> bool:
-    """Whether a model could add to it: not where posts are counted or listed, nor to a question of one or two words."""
+    """Whether a model can improve the plan: not for counts and lists of posts, nor for one or two terms."""
     return by_rules.kind not in _SETTLED_INTENTS and len(set(tokenize(by_rules.asked))) >= MIN_QUESTION_TERMS
 
 
 async def plan_by_model(
     question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run
 ) -> Plan:
-    """The rules' plan with what the model adds. What the model does not do in time, or at all, is a shortfall.
+    """Extend the plan of the rules by a model; a failure or timeout of the model is a shortfall.
 
-    Its stages `plan` and `rewrite` have budgets of their own; waiting for the model is no part of them.
+    The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
     heard: list[str] = []
     before = len(run.shortfalls)
-    # what was complete when it broke off still helps
-    said = await run.attempt(
+    # the complete part of a truncated reply is still used
+    proposal = await run.attempt(
         "plan", _request_plan(question, around, planner, run, heard), lambda: parse_proposal("".join(heard))
     )
     if len(run.shortfalls) > before:
-        return await asyncio.to_thread(merge_plans, by_rules, said, (), question, around) if said.queries else by_rules
+        return (
+            await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
+            if proposal.queries
+            else by_rules
+        )
     own = by_rules.queries[0]
-    fresh = drop_similar_queries(said.queries, (own,))
+    fresh = drop_similar_queries(proposal.queries, (own,))
     other = around.other_language(own)
     if any(detect_language(query) == other for query in fresh):
         other = ""
@@ -292,11 +301,13 @@ async def plan_by_model(
     if (other or len(fresh) + 1 < MIN_QUERIES) and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         more = await run.attempt("rewrite", _request_rewrite(asked, question, planner, run), ())
-    return await asyncio.to_thread(merge_plans, by_rules, said, _order_by_language(more, other, own), question, around)
+    return await asyncio.to_thread(
+        merge_plans, by_rules, proposal, _order_by_language(more, other, own), question, around
+    )
 
 
 def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:
-    """The query in the other language first; by the names spelt in the other script where the model wrote none."""
+    """Put the query in the other language first; transliterated names replace it where the model wrote none."""
     if not other:
         return tuple(more)
     there = [query for query in more if detect_language(query) == other]
@@ -307,32 +318,32 @@ def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, 
 async def _request_plan(
     question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str]
 ) -> PlanProposal:
-    """What the model proposes. Raises GenerationFailed, StageTimeout."""
+    """Request a plan. Raises GenerationFailed, StageTimeout."""
     asked = partial(build_plan_prompt, question, around)
     async with run.seated(planner, question.viewer.user_id) as seat:
         prompt = await fit_prompt(asked, planner.context - PLAN_DECODING.max_tokens, seat)
-        said = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
-    if not said.queries:
+        proposal = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
+    if not proposal.queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
-    return said
+    return proposal
 
 
 async def _request_rewrite(
     asked: Callable[[int], Prompt], question: Question, planner: LanguageModel, run: Run
 ) -> tuple[str, ...]:
-    """More queries. Raises GenerationFailed, StageTimeout."""
+    """Request more queries. Raises GenerationFailed, StageTimeout."""
     async with run.seated(planner, question.viewer.user_id) as seat:
         prompt = await fit_prompt(asked, planner.context - REWRITE_DECODING.max_tokens, seat)
-        found = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
-    if not found:
+        queries = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
+    if not queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
-    return found
+    return queries
 
 
 async def _read_reply(
     seat: LlmSession, prompt: Prompt, request: _PlannerRequest, run: Run, heard: list[str]
 ) -> Generation:
-    """The whole reply; its pieces go into `heard` as they come. Raises GenerationFailed."""
+    """Read the whole reply; pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
     pieces = seat.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
     async for piece in pieces:
         if isinstance(piece, Generation):

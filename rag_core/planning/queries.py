@@ -1,7 +1,7 @@
 """Query generation: the question itself, its clauses and names, a statement of it, names in the other script.
 
-Each query finds posts that the whole question does not; none may displace what the question itself finds first (see
-`rag_core.retrieval.search`). Limits are those of the specification: 3 to 6 queries of at most 12 words and 48
+Further queries find posts that the whole question misses; none may displace the first hits of the question itself
+(see `rag_core.retrieval.search`). Limits are those of the specification: 3 to 6 queries of at most 12 words and 48
 characters; 1 or 2 where the question has fewer than three terms. Code and instructions to a model are removed.
 """
 
@@ -36,9 +36,9 @@ __all__ = [
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
-MIN_QUESTION_TERMS = 3  # of a question that has more than its own words to search with
+MIN_QUESTION_TERMS = 3  # terms: a shorter question gets 1 or 2 queries only
 _MAX_QUESTION_LENGTH = 4000
-MAX_PHRASES = 8  # that must or should stand in a post
+MAX_PHRASES = 8  # required phrases, and as many preferred ones
 
 _CLAUSE_BREAK = re.compile(
     r"\b(?:which|that|who|whom|whose|where|when|what|котор\w+|где|когда|чей|чья|чьи|кто|что|если|потому)\b|[,;:]", re.I
@@ -53,9 +53,9 @@ _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]{2,80})[»\"”]")
 _TAG = re.compile(r"(?<!\w)[#@]\w{2,}")
 _NUMBER = re.compile(r"(?<![\w.,])\d{2,}(?!\w|[.,]\d)")
-_DROPPED_CATEGORIES = frozenset({"Cf", "Cs", "Co", "Cn"})  # invisible, halves of letters, private, not assigned
-# What tries to be a program or an order to a model is no query. Statements are, words are not: one may ask
-# what DROP TABLE does, or where to select a wine from the list.
+_DROPPED_CATEGORIES = frozenset({"Cf", "Cs", "Co", "Cn"})  # format, surrogate, private use, unassigned
+# SQL statements, markup and instructions to a model are removed from queries. Only whole statements, not single words:
+# one may ask what DROP TABLE does, or where to select a wine from the list.
 _QUANTIFIERS = r"(?:(?:all|any|of|the|these)\s+){0,3}"
 _PROMPT_QUALIFIERS = r"(?:(?:your|my|previous|above|prior|earlier|preceding|system)\s+)"
 _INSTRUCTION_WORDS = r"(?:instructions?|prompts?|rules|messages|context|directions)\b"
@@ -79,39 +79,39 @@ _INJECTION_PATTERN = re.compile(
 
 
 def sanitize_query(text: str) -> str:
-    """The question on one line, without control and bidi characters and without what is no question."""
+    """Sanitize a question: one line, without control and bidi characters, code and instructions to a model."""
     seen = "".join(c for c in text[:_MAX_QUESTION_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
     plain = " ".join(unicodedata.normalize("NFC", normalize_characters(seen)).split())
     return " ".join(_INJECTION_PATTERN.sub(" ", plain).split())
 
 
 def generate_query_variants(text: str) -> tuple[str, ...]:
-    """Further queries, distinct in their terms."""
+    """Generate further queries beside the question, all with different sets of terms."""
     own = frozenset(tokenize(text))
     if not own:
         return ()
     few = len(own) < MIN_QUESTION_TERMS
-    found, most = {own: text}, 2 if few else MAX_QUERIES
+    by_terms, most = {own: text}, 2 if few else MAX_QUERIES
     for piece in _transliterate_names(_extract_names(text) or text.split()[:1]) if few else _generate_candidates(text):
-        _add_query(found, piece)
-        if len(found) == most:
+        _add_query(by_terms, piece)
+        if len(by_terms) == most:
             break
-    # A question of one clause without names still gives three: with a word less each.
+    # A question of one clause without names also gets three queries, each with one word less.
     for piece in () if few else _drop_one_word(text):
-        if len(found) >= MIN_QUERIES:
+        if len(by_terms) >= MIN_QUERIES:
             break
-        _add_query(found, piece)
-    return tuple(found.values())[1:]
+        _add_query(by_terms, piece)
+    return tuple(by_terms.values())[1:]
 
 
-def _add_query(found: dict[frozenset[str], str], piece: str) -> None:
+def _add_query(by_terms: dict[frozenset[str], str], piece: str) -> None:
     query = truncate_query(piece)
-    if mark := frozenset(tokenize(query)):
-        found.setdefault(mark, query)
+    if terms := frozenset(tokenize(query)):
+        by_terms.setdefault(terms, query)
 
 
 def truncate_query(query: str) -> str:
-    """As many of its first words as a query may have."""
+    """Truncate a query to the first words that fit the limits."""
     words = query.split()[:MAX_QUERY_WORDS]
     while words and len(" ".join(words)) > MAX_QUERY_LENGTH:
         words.pop()
@@ -119,12 +119,12 @@ def truncate_query(query: str) -> str:
 
 
 def _generate_candidates(text: str) -> Iterator[str]:
-    said = _extract_names(text)
+    names = _extract_names(text)
     return chain(
         _split_clauses(text),
-        said,
+        names,
         _generate_surname_forms(text),
-        _transliterate_names(said),
+        _transliterate_names(names),
         (rewrite_as_statement(text), _select_key_terms(text)),
     )
 
@@ -134,39 +134,39 @@ def _split_clauses(text: str) -> list[str]:
 
 
 def _extract_names(text: str) -> list[str]:
-    """Names without the question word before them; a single first word of the question is none."""
-    found = []
+    """Extract names without the question word before them; a single first word of the question is not a name."""
+    names = []
     for run in find_names(text):
         words = run[0].split()
         while words and not tokenize(words[0]):
             words.pop(0)
         if len(words) > 1 or (words and (run.start() or words[0] != run[0])):
-            found.append(" ".join(words))
-    return found
+            names.append(" ".join(words))
+    return names
 
 
 def _generate_surname_forms(text: str) -> Iterator[str]:
-    """Surnames in their two genders: they have stems of their own."""
+    """Surnames in both genders, as their stems differ."""
     bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
     if bases:
         yield " ".join(f"{base} {base}а" for base in bases)
 
 
-def _transliterate_names(said: Iterable[str]) -> Iterator[str]:
-    """The names in the other script: first the likeliest spelling of each."""
-    words = (word for name in said for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
+def _transliterate_names(names: Iterable[str]) -> Iterator[str]:
+    """Names in the other script: the likeliest spelling of each comes first."""
+    words = (word for name in names for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
     if query := " ".join(filter(None, chain.from_iterable(spelt))):
         yield query
 
 
 def build_transliterated_query(text: str) -> str:
-    """The names of a text in the other script, as one query; empty where it has none."""
+    """Build one query of the names of a text in the other script; empty where it has no names."""
     return truncate_query(next(_transliterate_names(_extract_names(text)), ""))
 
 
 def _select_key_terms(text: str) -> str:
-    """The words that carry names and numbers, else the longest ones."""
+    """Words of names and numbers, else the three longest words."""
     content, named = _list_content_words(text), extract_name_stems(text)
     telling = [w for w in content if set(tokenize(w)) & named or w.isdecimal()]
     if len(telling) > 1:
@@ -176,35 +176,35 @@ def _select_key_terms(text: str) -> str:
 
 
 def _drop_one_word(text: str) -> Iterator[str]:
-    """The first words that say something, each time without one of them: the shortest tells least."""
+    """The first content words, each time without one of them; the shortest is dropped first."""
     words = [word[:MAX_QUERY_LENGTH] for word in _list_content_words(text)[: MAX_QUERY_WORDS + 2]]
     for left_out in sorted(words, key=len):
         yield " ".join(word for word in words if word != left_out)
 
 
 def _list_content_words(text: str) -> list[str]:
-    """The words that have a term, each term once."""
-    said: dict[tuple[str, ...], str] = {}
+    """Words with a term, each term once."""
+    by_terms: dict[tuple[str, ...], str] = {}
     for word in _WORD.findall(text):
-        if found := tuple(tokenize(word)):
-            said.setdefault(found, word)
-    return list(said.values())
+        if terms := tuple(tokenize(word)):
+            by_terms.setdefault(terms, word)
+    return list(by_terms.values())
 
 
 def rewrite_as_statement(text: str) -> str:
-    """The question as a statement: without its question word and the words that say what kind of thing is wanted."""
-    said = _QUESTION_WORDS.sub("", text).strip(" ?!.")
-    return " ".join(word for word in said.split() if not is_asking_word(word)) or text
+    """Rewrite a question as a statement: without question words and words that name the kind of answer."""
+    statement = _QUESTION_WORDS.sub("", text).strip(" ?!.")
+    return " ".join(word for word in statement.split() if not is_asking_word(word)) or text
 
 
 def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is quoted or tagged must stand in a post; names and numbers should."""
-    quoted = (found.strip() for found in _QUOTED.findall(text) if tokenize(found))
+    """Extract the required phrases (quotes and tags) and the preferred ones (names and numbers)."""
+    quoted = (quote.strip() for quote in _QUOTED.findall(text) if tokenize(quote))
     must = dict.fromkeys((*quoted, *_TAG.findall(text)))
     should = dict.fromkeys((*_extract_names(text), *_NUMBER.findall(text)))
     return tuple(must)[:MAX_PHRASES], tuple(piece for piece in should if tokenize(piece))[:MAX_PHRASES]
 
 
 def count_question_parts(text: str) -> int:
-    """How many things a question joins: clauses with terms of their own, and names after the first."""
+    """Count the parts of a question: its clauses or its names, whichever are more; at least 1."""
     return max(1, len(_split_clauses(text)), len(set(_extract_names(text))))

@@ -11,8 +11,8 @@ from rag_core.types import Kind, Plan
 __all__ = ["DENSE_FIRST", "HYBRID", "LEXICAL_ONLY", "Route", "route_plan"]
 
 LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"
-# Terms. So few say what they say, and a weak embedding model only adds what is near them. With three of them as few
-# MuSiQue lost 1.7 points of recall@5, and XQuAD gained nothing.
+# Terms. A query of so few is an exact search, to which a weak embedding model only adds vague neighbours. With a
+# limit of three MuSiQue lost 1.7 points of recall@5, and XQuAD gained nothing.
 _FEW_TERMS, _SHORT_QUERY_TERMS = 2, 4
 _LONG_QUERY_TERMS = 14
 _MANY_PARTS = 3
@@ -22,9 +22,10 @@ _AGENT_INTENTS = frozenset({Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST})
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`legs`: "lexical", "hybrid" or "meaning first"; `recipe`: "direct" or "agent".
+    """Route of a question: the retrievers and the recipe.
 
-    `reasons` go into the trace: which legs and which recipe, and why.
+    `legs`: "lexical", "hybrid" or "meaning first"; `recipe`: "direct" or "agent". `reasons` explain both choices in
+    the trace.
     """
 
     legs: str
@@ -33,7 +34,7 @@ class Route:
 
 
 def route_plan(plan: Plan, parts: int = 1) -> Route:
-    """By the words of the plan's own query; `parts` is how many things the question joins."""
+    """Choose the route by the first query of the plan; `parts` is the number of parts of the question."""
     legs, why_legs = _choose_retrievers(plan)
     recipe, why_recipe = _choose_recipe(plan, parts)
     return Route(legs, recipe, (f"{legs}: {why_legs}", f"{recipe}: {why_recipe}"))
@@ -45,14 +46,14 @@ def _has_filters(plan: Plan) -> bool:
 
 def _choose_retrievers(plan: Plan) -> tuple[str, str]:
     text = plan.queries[0] if plan.queries else ""
-    found = len(set(tokenize(text)))
-    if found <= _FEW_TERMS:
+    terms = len(set(tokenize(text)))
+    if terms <= _FEW_TERMS:
         return LEXICAL_ONLY, "few terms"
-    if _IDENTIFIER_OR_QUOTE.search(text) and found <= _SHORT_QUERY_TERMS:
+    if _IDENTIFIER_OR_QUOTE.search(text) and terms <= _SHORT_QUERY_TERMS:
         return LEXICAL_ONLY, "numbers or quotes"
-    if _has_filters(plan) and found <= _SHORT_QUERY_TERMS:
+    if _has_filters(plan) and terms <= _SHORT_QUERY_TERMS:
         return LEXICAL_ONLY, "a filter and few terms"
-    if found >= _LONG_QUERY_TERMS and not plan.should:
+    if terms >= _LONG_QUERY_TERMS and not plan.should:
         return DENSE_FIRST, "long and without names"
     return HYBRID, "several terms"
 

@@ -1,4 +1,4 @@
-"""Rule-based planner: question to a valid plan without a model; also the wider plan of a second round."""
+"""Rule-based planner: question to a valid plan without a model; and the wider plan of a second round."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ from rag_core.types import Channel, Kind, Plan, Question
 
 __all__ = ["EXACT_INTENTS", "TELEGRAM_START", "build_bare_plan", "plan_by_rules", "widen_plan"]
 
-MAX_HITS = 100  # of a leg, in the second round
+MAX_HITS = 100  # hits of each retriever in the second round
 EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
-_TOPICLESS_INTENTS = frozenset(
-    {Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST}
-)  # can be asked of all posts there are
+# Intents that make sense without a topic, over all posts.
+_TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST})
 _QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
 _RECENT_LIMIT = timedelta(days=70)
 TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
@@ -43,43 +42,43 @@ _NO_CHANNELS: Mapping[int, Channel] = {}
 
 
 def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNELS) -> Plan:
-    """A plan that is always valid; an empty question gives no queries.
+    """Plan a question by rules; the plan is always valid, and an empty question gives no queries.
 
-    `known`: channels by id, of which those that the asker may read can be named in the question.
+    `known`: channels by id; only those that the asker may read can be named in the question.
     """
     text = sanitize_query(question.text)
     if not tokenize(text):
         return Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
-    said = parse_filters(plain, {key: c for key, c in known.items() if key in question.viewer.channels})
-    found = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a title in quotes is no time
+    filters = parse_filters(plain, {key: c for key, c in known.items() if key in question.viewer.channels})
+    period = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
     kind, topic = (
         detect_intent(asked),
-        extract_topic(_remove_pieces(asked, (found.words if found else "", *said.words))),
+        extract_topic(_remove_pieces(asked, (period.words if period else "", *filters.words))),
     )
-    bounds = found if found and _is_posting_period(found, question, asked, kind, said) else None
-    kind = _adjust_intent(kind, topic, bool(bounds or said.words))
-    own = _remove_filter_words(text, (*said.words, bounds.words if bounds else ""))
-    plan = Plan((own, *generate_query_variants(own)), kind, topic if tokenize(topic) else asked, *extract_phrases(own), asked=strip_asking_phrase(own),
-                channels=said.channels, authors=said.authors, origins=said.origins, media=said.media,
-                files=said.files)  # fmt: skip
-    if bounds:
-        plan = replace(plan, since=bounds.since, until=bounds.until, slack=bounds.slack)
-    chosen = route_plan(plan, count_question_parts(own))
-    return replace(plan, legs=chosen.legs, reasons=chosen.reasons)
+    posting_period = period if period and _is_posting_period(period, question, asked, kind, filters) else None
+    kind = _adjust_intent(kind, topic, bool(posting_period or filters.words))
+    query = _remove_filter_words(text, (*filters.words, posting_period.words if posting_period else ""))
+    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
+                channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
+                files=filters.files)  # fmt: skip
+    if posting_period:
+        plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack)
+    route = route_plan(plan, count_question_parts(query))
+    return replace(plan, legs=route.legs, reasons=route.reasons)
 
 
 def build_bare_plan(question: Question) -> Plan:
-    """The question alone, where it could not be planned, and to be compared with."""
+    """Build a plan of the question alone: the fallback of failed planning, and a baseline."""
     text = sanitize_query(question.text)
     return Plan((text,), asked=text) if tokenize(text) else Plan(())
 
 
 def widen_plan(plan: Plan) -> Plan:
-    """The plan of a second round: twice as many hits, both legs, and the question without its asking words.
+    """Widen a plan for a second round: twice as many hits, both retrievers, and the question as a statement.
 
-    Whom and when it asks about stays: an answer from another time is no answer.
+    The filters stay: an answer from another period or channel is no answer.
     """
     distinct: dict[frozenset[str], str] = {}
     for query in (rewrite_as_statement(plan.queries[0]), *plan.queries):
@@ -88,16 +87,16 @@ def widen_plan(plan: Plan) -> Plan:
     return replace(plan, queries=queries, k=min(2 * plan.k, MAX_HITS), legs=HYBRID)
 
 
-def _is_posting_period(found: Period, question: Question, asked: str, kind: Kind, said: QueryFilters) -> bool:
-    """Whether the time is that of posts, and not that of what they tell.
+def _is_posting_period(period: Period, question: Question, asked: str, kind: Kind, filters: QueryFilters) -> bool:
+    """Whether a period filters posts by their dates, or only belongs to the topic.
 
-    Longer times counted back are as often those of what is told: "the last years of his life".
+    Longer relative periods often belong to the topic: "the last years of his life".
     """
-    if found.until is not None and found.until <= TELEGRAM_START:
+    if period.until is not None and period.until <= TELEGRAM_START:
         return False
-    lately = found.since is not None and question.asked_at - found.since <= _RECENT_LIMIT
+    lately = period.since is not None and question.asked_at - period.since <= _RECENT_LIMIT
     return (
-        bool(said.beside)
+        bool(filters.beside)
         or kind in EXACT_INTENTS
         or asks_about_posts(asked)
         or (lately and asks_about_recent_events(asked))
@@ -105,7 +104,7 @@ def _is_posting_period(found: Period, question: Question, asked: str, kind: Kind
 
 
 def _adjust_intent(kind: Kind, topic: str, bounded: bool) -> Kind:
-    """The kind that is left of a question that is about nothing but posts."""
+    """Correct the intent of a question without a topic."""
     if bounded and kind in _TOPICLESS_INTENTS and is_empty_topic(topic):
         return Kind.POSTED
     return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
@@ -118,7 +117,7 @@ def _remove_pieces(asked: str, pieces: Iterable[str]) -> str:
 
 
 def _remove_filter_words(text: str, pieces: Iterable[str]) -> str:
-    """The question without the words that became filters: they stand in no text."""
+    """Remove the words that became filters: the posts themselves do not contain them."""
     rest = text
     for words in dict.fromkeys(filter(None, pieces)):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)

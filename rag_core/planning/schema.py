@@ -1,7 +1,7 @@
-"""Plan schema: the JSON that a model writes as a plan, its grammar, and a tolerant parser of replies.
+"""Plan schema: the JSON plan of a model, its grammar, and a tolerant parser of replies.
 
-Nothing here raises, whatever a model writes: a plan that cannot be read proposes nothing. Lengths are such that a
-plan of Russian words, at 2.5 characters a token, fits the 256 tokens it may have.
+Parsing never raises, whatever the reply: an unreadable plan gives an empty proposal. The length limits let a plan of
+Russian words, at 2.5 characters a token, fit its 256 tokens.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ __all__ = [
     "parse_rewrite",
 ]
 
-# With these lengths a plan of Russian words, at 2.5 characters a token, fits the 256 tokens it may have.
+# Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
-_SIMILAR_SHARE = 0.8  # share of common terms: of five words one may differ at most
+_SIMILAR_SHARE = 0.8  # share of common terms: at most one of five words may differ
 
 QueryText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_LENGTH)]
 PhraseText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PHRASE_LENGTH)]
 
 
 class _StrictModel(BaseModel):
-    """Every key is there, and no other; a number in quotes is no number."""
+    """Strict model: exactly the declared keys, and no conversion of types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class MetadataFilters(_StrictModel):
-    """Days are inclusive; a channel by its @username or how its title begins."""
+    """Metadata filters of a plan: inclusive days; a channel by its @username or the beginning of its title."""
 
     date_from: date | None
     date_to: date | None
@@ -57,7 +57,7 @@ class MetadataFilters(_StrictModel):
 
 
 class SearchPlan(_StrictModel):
-    """The plan on the wire."""
+    """Plan in the JSON form that the model writes."""
 
     normalized_queries: list[QueryText] = Field(min_length=3, max_length=MAX_QUERIES)
     must_phrases: list[PhraseText] = Field(max_length=2)
@@ -81,7 +81,7 @@ REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
 
 @dataclass(frozen=True, slots=True)
 class PlanProposal:
-    """What a model proposes, cleaned; of a text that is cut only complete queries are left."""
+    """Proposal of a model, cleaned; a truncated reply gives only its complete queries."""
 
     queries: tuple[str, ...] = ()
     must: tuple[str, ...] = ()
@@ -93,33 +93,33 @@ class PlanProposal:
 
 
 def parse_plan_strictly(text: str) -> SearchPlan | None:
-    """The plan, where the text is one and nothing else."""
+    """Parse a reply that is exactly a plan; None for any other text."""
     try:
         return SearchPlan.model_validate_json(text)
-    except (ValidationError, ValueError):  # a lone half of a letter is no text for pydantic
+    except (ValidationError, ValueError):  # pydantic refuses lone surrogates
         return None
 
 
 def parse_proposal(text: str) -> PlanProposal:
-    """What a reply proposes; of one that is cut or wrong its complete queries, or nothing."""
+    """Parse a reply to a proposal; a truncated or invalid one gives its complete queries, or nothing."""
     plan = parse_plan_strictly(text)
     if plan is None:
         _, key, rest = text.partition('"normalized_queries"')
         return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
-    said = plan.metadata_filters
+    filters = plan.metadata_filters
     return PlanProposal(
         _clean_queries(plan.normalized_queries),
         _clean_queries(plan.must_phrases),
         _clean_queries(plan.should_phrases),
-        said.date_from if said else None,
-        said.date_to if said else None,
-        sanitize_query(said.channel) if said and said.channel else "",
-        sanitize_query(said.author) if said and said.author else "",
+        filters.date_from if filters else None,
+        filters.date_to if filters else None,
+        sanitize_query(filters.channel) if filters and filters.channel else "",
+        sanitize_query(filters.author) if filters and filters.author else "",
     )
 
 
 def parse_rewrite(text: str) -> tuple[str, ...]:
-    """The queries of a rewrite; of one that is cut or wrong those that are complete."""
+    """Parse the queries of a rewrite; a truncated or invalid reply gives those that are complete."""
     try:
         return _clean_queries(_REWRITE_ADAPTER.validate_json(text, strict=True))
     except (ValidationError, ValueError):
@@ -127,30 +127,30 @@ def parse_rewrite(text: str) -> tuple[str, ...]:
 
 
 def are_similar_queries(one: str, other: str) -> bool:
-    """Whether two queries look for the same: nearly all of their terms are common."""
-    mine, others = set(tokenize(one)), set(tokenize(other))
-    return len(mine & others) >= _SIMILAR_SHARE * len(mine | others)
+    """Whether two queries search for the same: at least 80 % of their terms are common."""
+    terms, other_terms = set(tokenize(one)), set(tokenize(other))
+    return len(terms & other_terms) >= _SIMILAR_SHARE * len(terms | other_terms)
 
 
 def _read_complete_strings(text: str) -> list[str]:
-    """The complete strings of a list that may break off."""
-    found: list[str] = []
+    """Complete strings of a JSON list that may be truncated."""
+    strings: list[str] = []
     rest = text.partition("[")[2].lstrip()
     while rest.startswith('"'):
         try:
-            said, end = json.JSONDecoder().raw_decode(rest)
+            string, end = json.JSONDecoder().raw_decode(rest)
         except ValueError:
             break
-        found.append(said)
+        strings.append(string)
         rest = rest[end:].lstrip()
         if not rest.startswith(","):
             break
         rest = rest[1:].lstrip()
-    return found
+    return strings
 
 
 def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:
-    """Without code, orders and invisible characters, at most so long as a query may be; each looking for its own."""
+    """Sanitize and truncate queries, and drop those similar to an earlier one."""
     kept: list[str] = []
     for text in islice(texts, MAX_PHRASES):
         query = truncate_query(sanitize_query(text))

@@ -1,11 +1,11 @@
 """Aggregation over all matching posts: exact counts, first and last mentions, timelines, posts of a period.
 
-Such questions ("when was it first mentioned", "how many posts about it", "what was posted on Monday") are answered
-from every post that matches, not from the best few.
+Such questions ("when was it first mentioned", "how many posts about it", "what was posted on Monday") need every
+matching post, not only the best few.
 
-The index finds words by their stems, in headers too; so each post it finds is read and checked. A Russian surname has
-two stems ("Торосов" and "Торосова"), of which one may be another word ("Иванов", "Иван"): both are searched for, and
-the surname is then recognised by its form.
+The index matches stems, in headers too, so each candidate post is read and checked. A Russian surname has two stems
+("Торосов" and "Торосова"), and one of them may be another word ("Иванов", "Иван"): both are searched for, and then the
+surname is matched by its form.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ from rag_core.writing.phrases import (
 
 __all__ = ["MentionTerm", "answer_by_aggregation", "build_mention_term", "find_mentions"]
 
-_POSTS_PER_READ = 1000  # posts at a time, so that others get at the archive in between
-_MAX_STEM_COMBINATIONS = 16  # combinations of stems
+_POSTS_PER_READ = 1000  # posts in one read, so that other readers of the archive get their turn
+_MAX_STEM_COMBINATIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class MentionTerm:
-    """Something a post must hold: any of the index's terms, and where there is one, the form of a surname."""
+    """Required term of a post: any of the index terms, or the form of a surname where it is one."""
 
     terms: tuple[str, ...]
     form: re.Pattern[str] | None = None
 
     def stands_in(self, text: str, found: frozenset[str]) -> bool:
-        """Whether a lower-case text without ё, with these terms, holds it."""
+        """Whether a lower-case text without ё, with the terms `found`, contains it."""
         return bool(self.form.search(text)) if self.form else not found.isdisjoint(self.terms)
 
 
 def build_mention_term(term: str, written: str) -> MentionTerm:
-    """A term of a question as it is to be found; `written` is the word it comes from, capital letters and all."""
+    """Build the required term of a query term; `written` is its word in the question, with capital letters."""
     base = get_surname_base(written)
     if base is None:
         return MentionTerm((term,))
@@ -79,14 +79,14 @@ def build_mention_term(term: str, written: str) -> MentionTerm:
 
 
 async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer, rag: Engine) -> list[PassageRef]:
-    """Every post that holds all the words itself, by a place in it, oldest first; for LAST newest first.
+    """Find every post whose own text contains all the terms, oldest first; for LAST newest first.
 
-    Reading costs about 50 µs a post. For the first and the last mention it ends with the posts that have it.
+    Reading costs about 50 µs a post. For the first and the last mention, reading ends with the batch that has it.
     """
     if not words or not viewer.channels:
         return []
-    found = await asyncio.to_thread(_find_candidates, words, await resolve_filter(plan, viewer, rag), rag)
-    places = list({place.key: place for place in reversed(found)}.values())
+    candidates = await asyncio.to_thread(_find_candidates, words, await resolve_filter(plan, viewer, rag), rag)
+    places = list({place.key: place for place in reversed(candidates)}.values())
     if plan.kind is not Kind.LAST:
         places.reverse()
     kept: list[PassageRef] = []
@@ -100,7 +100,7 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
 
 
 def _find_candidates(words: Sequence[MentionTerm], only: SearchFilter, rag: Engine) -> list[PassageRef]:
-    """What the index finds for one stem of each word or another, oldest first."""
+    """Passages with at least one stem of each term, oldest first."""
     ways = list(product(*(word.terms for word in words)))[:_MAX_STEM_COMBINATIONS]
     return rag.lexical.matching(ways[0], only, *ways[1:])
 
@@ -114,22 +114,22 @@ def _filter_holding_posts(
 
 
 def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
-    low, found = text.lower().replace("ё", "е"), frozenset(tokenize(text))
-    return all(word.stands_in(low, found) for word in words)
+    low, terms = text.lower().replace("ё", "е"), frozenset(tokenize(text))
+    return all(word.stands_in(low, terms) for word in words)
 
 
 def _join_post_text(post: Post) -> str:
     return f"{post.text}\n{post.media.file_name}" if post.media and post.media.file_name else post.text
 
 
-MAX_LINKED_POSTS = 5  # posts linked under a count: more are noise, the count itself is exact
-_MAX_OPENING_LENGTH = 90  # characters of each of several posts that are shown together
+MAX_LINKED_POSTS = 5  # posts linked under a count; more would be noise, as the count itself is exact
+_MAX_OPENING_LENGTH = 90  # characters of each post in a list
 
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
 
 
 def extract_mention_terms(question: Question, plan: Plan, rag: Engine) -> list[MentionTerm]:
-    """What a post must hold to be about what was asked: what is quoted, else named, else all that is known."""
+    """Extract the required terms: quoted words, else names, else the whole topic; only terms that the index knows."""
     asked = plan.asked or question.text
     in_quotes = [term for phrase in _QUOTED.findall(asked) for term in tokenize(phrase)]
     named = extract_name_stems(asked)
@@ -141,20 +141,21 @@ def extract_mention_terms(question: Question, plan: Plan, rag: Engine) -> list[M
 
 
 def _map_terms_to_words(text: str) -> dict[str, str]:
-    """The terms as the question writes them."""
+    """Map each term to its word in the question."""
     return {term: found for found in reversed(re.findall(r"[^\W_]+", text)) for term in tokenize(found)}
 
 
 async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """A draft from dates and counts; without sentences where what was asked for is known and not there then.
+    """Answer by dates and counts over all matching posts.
 
-    None where no post is about it at all, or the question is of another kind.
+    A draft without sentences: the terms are known, but no post of the period has them. None: no post is about
+    them at all, or the question has another intent.
     """
     if plan.kind is Kind.POSTED:
         return await _summarize_period(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
-    words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # an index on a server is waited for
+    words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
     places = await find_mentions(words, plan, question.viewer, rag)
     if not places:
         return Draft() if words and (plan.since or plan.until) else None
@@ -163,20 +164,22 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.TIMELINE:
         return await _build_timeline(question, places, words, rag)
     shown = await _quote_mentions(question, places[:1], words, rag)
-    said = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
-    told = tuple(Sentence(f"{said(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown)
-    return Draft(told, 1.0) if told else None
+    format_mention = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
+    sentences = tuple(
+        Sentence(f"{format_mention(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown
+    )
+    return Draft(sentences, 1.0) if sentences else None
 
 
 def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
-    """A few of them, evenly spread, the first and the last among them."""
+    """At most five, evenly spread, with the first and the last."""
     if len(places) <= MAX_LINKED_POSTS:
         return list(places)
     return [places[n * (len(places) - 1) // (MAX_LINKED_POSTS - 1)] for n in range(MAX_LINKED_POSTS)]
 
 
 async def _summarize_period(question: Question, plan: Plan, rag: Engine) -> Draft:
-    """What was posted in a period: how many posts, and how the first of them begin."""
+    """Posts of a period: their number, and the openings of the first five."""
     places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(plan, question.viewer, rag))
     if not places:
         return Draft()
@@ -194,7 +197,7 @@ async def _summarize_period(question: Question, plan: Plan, rag: Engine) -> Draf
 
 
 def _quote_opening(passage: Passage) -> Sentence:
-    """How a post begins: its first sentence, or as much of it as may be shown."""
+    """Opening of a post: its first sentence, shortened to the limit."""
     start, end = next(iter(split_sentences(passage.text)), (0, len(passage.text)))
     start, end = next(
         iter(split_long_span(passage.text, (start, end), _MAX_OPENING_LENGTH)),
@@ -207,7 +210,7 @@ def _quote_opening(passage: Passage) -> Sentence:
 async def _build_timeline(
     question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine
 ) -> Draft | None:
-    """A count, then a few posts in the order of their dates, the first and the last among them."""
+    """Count, then at most five posts by date, with the first and the last."""
     counted = await _count_mentions(question, places, words, rag)
     shown = await _quote_mentions(question, _sample_evenly(places), words, rag, longest=_MAX_OPENING_LENGTH)
     if counted is None or not shown:
@@ -217,7 +220,7 @@ async def _build_timeline(
 
 
 async def _find_date_range(places: Sequence[PassageRef], rag: Engine) -> tuple[datetime, datetime] | None:
-    """The dates of the first and the last; None where one of them has gone meanwhile."""
+    """Dates of the first and the last post; None where one of them has been deleted meanwhile."""
     ends = await fetch_passages([places[0], places[-1]], rag)
     if len({place.key for place in (places[0], places[-1])}) > len(ends):
         return None
@@ -258,11 +261,11 @@ async def _quote_mentions(
         " ".join(_restore_wording(question.text, words)) or question.text,
         rag.lexical.statistics(question.viewer.channels).weight,
     )
-    found = []
+    quotes = []
     for place in places:
         if passage := passages.get(place):
             evidence = Evidence((Source(1, passage, 1.0),))
-            found += [
+            quotes += [
                 quote_piece(piece) for piece in select_best_pieces(asked, evidence, most=1, margin=0.0, longest=longest)
             ]
-    return found
+    return quotes

@@ -1,7 +1,7 @@
 """Browsing with /search: parse the request, list the matching posts, locate snippets and highlights.
 
-Posts that hold all the words come first, best first, then similar ones; a request of filters alone lists all their
-posts, newest first. At most 500 posts are listed; to check one costs a third of a millisecond.
+Posts with all the words come first, best first, then similar ones; a request of filters only lists all their posts,
+newest first. At most 500 posts are listed; checking one takes a third of a millisecond.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ __all__ = [
 
 _COMBINING_MARK = "[\u0300-\u036f]"  # stress marks and the like
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|{_COMBINING_MARK})*")
-_MAX_SNIPPET_STARTS = 200  # places a piece may begin at
-_LONGEST_PHRASE = 300  # characters
-_LEAD_FRACTION = 4  # the share of a piece that stands before the first word found: one in so many
+_MAX_SNIPPET_STARTS = 200  # highlights that are tried as the first of a snippet
+_MAX_PHRASE_LENGTH = 300  # characters
+_LEAD_FRACTION = 4  # one part in so many of a snippet comes before its first highlight
 
 
 class Highlight(NamedTuple):
-    """A place in a text, in code points, and which of the words or phrases stands there."""
+    """Highlight: a span in code points, and the number of the matching word (0, 1, ...) or phrase (-1, -2, ...)."""
 
     start: int
     end: int
@@ -58,86 +58,89 @@ class Highlight(NamedTuple):
 
 
 def fold_case(text: str) -> str:
-    """Small letters without ё, one for each: places in it are places in the text."""
+    """Fold to lower case without ё, keeping the length, so that offsets stay valid."""
     low = text.lower()
-    if len(low) != len(text):  # "İ" has two small ones
+    if len(low) != len(text):  # the lower case of "İ" has two characters
         low = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
     return low.replace("ё", "е")
 
 
 @dataclass(frozen=True, slots=True)
 class TextMatcher:
-    """What is looked for: words in any of their forms, and phrases word for word."""
+    """Matcher of words in any form and of exact phrases."""
 
     words: tuple[MentionTerm, ...] = ()
     phrases: tuple[re.Pattern[str], ...] = ()
 
     @classmethod
     def of(cls, words: str, phrases: Sequence[str] = ()) -> TextMatcher:
-        """From the words as they were written, the phrases, #tags and @names among them too."""
-        found = {
+        """Build from the words as written, and from exact phrases, #tags and @names."""
+        terms = {
             term: _build_word_term(term, piece) for piece in re.findall(r"[^\W_]+", words) for term in tokenize(piece)
         }
-        return cls(tuple(found.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
+        return cls(tuple(terms.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
 
     def all_in(self, text: str) -> bool:
-        """Whether all of it stands in the text."""
+        """Whether the text contains all words and phrases."""
         low = fold_case(normalize_characters(text))
         if not self.phrases_in(text):
             return False
-        found = frozenset(tokenize(text))
-        return all(word.stands_in(low, found) for word in self.words)
+        terms = frozenset(tokenize(text))
+        return all(word.stands_in(low, terms) for word in self.words)
 
     def phrases_in(self, text: str) -> bool:
-        """Whether the phrases stand in the text."""
+        """Whether the text contains all phrases."""
         low = fold_case(normalize_characters(text)) if self.phrases else ""
         return all(phrase.search(low) for phrase in self.phrases)
 
     def within(self, text: str) -> list[Highlight]:
-        """Where it stands, in the order of the text; no two overlap."""
+        """Highlights of all matches, in the order of the text, without overlaps."""
         low = fold_case(normalize_characters(text))
-        found = [Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)]
+        highlights = [
+            Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)
+        ]
         for piece in _WORD.finditer(low):
             stems = frozenset(tokenize(piece[0]))
             which = next((n for n, word in enumerate(self.words) if word.stands_in(piece[0], stems)), None)
             if which is not None:
-                found.append(Highlight(*piece.span(), which))
-        found.sort(key=lambda spot: (spot.start, -spot.end))
+                highlights.append(Highlight(*piece.span(), which))
+        highlights.sort(key=lambda spot: (spot.start, -spot.end))
         kept: list[Highlight] = []
-        for spot in found:
+        for spot in highlights:
             if not kept or spot.start >= kept[-1].end:
                 kept.append(spot)
         return kept
 
 
 def _build_word_term(term: str, written: str) -> MentionTerm:
-    """A surname is recognised by its form only where its stems may be those of another word: "Иванов", "Иван"."""
+    """Match a surname by its form only where it has several stems: one may be another word ("Иванов", "Иван")."""
     word = build_mention_term(term, written)
     return word if len(word.terms) > 1 else MentionTerm(word.terms)
 
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
-    said = fold_case(normalize_characters(phrase))
-    if len(said) > _LONGEST_PHRASE:  # what stands on is not looked at: so many letters are found in one text
-        said = said[:_LONGEST_PHRASE].rpartition(" ")[0] or said[:_LONGEST_PHRASE]
-    # possessive: a run of marks is read in one way only, or a text full of them would take for ever
+    folded = fold_case(normalize_characters(phrase))
+    if len(folded) > _MAX_PHRASE_LENGTH:  # the rest is ignored: so long a phrase occurs in one text only
+        folded = folded[:_MAX_PHRASE_LENGTH].rpartition(" ")[0] or folded[:_MAX_PHRASE_LENGTH]
+    # possessive: without backtracking, as a text full of marks would take far too long
     spelt = [
-        "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece) for piece in re.findall(r"[^\W_]+", said)
+        "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece)
+        for piece in re.findall(r"[^\W_]+", folded)
     ]
     sign = phrase[0] if phrase[0] in "#@" else ""
     return re.compile(rf"(?<![^\W_]){sign}" + r"[\W_]++".join(spelt) + r"(?![^\W_])")
 
 
 def select_snippet(text: str, spots: Sequence[Highlight], longest: int) -> tuple[int, int]:
-    """The piece of at most `longest` characters that holds the most of what was found, from word to word."""
+    """Select the span of at most `longest` characters with the most distinct highlights, cut between words."""
     if len(text) <= longest:
         return 0, len(text)
     tried = spots[:_MAX_SNIPPET_STARTS]
 
-    def held(first: Highlight) -> int:
+    def count_distinct(first: Highlight) -> int:
         return len({spot.which for spot in tried if first.start <= spot.start and spot.end <= first.start + longest})
 
-    first = max(tried, key=held, default=Highlight(0, 0, 0))
+    first = max(tried, key=count_distinct, default=Highlight(0, 0, 0))
     start = max(0, first.start - longest // _LEAD_FRACTION)
     if start:
         start = text.find(" ", start, first.start) + 1 or first.start
@@ -148,7 +151,7 @@ def select_snippet(text: str, spots: Sequence[Highlight], longest: int) -> tuple
 
 
 _QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
-# "posts about the ferry" looks for the ferry
+# "posts about the ferry" searches for "the ferry"
 _POSTS_ABOUT = re.compile(
     r"^\W*(?:(?:покажи|найди|show|find)(?:\s+(?:мне|me))?\s+)?(?:(?:все|all|the)\s+)?"
     r"(?:посты?|сообщени[яе]|публикаци[ия]|записи|новости|что\s+(?:писали|пишут|говорили|сообщали|было|нового)|"
@@ -160,10 +163,10 @@ _POSTS_ABOUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """`words` as they were written, "" where only filters were said: then all posts they let through are meant.
+    """Parsed /search request; `words` as written, "" for filters only, which then list all their posts.
 
-    `plan.must` has to stand in a post word for word. `filters` are the pieces of the text that became filters,
-    `beside` those of them that say what a post is beside its text: its author, origin, kind or file.
+    Phrases in `plan.must` are required word for word. `filters` are the pieces of the text that became filters,
+    `beside` those of them that name metadata of a post: its author, origin, media kind or file.
     """
 
     plan: Plan
@@ -173,26 +176,28 @@ class SearchRequest:
 
 
 def parse_search_request(question: Question, known: Mapping[int, Channel]) -> SearchRequest:
-    """What is looked for. `known`: channels by id, of which those that the asker may read can be named.
+    """Parse a /search request. `known`: channels by id; only those that the asker may read can be named.
 
-    A time is always one of posts here, whatever stands around it; a title in quotes is none.
+    A period always filters posts here, whatever words surround it; a quoted title is no period.
     """
     text = sanitize_query(question.text)
-    low = fold_case(text)
-    unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), low)
-    when = parse_period(unquoted, question.asked_at)
+    folded = fold_case(text)
+    unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), folded)
+    period = parse_period(unquoted, question.asked_at)
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
-    said = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
-    cut = _locate_pieces([*([(unquoted, when.words)] if when else []), *((low, words) for words in said.words)])
-    filters = tuple(text[start:end] for start, end in cut)
-    beside = tuple(piece for piece in filters if fold_case(piece) in said.beside)
-    rest = _blank_out_spans(text, cut)
-    plan = Plan((), Kind.POSTED, channels=said.channels, authors=said.authors, origins=said.origins,
-                media=said.media, files=said.files)  # fmt: skip
-    if when:
-        plan = replace(plan, since=when.since, until=when.until, slack=when.slack)
+    parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
+    spans = _locate_pieces(
+        [*([(unquoted, period.words)] if period else []), *((folded, words) for words in parsed.words)]
+    )
+    filters = tuple(text[start:end] for start, end in spans)
+    beside = tuple(piece for piece in filters if fold_case(piece) in parsed.beside)
+    rest = _blank_out_spans(text, spans)
+    plan = Plan((), Kind.POSTED, channels=parsed.channels, authors=parsed.authors, origins=parsed.origins,
+                media=parsed.media, files=parsed.files)  # fmt: skip
+    if period:
+        plan = replace(plan, since=period.since, until=period.until, slack=period.slack)
     words = _POSTS_ABOUT.sub("", rest).strip(" \t,;:.!?—–-")
-    # "что писали вчера", "posts of @harbour_news" look for no words
+    # "что писали вчера" and "posts of @harbour_news" have filters only
     if not tokenize(words) or (filters and not tokenize(extract_topic(fold_case(rest)))):
         return SearchRequest(plan, "", filters, beside)
     must, should = extract_phrases(words)
@@ -203,32 +208,28 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
 
 
 def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
-    """Where pieces of a text stand, in its order; each comes with the small letters that it is looked for in."""
-    found = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
-    return sorted({match.span() for match in found if match})
+    """Spans of pieces of a text, in order; each piece comes with the lower-case text to search in."""
+    matches = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
+    return sorted({match.span() for match in matches if match})
 
 
-def _blank_out_spans(text: str, cut: Sequence[tuple[int, int]]) -> str:
+def _blank_out_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
     rest = list(text)
-    for start, end in cut:
+    for start, end in spans:
         rest[start:end] = " " * (end - start)
     return " ".join("".join(rest).split())
 
 
-MAX_LISTED_POSTS = (
-    500  # posts listed that hold the words: a hundred pages, and to look at each costs a third of a millisecond
-)
-_POSTS_PER_READ = 500  # posts at a time, so that others get at the archive in between
-_MAX_SCORED_PASSAGES = (
-    4 * MAX_LISTED_POSTS
-)  # passages put in order by their scores; what comes behind them is newest first
+MAX_LISTED_POSTS = 500  # a hundred pages; checking one post takes a third of a millisecond
+_POSTS_PER_READ = 500  # posts in one read, so that other readers of the archive get their turn
+_MAX_SCORED_PASSAGES = 4 * MAX_LISTED_POSTS  # passages sorted by score; those behind them are newest first
 
 _PostsByKey = dict[PostKey, Post]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPost:
-    """A post, and the posts that say the same; `whole` where it is not merely near what was looked for."""
+    """Found post with its copies; `whole`: it contains all the words, and is not merely similar."""
 
     post: Post
     copies: tuple[PostKey, ...] = ()
@@ -236,16 +237,16 @@ class FoundPost:
 
     @property
     def text(self) -> str:
-        """What the post itself says."""
+        """Text of the post and the name of its file."""
         return _join_post_text(self.post)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchListing:
-    """What was found, those that hold all the words first; of posts that say the same only one.
+    """Search result: posts with all the words first; of copies only one.
 
-    `only` is what the filters let through. `matching` is how many posts hold the words, each copy counted:
-    exact, but for `more`, where there are further ones that are not listed.
+    `only` is the filter of the search. `matching` is the number of posts with all the words, each copy counted:
+    exact unless `more` is set, when there are further posts that are not listed.
     """
 
     sought: SearchRequest
@@ -259,13 +260,13 @@ class SearchListing:
 
     @property
     def whole(self) -> int:
-        """How many of those listed hold all the words."""
+        """Number of listed posts with all the words."""
         return sum(one.whole for one in self.found)
 
 
 @dataclass(frozen=True, slots=True)
 class _SearchJob:
-    """A search on its way."""
+    """State of one running search."""
 
     question: Question
     sought: SearchRequest
@@ -275,16 +276,16 @@ class _SearchJob:
     run: Run
 
     def whole(self, post: Post) -> bool:
-        """Whether a post holds all the words."""
+        """Whether a post contains all the words."""
         return self.spots.all_in(_join_post_text(post))
 
     def near(self, post: Post) -> bool:
-        """Whether a post holds at least the phrases."""
+        """Whether a post contains at least the phrases."""
         return self.spots.phrases_in(_join_post_text(post))
 
 
 async def list_posts(question: Question, rag: Engine) -> SearchListing:
-    """List what this asker may read. Nothing where neither words nor filters were understood.
+    """List the matching posts that this asker may read; none where neither words nor filters were understood.
 
     An index that is down is not "nothing found": raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
     """
@@ -294,8 +295,8 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         wanted = parse_search_request(question, known)
         only = await run.require("filter", resolve_filter(wanted.plan, question.viewer, rag))
         spots = TextMatcher.of(wanted.words, wanted.plan.must)
-        one = _SearchJob(question, wanted, only, spots, rag, run)
-        whole, near, more = await _find_posts(one) if wanted.words or wanted.filters else ({}, {}, False)
+        job = _SearchJob(question, wanted, only, spots, rag, run)
+        whole, near, more = await _find_posts(job) if wanted.words or wanted.filters else ({}, {}, False)
         entries = await _merge_copies(whole, near, question.viewer, rag, run)
         if await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, question.viewer.channels):
             run.shortfalls.append(Shortfall("search", "Some posts are not in the index yet."))
@@ -305,50 +306,50 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         rag.traced(run)
 
 
-async def _find_posts(one: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
-    """The posts that hold the words, those that are near, both best first; and whether there are more of the first."""
-    if not one.sought.words:
-        whole, more = await one.run.require("lexical", _list_filtered_posts(one))
+async def _find_posts(job: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
+    """Find posts with all the words and similar ones, both best first; and whether there are more of the first."""
+    if not job.sought.words:
+        whole, more = await job.run.require("lexical", _list_filtered_posts(job))
         return whole, {}, more
     nothing: tuple[_PostsByKey, bool] = ({}, False)
-    whole, more = await one.run.attempt("chronicle", _find_exact_matches(one), nothing)
-    hits = await search_passages(one.sought.plan, one.question, one.rag, one.run)
+    whole, more = await job.run.attempt("chronicle", _find_exact_matches(job), nothing)
+    hits = await search_passages(job.sought.plan, job.question, job.rag, job.run)
     best = dict.fromkeys(hit.passage.key for hit in hits)
     ordered = {key: whole[key] for key in (*(key for key in best if key in whole), *whole)}
-    near, _ = await one.run.require(
-        "fetch", _read_matching_posts([key for key in best if key not in whole], one.near, one.rag)
+    near, _ = await job.run.require(
+        "fetch", _read_matching_posts([key for key in best if key not in whole], job.near, job.rag)
     )
     return ordered, near, more
 
 
-async def _list_filtered_posts(one: _SearchJob) -> tuple[_PostsByKey, bool]:
-    """All posts that the filters let through, newest first."""
-    places = await asyncio.to_thread(one.rag.lexical.all_of, one.only)
-    return await _read_matching_posts([place.key for place in reversed(places)], one.whole, one.rag)
+async def _list_filtered_posts(job: _SearchJob) -> tuple[_PostsByKey, bool]:
+    """List all posts that pass the filters, newest first."""
+    places = await asyncio.to_thread(job.rag.lexical.all_of, job.only)
+    return await _read_matching_posts([place.key for place in reversed(places)], job.whole, job.rag)
 
 
-async def _find_exact_matches(one: _SearchJob) -> tuple[_PostsByKey, bool]:
-    """The posts that hold all the words: what the index finds by their stems is read and looked at."""
-    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, one), one.whole, one.rag)
+async def _find_exact_matches(job: _SearchJob) -> tuple[_PostsByKey, bool]:
+    """Find posts with all the words: candidates by stem from the index, then checked by their text."""
+    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, job), job.whole, job.rag)
 
 
-def _find_by_stems(one: _SearchJob) -> list[PostKey]:
-    """The posts that hold a stem of each word, also in different passages; best first."""
-    lexical, only = one.rag.lexical, one.only
-    each = [
+def _find_by_stems(job: _SearchJob) -> list[PostKey]:
+    """Find posts with a stem of each word, also in different passages; best first."""
+    lexical, only = job.rag.lexical, job.only
+    keys_by_word = [
         dict.fromkeys(place.key for place in reversed(lexical.matching(stems[:1], only, *((s,) for s in stems[1:]))))
-        for stems in (word.terms for word in one.spots.words)
+        for stems in (word.terms for word in job.spots.words)
     ]
-    fewest = min(each, key=len, default={})
-    held = {key: None for key in fewest if all(key in keys for keys in each)}
-    scored = lexical.search(tokenize(one.sought.words), only, _MAX_SCORED_PASSAGES) if len(held) > 1 else []
-    return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in held), *held)))
+    fewest = min(keys_by_word, key=len, default={})
+    matching = {key: None for key in fewest if all(key in keys for keys in keys_by_word)}
+    scored = lexical.search(tokenize(job.sought.words), only, _MAX_SCORED_PASSAGES) if len(matching) > 1 else []
+    return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in matching), *matching)))
 
 
 async def _read_matching_posts(
     keys: Sequence[PostKey], fits: Callable[[Post], bool], rag: Engine
 ) -> tuple[_PostsByKey, bool]:
-    """The first posts that fit, and whether there are more of them."""
+    """Read the first posts that pass the check, and whether there are more of them."""
     kept: _PostsByKey = {}
     for first in range(0, len(keys), _POSTS_PER_READ):
         some = keys[first : first + _POSTS_PER_READ]
@@ -366,7 +367,7 @@ def _filter_posts(stored: Iterable[Post], fits: Callable[[Post], bool]) -> list[
 
 
 def _join_post_text(post: Post) -> str:
-    """What a post itself says: its text and the name of its file."""
+    """Join the text of a post and the name of its file."""
     name = post.media.file_name if post.media else None
     return "\n".join(filter(None, (post.text, name)))
 
@@ -374,7 +375,7 @@ def _join_post_text(post: Post) -> str:
 async def _merge_copies(
     whole: _PostsByKey, near: _PostsByKey, viewer: Viewer, rag: Engine, run: Run
 ) -> tuple[FoundPost, ...]:
-    """Of posts that say the same the original, with the others as its copies; where the best of them stood."""
+    """Merge copies into their original, at the position of the best of them."""
     if not whole and not near:
         return ()
     everything = {**whole, **near}
@@ -391,5 +392,5 @@ def _build_entries(
 
 
 def _build_whole_passage(post: Post) -> Passage:
-    """All of a post, so that its parts are one."""
+    """One passage of the whole post."""
     return Passage(post.key, 0, "", post.text, 0, len(post.text), post.date, post.edited, post.origin)

@@ -15,7 +15,7 @@ from rag_core.types import Plan, Viewer
 
 __all__ = ["build_filter", "resolve_filter"]
 
-# What people call so goes by several names in Telegram.
+# One everyday word covers several media kinds of Telegram.
 _MEDIA_KINDS = {
     "photo": ("photo", "live_photo"),
     "video": ("video", "video_note", "animation"),
@@ -24,65 +24,65 @@ _MEDIA_KINDS = {
 
 
 def build_filter(plan: Plan, viewer: Viewer) -> SearchFilter:
-    """The channels and the time that this asker may find with this plan. The viewer's channels bound the plan's."""
+    """Build the filter of channels and period; the plan's channels are limited to those the viewer may read."""
     readable = viewer.channels if plan.channels is None else viewer.channels & plan.channels
     slack = timedelta(days=plan.slack)
     return SearchFilter(readable, plan.since and plan.since - slack, plan.until and plan.until + slack)
 
 
 async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilter:
-    """As `allowed`, with the posts of the authors, origins, kinds and files that the plan names.
+    """Resolve the whole filter: `build_filter` and the keys of posts with the plan's authors, origins, kinds, files.
 
-    No posts where nobody and nothing is called so: then there is nothing to find. Raises ArchiveUnavailable.
+    An unknown name gives an empty set of posts, so that nothing is found. Raises ArchiveUnavailable.
     """
     only = build_filter(plan, viewer)
     if not plan.narrowed:
         return only
-    found = []
+    key_sets = []
     if plan.media:
-        kinds = [kind for said in plan.media for kind in _MEDIA_KINDS.get(said, (said,))]
-        found.append(await post_lookup.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
+        kinds = [kind for word in plan.media for kind in _MEDIA_KINDS.get(word, (word,))]
+        key_sets.append(await post_lookup.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
     if plan.authors:
-        found.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
+        key_sets.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
     if plan.origins:
-        found.append(await _find_forwards(plan.origins, only, viewer, rag))
+        key_sets.append(await _find_forwards(plan.origins, only, viewer, rag))
     if plan.files:
-        found.append(await _find_posts_with_files(plan.files, only, rag))
-    keys = found[0]
-    for others in found[1:]:
+        key_sets.append(await _find_posts_with_files(plan.files, only, rag))
+    keys = key_sets[0]
+    for others in key_sets[1:]:
         keys &= others
     return replace(only, keys=keys)
 
 
-async def _find_posts_by_name(facet: PostFacet, said: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
-    """The posts whose author or origin is called so."""
+async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
+    """Find posts by the name of their author or origin."""
     written = await post_lookup.list_facet_values(rag.archive, facet, only.channels)
 
     def chosen() -> list[str]:
-        return [name for name in written if any(matches_name(one, name) for one in said)]
+        return [name for name in written if any(matches_name(one, name) for one in names)]
 
     return await post_lookup.find_posts_by_facet(rag.archive, facet, await asyncio.to_thread(chosen), only.channels)
 
 
-async def _find_forwards(said: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
-    """The posts forwarded from there: by name, and by the @username that a channel has now."""
-    wanted = {name[1:].lower() for name in said if name.startswith("@")}
+async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
+    """Find forwarded posts by the name of their origin, or by the present @username of a channel."""
+    wanted = {name[1:].lower() for name in names if name.startswith("@")}
     known = await channels.load_channels(rag.archive) if wanted else {}
-    # of channels that the asker may not read, not even the @username is known
+    # the @username of a channel that the asker may not read must not be revealed
     readable = (known[chat] for chat in viewer.channels if chat in known)
     chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
     by_chat = await post_lookup.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
-    return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, said, only, rag)
+    return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, names, only, rag)
 
 
-async def _find_posts_with_files(said: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
-    """The posts with a file of this name."""
+async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
+    """Find posts with a file of one of these names."""
     written: list[str] = []
-    for kind in {name.rpartition(".")[2] for name in said}:
+    for kind in {name.rpartition(".")[2] for name in names}:
         written += await post_lookup.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
 
     def chosen() -> list[str]:
-        return [name for name in written if any(matches_file_name(one, name) for one in said)]
+        return [name for name in written if any(matches_file_name(one, name) for one in names)]
 
     return await post_lookup.find_posts_by_facet(
         rag.archive, PostFacet.FILE, await asyncio.to_thread(chosen), only.channels

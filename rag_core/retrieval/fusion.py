@@ -23,19 +23,19 @@ RRF_K = 60  # Cormack, Clarke & Büttcher 2009
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How the legs are joined for one language. `dense` is the weight of the dense leg, 0..1.
+    """Fusion method for one language; `dense` is the weight of the dense ranking, 0..1.
 
-    A weak dense leg must not be given a vote for every rank it fills: with it, RRF lost up to 10 points
-    at rank 1 where the weighted sum never lost. Which one is safe for an embedding model is measured.
+    With a weak embedding model RRF lost up to 10 points at rank 1, because each rank gets a vote whatever its
+    score; the weighted sum never lost. The method of each embedding model is chosen by measurement.
     """
 
     kind: str = "sum"
     dense: float = 0.3
 
     def __call__(self, lexical: Ranking[T], dense: Ranking[T], most: int = 0) -> list[tuple[T, float]]:
-        """The items of both rankings, best first; the order of equals is that of the lexical leg.
+        """Fuse both rankings, best first; ties keep the lexical order.
 
-        `most` is how many each leg was asked for: one that has fewer has told all it knows.
+        `most` is the number of hits asked of each retriever: a shorter ranking is complete.
         """
         if self.kind == "rrf":
             return fuse_reciprocal_ranks(lexical, dense, self.dense)
@@ -43,18 +43,18 @@ class Fusion:
 
 
 def fuse_weighted_sum(lexical: Ranking[T], dense: Ranking[T], weight: float, most: int = 0) -> list[tuple[T, float]]:
-    """Weighted sum of the scores, each leg's stretched to 0..1; what a leg does not know has its 0.
+    """Fuse two rankings by the weighted sum of scores scaled to 0..1; an item missing in a ranking has 0 there.
 
-    The least of a ranking that was cut at `most` is about as good as what comes after it, and is 0; of one that is
-    whole, the 0 is that of what was not found (the theoretical minimum of Bruch, Gai & Ingber 2023), or the last of
-    two posts with a rare word would be worth nothing.
+    The lowest score of a ranking truncated at `most` becomes 0, as the next item would be about as good. In a complete
+    ranking 0 is the theoretical minimum (Bruch, Gai & Ingber 2023): otherwise the second of two posts with a rare word
+    would be worth nothing.
     """
     a, b = _scale_min_max(lexical, len(lexical) < most), _scale_min_max(dense, len(dense) < most)
     return _sort_by_score({item: (1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0) for item in a | b})
 
 
 def fuse_reciprocal_ranks(lexical: Ranking[T], dense: Ranking[T], weight: float) -> list[tuple[T, float]]:
-    """Weighted reciprocal rank fusion; scores are 1 where both legs put an item first."""
+    """Fuse two rankings by weighted reciprocal rank; the score is 1 for an item that is first in both."""
     a, b = _compute_reciprocal_ranks(lexical), _compute_reciprocal_ranks(dense)
     scale = RRF_K + 1
     fused = {item: scale * ((1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0)) for item in a | b}
@@ -67,7 +67,7 @@ def _scale_min_max(ranking: Ranking[T], whole: bool) -> dict[T, float]:
     scores = [score for _, score in ranking]
     least = min(0.0, *scores) if whole else min(scores)
     span = max(scores) - least
-    # one hit, or all alike: each is as good as the best
+    # one hit, or equal scores: each counts as the best
     return {item: (score - least) / span if span > 0 else 1.0 for item, score in ranking}
 
 
@@ -83,11 +83,11 @@ def select_by_mmr(
     ranking: Ranking[T], vectors: Mapping[T, Vector], keep: int, balance: float = 0.5,
     alike: Callable[[T, T], float] | None = None,
 ) -> list[tuple[T, float]]:  # fmt: skip
-    """Keep the `keep` items that maximal marginal relevance chooses, in the order they had.
+    """Select `keep` items by maximal marginal relevance, in their original order.
 
-    MMR (Carbonell & Goldstein 1998) decides who is left out, not who comes first: among hits for one
-    question near-copies crowd out other sources, but the best stays the best. Likeness is the cosine of
-    the stored vectors, or `alike` where one of the two has none.
+    MMR (Carbonell & Goldstein 1998) only decides which items are dropped, not their order: near-copies displace
+    other sources, but the best hit stays first. Similarity is the cosine of the stored vectors, or `alike` where
+    one of two items has no vector.
     """
     if len(ranking) <= keep:
         return list(ranking)
@@ -109,7 +109,7 @@ def select_by_mmr(
 def _compute_similarities(
     items: Sequence[T], vectors: Mapping[T, Vector], alike: Callable[[T, T], float] | None
 ) -> NDArray[np.float64]:
-    """Pairwise likeness, 0..1 for texts that are alike at all."""
+    """Matrix of pairwise similarities; cosines may be below 0."""
     known = [n for n, item in enumerate(items) if item in vectors]
     result = np.zeros((len(items), len(items)))
     if known:

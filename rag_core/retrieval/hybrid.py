@@ -1,6 +1,6 @@
 """Hybrid search: one query through the lexical and the dense index, and the fusion of both rankings.
 
-Each index can stand in for the other when it fails.
+If one index fails, the other alone gives the result.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
-_FEW_HITS = 3  # lexical hits below which the other leg is asked as well
-# What the dense leg weighs more where a question is long and names nothing: its answer need not share its words.
-# Not fitted: of the 1,800 questions at hand one is so.
+_FEW_HITS = 3  # with fewer lexical hits, the dense index is searched as well
+# Factor of the dense weight for a long question without names, whose answer may share few of its words.
+# Not fitted: only one of the 1,800 evaluation questions is of this sort.
 _DENSE_FIRST_FACTOR = 1.5
-_MIN_COSINE = 1e-3  # 16-bit vectors of different languages are at right angles but for rounding
+_MIN_COSINE = 1e-3  # 16-bit vectors of different languages are orthogonal up to rounding
 
 RankedPlaces = list[tuple[PassageRef, float]]
 Vector = NDArray[np.float32]
@@ -45,7 +45,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RetrievalQuery:
-    """What is searched for; `legs` as a route says, `k` hits of each leg; words that `should` stand there help."""
+    """Retrieval query: `legs` as in `Route`, `k` hits of each retriever; `should` are preferred words."""
 
     text: str
     legs: str
@@ -56,16 +56,16 @@ class RetrievalQuery:
 
     @property
     def words(self) -> str:
-        """What the lexical leg looks for."""
+        """Text of the lexical query: the query and the preferred words that it lacks."""
         known = set(tokenize(self.text))
         return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
-    """What was found, best first; which leg found it; the vector of the query, where the dense leg answered.
+    """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
 
-    `search_lexical` is false where the lexical leg failed and the dense one stands in for it.
+    `by_words` is false where the lexical search failed and only dense hits are returned.
     """
 
     ranked: RankedPlaces
@@ -75,12 +75,13 @@ class RetrievalResult:
 
 
 async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning: bool = True) -> RetrievalResult:
-    """One query through the legs it wants. Raises IndexUnavailable or StageTimeout where none has an answer.
+    """Search the lexical and the dense index, as `query.legs` says, and fuse both rankings.
 
-    Each leg can stand in for the other. `meaning` false: the dense leg is not asked, whatever the route.
+    If one index fails, the other alone gives the result. `meaning` false: no dense search, whatever the route.
+    Raises IndexUnavailable or StageTimeout where neither gives hits.
     """
     dense = rag.dense if meaning else None
-    beside = asyncio.ensure_future(
+    dense_task = asyncio.ensure_future(
         _search_dense_if_wanted(query if dense else replace(query, legs=LEXICAL_ONLY), rag, run)
     )
     failed: RagError | None = None
@@ -89,9 +90,9 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
             lexical = await run.require("lexical", search_lexical(query.words, query.only, query.k, rag))
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
-        near, vector = await beside
+        near, vector = await dense_task
     finally:
-        beside.cancel()
+        dense_task.cancel()
     if dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
         near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), rag, run)
     if failed:
@@ -110,23 +111,23 @@ async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) 
 
 
 async def search_lexical(query: str, only: SearchFilter, n: int, rag: Engine) -> RankedPlaces:
-    """The lexical leg, best first."""
-    # numpy lets go of the interpreter while it scores, so that a large index does not stop the bot
+    """Search the lexical index, best first."""
+    # numpy releases the GIL while it scores, so a large index does not block the event loop
     return await asyncio.to_thread(rag.lexical.search, tokenize(query), only, n)
 
 
 async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> tuple[RankedPlaces, Vector | None]:
-    """The dense leg, best first, and the vector of the query; nothing and None where there is no model.
+    """Search the dense index, best first; also returns the query vector. Empty and None without an embedding model.
 
-    What is at right angles or worse has nothing in common with the question: it is no hit.
+    Passages with a cosine of 0 or below are dropped: they have nothing in common with the question.
     """
     if rag.dense is None:
         return [], None
     vector = await rag.dense.embedder.query(query)
     if not vector.any():
-        return [], None  # no word of it is known to the model
-    found = await rag.dense.vectors.search(vector, only, n)
-    return [(place, score) for place, score in found if score > _MIN_COSINE], vector
+        return [], None  # the model knows no word of the query
+    hits = await rag.dense.vectors.search(vector, only, n)
+    return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
 
 
 def _fuse_rankings(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:

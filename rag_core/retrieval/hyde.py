@@ -15,17 +15,17 @@ from rag_core.writing.prompts import load_prompt, quote_question
 __all__ = ["write_hypothetical_post"]
 
 _MAX_LENGTH, _MAX_TOKENS = 280, 120
-_MAX_QUESTION_LENGTH = 400  # characters: a made-up post needs no more of it
+_MAX_QUESTION_LENGTH = 400  # characters: enough for a hypothetical post
 _TEMPERATURE, _SEED = 0.4, 42
 
 
 async def write_hypothetical_post(question: Question, model: LanguageModel, run: Run) -> str:
-    """One or two sentences as a post would have them; cut where they grow long, empty where nothing came.
+    """Write a hypothetical post of one or two sentences, at most 280 characters; empty for an empty reply.
 
-    To be called in a stage. Raises GenerationFailed.
+    Call it inside a stage. Raises GenerationFailed.
     """
-    told = load_prompt("hyde", question.lang)
-    prompt = Prompt(told.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), told.shots)
+    template = load_prompt("hyde", question.lang)
+    prompt = Prompt(template.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), template.shots)
     decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)
     costs = LlmCosts()
     async with run.seated(model, question.viewer.user_id) as seat:

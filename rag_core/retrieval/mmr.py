@@ -1,6 +1,6 @@
 """MMR: drop hits that are too similar to others, and compute the cosine of each hit and the question.
 
-The first 20 texts always stay: among them MMR cost 2 to 6 points of recall@20 on MuSiQue. Similarity is that of
+The first 20 texts are exempt: with them MMR cost 2 to 6 points of recall@20 on MuSiQue. Similarity is the cosine of
 stored vectors, or the overlap of words where there are none.
 """
 
@@ -20,7 +20,7 @@ from rag_core.types import Passage
 
 __all__ = ["diversify_hits"]
 
-_PROTECTED_HITS = 20  # texts that stay: among them MMR cost 2 to 6 points of recall@20 on MuSiQue
+_PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of recall@20 on MuSiQue among them
 
 RankedPlaces = list[tuple[PassageRef, float]]
 Vector = NDArray[np.float32]
@@ -29,7 +29,7 @@ Vector = NDArray[np.float32]
 async def diversify_hits(
     fused: RankedPlaces, vector: Vector | None, passages: dict[PassageRef, Passage], rag: Engine
 ) -> tuple[dict[PassageRef, float], RankedPlaces]:
-    """The cosines of the hits to the question, where it has a vector, and the hits that stay.
+    """Select diverse hits by MMR; returns the cosine of each hit to the question vector, and the kept hits.
 
     Raises VectorsUnavailable.
     """
@@ -43,40 +43,40 @@ async def diversify_hits(
 def _select_diverse(
     fused: RankedPlaces, stored: dict[PassageRef, Vector], passages: dict[PassageRef, Passage], settings: SearchSettings
 ) -> RankedPlaces:
-    """What MMR keeps, by stored vectors, by shared terms where there are none. The same text counts once.
+    """Select by MMR, with stored vectors or else shared terms; identical texts count once.
 
-    Copies stay with the text they repeat: they say in how many channels it stands.
+    Copies stay with their text, because they show in how many channels it was posted.
     """
-    marks = {place: build_text_key(passages[place].text) for place, _ in fused}
+    text_keys = {place: build_text_key(passages[place].text) for place, _ in fused}
     groups: dict[str, RankedPlaces] = {}
     for place, score in fused:
-        groups.setdefault(marks[place] or str(place), []).append((place, score))
+        groups.setdefault(text_keys[place] or str(place), []).append((place, score))
     firsts = [group[0] for group in groups.values()]
     if len(firsts) <= settings.keep:
         return fused
-    sure = min(_PROTECTED_HITS, settings.keep)
-    stay, rest = firsts[:sure], firsts[sure:]
+    protected = min(_PROTECTED_HITS, settings.keep)
+    exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
     number = {place: n for n, (place, _) in enumerate(rest)}
     shared = (
-        _compute_jaccard([marks[place].split() for place in number]) if any(p not in stored for p in number) else []
+        _compute_jaccard([text_keys[place].split() for place in number]) if any(p not in stored for p in number) else []
     )
 
     def alike(one: PassageRef, other: PassageRef) -> float:
         return shared[number[one]][number[other]]
 
-    chosen = select_by_mmr(ranked, stored, settings.keep - len(stay), settings.diversity, alike)
-    kept = {place for place, _ in (*stay, *chosen)}
-    found = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
-    return [pair for pair in fused if pair[0] in found]
+    chosen = select_by_mmr(ranked, stored, settings.keep - len(exempt), settings.diversity, alike)
+    kept = {place for place, _ in (*exempt, *chosen)}
+    selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
+    return [pair for pair in fused if pair[0] in selected]
 
 
 def _compute_jaccard(texts: list[list[str]]) -> list[list[float]]:
-    """For each two texts, given by their words, the share of these that both have (Jaccard), 0..1."""
+    """Jaccard similarity of each pair of texts, given by their words, 0..1."""
     columns: dict[str, int] = {}
-    found = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
+    word_columns = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
     has = np.zeros((len(texts), max(1, len(columns))), np.float32)
-    for row, numbers in zip(has, found, strict=True):
+    for row, numbers in zip(has, word_columns, strict=True):
         row[list(numbers)] = 1.0
     both, sizes = has @ has.T, has.sum(axis=1)
     shares: list[list[float]] = (both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)).tolist()

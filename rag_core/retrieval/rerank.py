@@ -1,6 +1,6 @@
 """Reranking: a cross-encoder scores the first hits within a time budget.
 
-The order of the reranker and the fused order are blended by halves: each has seen what the other has not.
+The reranker's scores and the fused scores are blended half and half: each uses evidence that the other lacks.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from rag_core.types import Hit, Question
 
 __all__ = ["is_decisive", "rerank_hits"]
 
-MAX_RERANKED = 20  # passages: more take longer than a reader waits, and the answer is seldom beyond them
+MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them
 _MIN_RERANKED = 2
-_RERANKER_WEIGHT = 0.5  # of the reranker's order in the blend
-_CLEAR_LEAD = 0.35  # of the first hit over the second, of scores from 0 to 1: nothing will turn that around
-_USABLE_BUDGET_SHARE = 0.8  # of the budget may be planned: texts differ in length, machines in mood
+_RERANKER_WEIGHT = 0.5  # weight of the reranker in the blend
+_CLEAR_LEAD = 0.35  # lead of the first hit over the second, relative to its score: reranking would not change it
+_USABLE_BUDGET_SHARE = 0.8  # share of the budget that is planned: text length and machine load vary
 
 
 def is_decisive(hits: Sequence[Hit]) -> bool:
-    """Whether the first hit leads so clearly, and by both legs, that a second look is not worth the wait."""
+    """Whether the first hit leads so clearly, and in both rankings, that reranking is not worth the wait."""
     if len(hits) < _MIN_RERANKED:
         return True
     top = hits[0].score or 1.0
@@ -31,10 +31,10 @@ def is_decisive(hits: Sequence[Hit]) -> bool:
 
 
 async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, run: Run) -> tuple[Hit, ...]:
-    """The hits, as many of the first as the budget allows in a better order; the rest keep theirs.
+    """Rerank the first hits, as many as the budget allows; the rest keep their order.
 
     Unchanged without a reranker, for a language it does not know, and where the first hit is decisive.
-    Raises ModelUnavailable, StageTimeout: the fused order is the stand-in.
+    Raises ModelUnavailable, StageTimeout; the caller then falls back to the fused order.
     """
     reranker = rag.reranker
     if reranker is None or question.lang not in reranker.languages or is_decisive(hits):
@@ -46,9 +46,9 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
         return hits
     texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
     scores = await reranker.scores(question.text, texts)
-    judged = sorted(enumerate(scores), key=lambda pair: -pair[1])
-    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], judged, _RERANKER_WEIGHT)
-    # what was not looked at stays below what was: 1 to 2 above, at most 1 below
+    reranked = sorted(enumerate(scores), key=lambda pair: -pair[1])
+    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
+    # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
     top = max(hits[0].score, 1e-9)
     below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])
     return (*(replace(first[n], score=1.0 + score) for n, score in blended), *below)

@@ -1,8 +1,7 @@
 """Search: plan to hits, within the filters of the viewer, with query expansion and the texts of the passages.
 
-With votes for every rank, further queries displaced what the question itself had found: recall@1 fell from 0.38 to
-0.22 on MuSiQue. So the first five posts of the question's own query stay, and behind them the rankings are fused by
-weighted RRF.
+With plain RRF, further queries displaced the first hits of the question itself: recall@1 fell from 0.38 to 0.22 on
+MuSiQue. So the first five posts of the question's own query are fixed, and weighted RRF orders the rest.
 """
 
 from __future__ import annotations
@@ -56,22 +55,20 @@ __all__ = [
 
 PlaceRanking = list[tuple[PassageRef, float]]
 
-_PROTECTED_POSTS = 5  # posts of the question's own hits
-VARIANT_WEIGHT, EXPANSION_WEIGHT = (
-    0.15,
-    0.5,
-)  # what a vote of another query weighs, and of the one that follows the first hits
-HYDE_WEIGHT = 1.0  # what is near a post made up as an answer; not fitted, so it stays behind the first five as well
+_PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top
+# RRF weights of a further query, and of the query expanded with names from the first hits.
+VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 0.5
+HYDE_WEIGHT = 1.0  # RRF weight of the hypothetical post (HyDE); not fitted, and behind the first five as well
 _EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
 
 
 def list_further_queries(plan: Plan) -> tuple[str, ...]:
-    """The queries after the first; what must stand in a post has one of its own."""
+    """List the queries after the first; required phrases form one more query."""
     return (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
 
 
 async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[PlaceRanking]:
-    """The lexical leg for each query, in one thread: they are short, and threads would wait for each other."""
+    """Search the lexical index for each query, in one thread: searches are short, and threads would compete."""
 
     def search() -> list[PlaceRanking]:
         return [rag.lexical.search(tokenize(query), only, n) for query in queries]
@@ -80,19 +77,19 @@ async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, 
 
 
 def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
-    """The names that the best passages bring and the question does not have: what it joins may stand with them."""
+    """Extract up to six names from the two best passages that the question lacks, for multi-hop questions."""
     asked = set(tokenize(question))
-    found = Counter(
+    counts = Counter(
         name[0]
         for passage in passages[:_EXPANSION_PASSAGES]
         for name in find_names(passage.text)
         if len(name[0]) > 3 and not asked & set(tokenize(name[0]))
     )
-    return " ".join(name for name, _ in found.most_common(_EXPANSION_NAMES))
+    return " ".join(name for name, _ in counts.most_common(_EXPANSION_NAMES))
 
 
 def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking, float]]) -> PlaceRanking:
-    """The first hits of `own`, then all others by weighted reciprocal ranks; each keeps the score it has in `own`."""
+    """Fix the first hits of `own`, then append all others by weighted RRF; scores are those of `own`, or 0."""
     votes: dict[PassageRef, float] = {}
     for ranking, weight in ((own, 1.0), *others):
         for rank, (place, _) in enumerate(ranking, 1):
@@ -105,13 +102,13 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_VARIANT_HITS = 20  # hits of each further query
-_MULTI_HOP_TERMS = 5  # terms of a question that may join two things
-_FETCHED_PASSAGES = 80  # passages that are read and compared with each other, at least: twice as many as are kept
+_VARIANT_HITS = 20  # per further query
+_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
+_FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
 
 async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run) -> tuple[Hit, ...]:
-    """The best passages for the plan, best first; those of a moment ago where nothing has changed since.
+    """Search the passages of a plan, best first; cached while the index does not change.
 
     Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
     """
@@ -119,16 +116,16 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         return ()
     async with run.stage("recall"):
         key, version = await _build_cache_key(plan, question, rag), rag.version
-        found = rag.caches.hits.get(key, version)
-        run.note(cache_hit=float(found is not None))
-    if found is not None:
-        passages = await run.require("fetch", fetch_passages([hit.place for hit in found], rag))
+        hits = rag.caches.hits.get(key, version)
+        run.note(cache_hit=float(hits is not None))
+    if hits is not None:
+        passages = await run.require("fetch", fetch_passages([hit.place for hit in hits], rag))
     else:
         before = len(run.shortfalls)
-        found, passages = await _run_search(plan, question, rag, run)
-        if len(run.shortfalls) == before:  # what was found with something missing is not all there is
-            rag.caches.hits.put(key, version, found)
-    known = [(hit, passages[hit.place]) for hit in found if hit.place in passages]
+        hits, passages = await _run_search(plan, question, rag, run)
+        if len(run.shortfalls) == before:  # an incomplete result is not cached
+            rag.caches.hits.put(key, version, hits)
+    known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
     return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
 
 
@@ -139,10 +136,10 @@ async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hasha
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
-    """What the plan's own query finds, then what the others add; and the passages that stand there.
+    """Search the first query, add the hits of the others, and read the passages.
 
-    Each leg can stand in for the other; when both fail that is said, because an index that is down is not
-    "nothing found".
+    If one index fails, the other alone gives the result. If both fail an error is raised: an index that is down is
+    not "nothing found".
     """
     keep = rag.settings.retrieval.keep
     only = await run.require("filter", resolve_filter(plan, question.viewer, rag))
@@ -155,14 +152,14 @@ async def _run_search(
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
     likeness, fused = await run.attempt("diverse", diversify_hits(fused, own.vector, passages, rag), nothing)
-    found = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
-    return tuple(found), passages
+    hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    return tuple(hits), passages
 
 
 async def _run_further_queries(
     plan: Plan, query: RetrievalQuery, own: RetrievalResult, rag: Engine, run: Run
 ) -> list[tuple[RankedPlaces, float]]:
-    """What the further queries find and what their votes weigh; nothing where the lexical leg does not answer."""
+    """Search the further queries; returns rankings with RRF weights, none where the lexical search failed."""
     if not own.by_words:
         return []
     others = await run.attempt(
@@ -181,19 +178,19 @@ async def _run_further_queries(
 async def _search_with_found_names(
     query: RetrievalQuery, own: RetrievalResult, rag: Engine, run: Run
 ) -> list[RankedPlaces]:
-    """The question once more with the names that its best hits bring: for what joins two things."""
+    """Search the question again with names from its two best hits, for multi-hop questions."""
     best = [place for place, _ in own.ranked[:2]]
     passages = await fetch_passages(best, rag)
     names = extract_expansion_names(query.text, [passages[place] for place in best if place in passages])
     if not names:
         return []
     again = replace(query, text=f"{query.text} {names}")
-    # a dense leg that did not answer is not asked again
+    # a dense search that gave no vector is not repeated
     return [(await search_hybrid(again, rag, run, meaning=own.vector is not None)).ranked]
 
 
 async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[PassageRef, Passage]:
-    """The passages as they stand in the archive now; what was deleted or shortened since is left out."""
+    """Read passages from the archive as they are now; those deleted or shortened since are left out."""
     keys = {place.key for place in places}
     stored = await posts.fetch_posts(rag.archive, keys)
     parents = await posts.fetch_replied_texts(rag.archive, [key for key, post in stored.items() if post.reply_to])

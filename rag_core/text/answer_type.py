@@ -1,6 +1,6 @@
-"""Answer type of a question: a date, a number or a name, and whether a piece of text holds one.
+"""Answer type of a question: a date, a number or a name; and a check whether a text contains one.
 
-Rules only, Russian and English. They rank candidates; they never decide alone.
+Rules for Russian and English. They rank candidates and never decide alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["AnswerType", "contains_answer_type", "detect_answer_type", "extract_
 
 
 class AnswerType(StrEnum):
-    """What an answer must hold."""
+    """Type of the expected answer."""
 
     DATE = "date"
     NUMBER = "number"
@@ -64,20 +64,20 @@ _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 
 
 def detect_answer_type(question: str) -> AnswerType:
-    """What the question asks for, from its words."""
+    """Detect the expected answer type by the question's words."""
     asked = question.lower().replace("ё", "е")
     return next((want for want, pattern in _ANSWER_TYPE_PATTERNS if pattern.search(asked)), AnswerType.ANYTHING)
 
 
 def extract_numbers(text: str) -> frozenset[str]:
-    """Numbers as they are written, in figures."""
+    """Extract numbers written in figures, as strings."""
     return frozenset(_NUMBER.findall(text))
 
 
 def extract_name_stems(text: str) -> frozenset[str]:
-    """Stems of words with a capital letter that do not merely begin a sentence."""
-    found = list(_NAME.finditer(text))
-    inner = (m for m in found if m[0][0].isupper() and len(m[0]) > 1 and not _begins_sentence(text, m.start()))
+    """Extract stems of capitalized words that are not the first of a sentence."""
+    words = list(_NAME.finditer(text))
+    inner = (m for m in words if m[0][0].isupper() and len(m[0]) > 1 and not _begins_sentence(text, m.start()))
     return frozenset(filter(None, (stem(m[0].lower()) for m in inner)))
 
 
@@ -87,7 +87,7 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 
 def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
-    """Whether the text has what is wanted and the question does not already say."""
+    """Whether the text contains the wanted type, beyond what the question already says."""
     if want is AnswerType.ANYTHING:
         return True
     low = text.lower().replace("ё", "е")
@@ -95,7 +95,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if want is AnswerType.DATE:
         return any(m[0] not in asked for m in _DATE.finditer(low))
     if want is AnswerType.NUMBER:
-        said = {*extract_numbers(low), *(_NUMBER_WORDS & set(re.findall(r"\w+", low)))}
-        return bool(said - {*extract_numbers(asked), *re.findall(r"\w+", asked)})
+        numbers = {*extract_numbers(low), *(_NUMBER_WORDS & set(re.findall(r"\w+", low)))}
+        return bool(numbers - {*extract_numbers(asked), *re.findall(r"\w+", asked)})
     stems = {stem(word) for word in re.findall(r"\w+", asked)}
     return bool(extract_name_stems(text) - stems)

@@ -10,13 +10,13 @@ __all__ = ["build_header", "extract_speakers", "strip_parent_excerpt"]
 
 _TITLE_AND_DATE = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
 _DATE_LENGTH = len(" · 2025-03-01")
-_MAX_PARENT_WORDS = 12  # enough to know what is replied to, too few to outweigh the reply
+_MAX_PARENT_WORDS = 12  # enough to identify the parent post, too few to outweigh the reply
 
 
 def build_header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
-    """Channel, date, its file, and the first words of the post it replies to.
+    """Build the header: channel, date, file name, and the first 12 words of the parent post.
 
-    A forward begins with whose words it has, so that they are not taken for the channel's: "Origin → Channel".
+    A forward begins with its origin, so that its words are not taken for the channel's: "Origin → Channel".
     """
     title = channel.title if channel else ""
     if post.origin and post.origin.chat_id != post.key.chat_id:
@@ -30,12 +30,12 @@ def build_header(post: Post, channel: Channel | None, parent: str | None = None)
 
 
 def extract_speakers(line: str) -> tuple[str, ...]:
-    """Whose post it is: of a forward where it comes from, and the channel."""
-    found = _TITLE_AND_DATE.match(line)
-    return tuple(filter(None, found[0][:-_DATE_LENGTH].split(" → "))) if found else ()
+    """Extract the speakers of a post: the origin of a forward, and the channel."""
+    match = _TITLE_AND_DATE.match(line)
+    return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()
 
 
 def strip_parent_excerpt(line: str) -> str:
-    """The line without the words of the post that is replied to: the reply may take them back."""
-    found = _TITLE_AND_DATE.match(line)
-    return found[0] if found else line
+    """Remove the words of the parent post from the header: the reply may deny them."""
+    match = _TITLE_AND_DATE.match(line)
+    return match[0] if match else line

@@ -1,4 +1,4 @@
-"""Names in text: find them, and compare them in other cases, in other scripts, in part and as initials.
+"""Names in text: find names; match them across grammatical cases, scripts, partial forms and initials.
 
 Names are found by their capital letters. Russian surnames are matched in all their case forms and both genders. Pure
 functions.
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
-_WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # U.S. is one word, the full stop of a sentence belongs to none
+_WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # "U.S." is one word; the full stop of a sentence is not part of it
 _CONNECTING_WORDS = r"(?:of(?:\s+the)?|the|de|von|van|and|for|и|на|по)"
 _NAME_PATTERN = re.compile(
     rf"(?<!\w){_CAPITAL_LETTER}{_WORD_REST}(?:\s+(?:{_CONNECTING_WORDS}\s+)?{_CAPITAL_LETTER}{_WORD_REST}|\s+\d+(?!\w|[.,]\d))*"
@@ -33,18 +33,18 @@ _SURNAME_PATTERN = re.compile(r"(?P<base>[а-я]{2,}(?:ов|ев|ин|ын))(?:�
 
 
 def find_names(text: str) -> list[re.Match[str]]:
-    """Runs of words with a capital letter, small words between them and numbers behind them included."""
+    """Find runs of capitalized words, with connecting words between them and numbers after them."""
     return list(_NAME_PATTERN.finditer(text))
 
 
 def get_surname_base(word: str) -> str | None:
-    """What all forms of a Russian surname begin with: "Торосов" of "Торосовой". None where it is none."""
-    found = _SURNAME_PATTERN.fullmatch(word.lower().replace("ё", "е")) if word[:1].isupper() else None
-    return found["base"] if found else None
+    """Common beginning of all forms of a Russian surname: "торосов" for "Торосовой". None for other words."""
+    match = _SURNAME_PATTERN.fullmatch(word.lower().replace("ё", "е")) if word[:1].isupper() else None
+    return match["base"] if match else None
 
 
 def build_surname_pattern(base: str) -> re.Pattern[str]:
-    """All forms of a surname, in a lower-case text without ё."""
+    """Build a pattern of all forms of a surname, for lower-case text without ё."""
     return re.compile(rf"(?<!\w){base}(?:а|у|ым|ой|е|ы|ых|ыми)?(?!\w)")
 
 
@@ -56,14 +56,14 @@ _FILE_SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def matches_name(said: str, written: str) -> bool:
-    """Whether every word that is said is one of the name: "Анны Смирновой" is "Анна Смирнова, редактор"."""
+    """Whether every word of `said` is in the written name: "Анны Смирновой" matches "Анна Смирнова, редактор"."""
     wanted, there = _list_word_bases(said), _list_word_bases(written)
     known = set().union(*there)
     return bool(wanted) and not any(one.isdisjoint(known) for one in wanted)
 
 
 def _list_word_bases(name: str) -> list[set[str]]:
-    """For each word what it may be but for its ending: "Максим" may be one that ends, "Максима" tells."""
+    """Possible bases of each word without its case ending; "Максим" has two, as "им" looks like an ending."""
     plain = name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")
     return [_strip_case_endings(word) for word in _WORD.findall(plain)]
 
@@ -77,7 +77,7 @@ def _strip_case_endings(word: str) -> set[str]:
 
 
 def matches_file_name(said: str, written: str) -> bool:
-    """Whether a file name is said; Telegram Desktop writes "_" for a space. Several are written with commas between."""
+    """Whether two file names match; Telegram Desktop writes "_" for a space. `written` may list several."""
     wanted = _normalize_file_name(said)
     return wanted == _normalize_file_name(written) or wanted in map(_normalize_file_name, written.split(", "))
 
@@ -102,12 +102,12 @@ _SOFT_C = re.compile("c(?=[eiy])")
 _HARD_C = re.compile("c(?!h)")
 _DOUBLED_LETTER = re.compile(r"(.)\1")
 _MIN_BASE_LENGTH, _MIN_SOUND_SIMILARITY = 3, 0.8
-_LONGEST_SOUND = 64  # letters of a name whose sound is compared; none is as long
+_MAX_SOUND_LENGTH = 64  # letters: longer names are compared for equality only; no real name is as long
 
 
 @lru_cache(maxsize=10_000)
 def strip_inflection(word: str) -> str:
-    """A Russian word without its ending, an English one without its plural."""
+    """Strip the inflection ending of a Russian word; other words stay as they are."""
     if not _CYRILLIC_SCRIPT.search(word):
         return word
     cut = _INFLECTION_ENDINGS.sub("", word)
@@ -116,11 +116,11 @@ def strip_inflection(word: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def build_phonetic_key(word: str) -> str:
-    """How a word sounds, in Latin letters: "schukin" of "Щукин" and of "Shchukin"."""
+    """Build a phonetic key in Latin letters: "schukin" for both "Щукин" and "Shchukin"."""
     if _CYRILLIC_SCRIPT.search(word):
         word = "".join(_CYRILLIC_SOUNDS.get(c, c) for c in word)
-    for written, said in _LATIN_SOUNDS:
-        word = word.replace(written, said)
+    for spelling, sound in _LATIN_SOUNDS:
+        word = word.replace(spelling, sound)
     word = _HARD_C.sub("k", _SOFT_C.sub("ts", word))
     return _DOUBLED_LETTER.sub(r"\1", word).replace("ii", "i")
 
@@ -143,7 +143,7 @@ def is_cyrillic(word: str) -> bool:
 
 
 def skeletons(word: str) -> set[str]:
-    """How a word sounds as it is and, in Russian, without its ending."""
+    """Phonetic keys of a word: as it is, and without its Russian ending."""
     return {build_phonetic_key(word), build_phonetic_key(strip_inflection(word))}
 
 
@@ -151,7 +151,7 @@ def _sound_alike(first: str, second: str) -> bool:
     short, long = sorted((len(first), len(second)))
     if short < _MIN_BASE_LENGTH or first[0] != second[0] or 2 * short < _MIN_SOUND_SIMILARITY * (short + long):
         return False
-    if long > _LONGEST_SOUND:  # comparing takes time in the square of the length or worse
+    if long > _MAX_SOUND_LENGTH:  # SequenceMatcher takes quadratic time or worse
         return first == second
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _MIN_SOUND_SIMILARITY
 
@@ -173,5 +173,5 @@ def _is_variant_in_script(one: str, other: str) -> bool:
 
 
 def matches_initials(word: str, row: str) -> bool:
-    """Whether a short word is made of the first letters of words that follow one another: "оон"."""
+    """Whether a word of 2 to 6 letters occurs in `row`, the first letters of consecutive words: "оон"."""
     return 2 <= len(word) <= 6 and word in row

@@ -77,9 +77,9 @@ _FRACTIONS = {0.5, 0.25, 1 / 3}
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number at [start:end]: its possible values in `unit` ("" for a bare count); `noun` is what is counted.
+    """Number at [start:end] with its possible values in `unit` ("" for a bare count); `noun` is the counted thing.
 
-    `hedge` is "about", "over" or "under"; `weak` ones ("one", "first", "both") need not be meant as numbers.
+    `hedge` is "about", "over" or "under". A `weak` number ("one", "first", "both") may not be meant as a number.
     """
 
     values: tuple[float, ...]
@@ -91,12 +91,12 @@ class Number:
     weak: bool = False
 
 
-NumberPart = tuple[int, int, float, str, str]  # start, end, value, sort, as written
+NumberPart = tuple[int, int, float, str, str]  # start, end, value, kind of token, text as written
 
 
 def parse_numbers(low: str, lang: str) -> list[Number]:
-    """The numbers of a folded text, in order."""
-    found = []
+    """Parse the numbers of a lower-case text without ё, in order."""
+    numbers = []
     for run in _group_number_parts(list(_scan_number_parts(low, lang))):
         start, end = run[0][0], run[-1][1]
         value = _compose_value(run)
@@ -110,8 +110,8 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
             unit = "ordinal"
         weak = run[0][3] != "figures" and (value in {0.0, 1.0} or unit == "ordinal" or run[0][4] in _WEAK_WORDS)
         hedge = next((name for name, words in _HEDGE_PATTERNS if words.search(low[max(0, start - 20) : start])), "")
-        found.append(Number(tuple(sorted(v * scale for v in values)), unit, noun, start, end, hedge, weak))
-    return found
+        numbers.append(Number(tuple(sorted(v * scale for v in values)), unit, noun, start, end, hedge, weak))
+    return numbers
 
 
 _WEAK_WORDS = frozenset("оба обе обоих both second секунд".split())
@@ -119,18 +119,18 @@ _WEAK_WORDS = frozenset("оба обе обоих both second секунд".spli
 
 def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
     for token in _NUMBER_TOKEN.finditer(low):
-        said, at, to = token[0], token.start(), token.end()
+        written, at, to = token[0], token.start(), token.end()
         if token["figures"]:
             if at and (low[at - 1].isalpha() or low[at - 1] == "_"):
                 continue  # "covid19" is a name
             sort = "ordinal" if token["tail"] and token["tail"].strip("-") not in {"х", "м"} else "figures"
             yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
             continue
-        scale = next((value for pattern, value in _SCALE_PATTERNS if pattern.match(said)), None)
-        word = said.rstrip(".")
-        to -= len(said) - len(word) if scale is None else 0
+        scale = next((value for pattern, value in _SCALE_PATTERNS if pattern.match(written)), None)
+        word = written.rstrip(".")
+        to -= len(written) - len(word) if scale is None else 0
         if scale is not None:
-            yield at, to, scale, "scale", said
+            yield at, to, scale, "scale", written
         elif word in _WORD_VALUES:
             yield at, to, _WORD_VALUES[word], "word", word
         elif word in _ORDINAL_VALUES:
@@ -143,21 +143,21 @@ def _find_scale(word: str) -> float | None:
     return next((value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and pattern.match(word)), None)
 
 
-def _parse_digits(said: str, lang: str) -> float:
-    plain = re.sub(r"[ \u00a0\u202f]", "", said)
+def _parse_digits(digits: str, lang: str) -> float:
+    plain = re.sub(r"[ \u00a0\u202f]", "", digits)
     if re.fullmatch(r"\d{1,3}(?:,\d{3})+", plain) and (lang == "en" or plain.count(",") > 1):
         return float(plain.replace(",", ""))
     return float(plain.replace(",", "."))
 
 
-# "a million", "тысяча" are numbers; "thousands of" is none
+# "a million" and "тысяча" are numbers, "thousands of" is not
 _STANDALONE_SCALE = re.compile(
     r"(?:тысяч|сотн|дюжин|миллион|миллиард|million|thousand|hundred|billion)(?!\w*(?:s|ы|и|ов)$|$(?<=ч))"
 )
 
 
 def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
-    """Parts that make one number: two hundred and fifty, 5 млн, двадцать пять."""
+    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять."""
     run: list[NumberPart] = []
     for part in parts:
         if run and _continues_number(run, part):
@@ -170,11 +170,11 @@ def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
         yield run
 
 
-_HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": letters between
+_HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": characters between the parts
 
 
 def _continues_number(run: list[NumberPart], part: NumberPart) -> bool:
-    _, end, value, sort, said = run[-1]
+    _, end, value, sort, word = run[-1]
     if part[0] - end > 7 or part[3] in {"figures"} or sort == "ordinal":
         return False
     gap = part[0] - end
@@ -183,7 +183,7 @@ def _continues_number(run: list[NumberPart], part: NumberPart) -> bool:
     if part[3] == "scale":
         return gap <= 3 or (value == 0.5 and gap <= 4)
     if gap > 1:
-        return part[3] == "word" and said.startswith("hundred") and gap <= 5 and part[2] < 100
+        return part[3] == "word" and word.startswith("hundred") and gap <= 5 and part[2] < 100
     if sort == "figures":
         return False
     return (value >= 20 and part[2] < 10 and part[2] >= 1) or (value >= 100 and 1 <= part[2] < min(value, 1000))

@@ -1,6 +1,6 @@
 """Query terms: the terms of a question with their weights, and the similarity of stems.
 
-Words that only say what kind of thing is asked for ("name", "number", "cost") weigh less: posts seldom repeat them.
+Words that only name the kind of answer ("name", "number", "cost") weigh less: posts seldom repeat them.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from rag_core.text.tokens import stem, tokenize
 
 __all__ = ["QueryTerms", "TermWeight", "is_asking_word", "kindred", "measure_stem_similarity"]
 
-TermWeight = Callable[[str], float]  # a term -> how telling it is, above 0
+TermWeight = Callable[[str], float]  # term to weight, above 0
 
 
-_LEAST_SAME = 4  # letters: fewer is chance
-# Of the words of a passage that begin alike so many are compared, and so many of one word are remembered.
-_MOST_COMPARED, _MOST_KINDRED = 64, 8
+_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
+# Limits: candidates compared per common beginning, and similar stems kept per term.
+_MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
 
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
-    """How much of a stem is shared with the nearest of the others, 0..1: "учител" and "учительниц" are kin."""
+    """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
     best = 0.0
-    start = term[:_LEAST_SAME]
+    start = term[:_MIN_COMMON_PREFIX]
     for other in others:
-        if other[:_LEAST_SAME] != start:
+        if other[:_MIN_COMMON_PREFIX] != start:
             continue
         same, most = 0, max(len(term), len(other))
         for a, b in zip(term, other, strict=False):
             if a != b:
                 break
             same += 1
-        if same >= _LEAST_SAME and same >= 0.6 * most:
+        if same >= _MIN_COMMON_PREFIX and same >= 0.6 * most:
             best = max(best, same / most)
     return best
 
 
 def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
-    """The stems that each of the asked ones is kin to, nearest first, at most `_MOST_KINDRED`; without itself."""
+    """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
     by_start: dict[str, list[str]] = {}
     for other in dict.fromkeys(others):
-        listed = by_start.setdefault(other[:_LEAST_SAME], [])
-        if len(listed) < _MOST_COMPARED:
+        listed = by_start.setdefault(other[:_MIN_COMMON_PREFIX], [])
+        if len(listed) < _MAX_COMPARED_STEMS:
             listed.append(other)
-    found = {}
+    similar = {}
     for term in asked:
         near = (
             (measure_stem_similarity(term, (other,)), other)
-            for other in by_start.get(term[:_LEAST_SAME], ())
+            for other in by_start.get(term[:_MIN_COMMON_PREFIX], ())
             if other != term
         )
-        found[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MOST_KINDRED]
-    return found
+        similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]
+    return similar
 
 
-# Words that say what kind of thing is asked for, not what it is about: posts seldom repeat them.
+# Words that only name the kind of answer and say nothing of the topic: posts seldom repeat them.
 _ASKING_STEMS = frozenset(
     stem(word)
     for word in (
@@ -78,14 +78,14 @@ _ASKING_WEIGHT = 0.3
 
 
 def is_asking_word(word: str) -> bool:
-    """Whether a word says what kind of thing is asked for."""
-    found = tokenize(word)
-    return bool(found) and _ASKING_STEMS.issuperset(found)
+    """Whether a word only names the kind of answer that is asked for."""
+    terms = tokenize(word)
+    return bool(terms) and _ASKING_STEMS.issuperset(terms)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """A question as the extractor sees it: its terms with their shares of the whole weight, adding up to 1."""
+    """Query terms with weights: each term's share of the total weight; the shares add up to 1."""
 
     text: str
     order: tuple[str, ...]
@@ -94,16 +94,16 @@ class QueryTerms:
 
     @classmethod
     def of(cls, text: str, weigh: TermWeight) -> QueryTerms:
-        """From the words of the question and the weights of the index."""
+        """Build from the text of the question and the term weights of the index."""
         order = tuple(tokenize(text))
         weights = {t: weigh(t) * (_ASKING_WEIGHT if t in _ASKING_STEMS else 1.0) for t in dict.fromkeys(order)}
         total = sum(weights.values()) or 1.0
         return cls(text, order, {term: weight / total for term, weight in weights.items()}, detect_answer_type(text))
 
     def met(self, found: frozenset[str]) -> float:
-        """The share of the question's weight whose terms are found."""
+        """Weight share of the question's terms that are among the found terms."""
         return sum(share for term, share in self.share.items() if term in found)
 
     def kin(self, found: frozenset[str]) -> float:
-        """The share met by kindred words only."""
+        """Weight share that only similar stems cover, in proportion to their similarity."""
         return sum(s * measure_stem_similarity(t, found) for t, s in self.share.items() if t not in found)

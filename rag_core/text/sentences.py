@@ -1,4 +1,4 @@
-"""Sentence splitter: sentence bounds in a post, and the pieces of it that are short enough to be shown.
+"""Sentence splitter: sentence bounds in a post, and pieces of long sentences that are short enough to show.
 
 Spans are (start, end) in code points; every piece is a verbatim part of the text.
 """
@@ -19,47 +19,45 @@ __all__ = [
     "windows",
 ]
 
-MAX_SENTENCE_LENGTH = (
-    300  # characters: what a reader takes in at a glance, and the most that counts as one shown sentence
-)
+MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
 MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
 
 TextSpan = tuple[int, int]
 
-# Possessive, and only from the beginning of a run: a text of dots is read once.
+# Possessive, and only from the beginning of a run of marks: linear time in a text of nothing but dots.
 _SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)|\n+")
 _SENTENCE_START = re.compile(r"[\s\"'«“„‘(\[—–\-*•]*(?:[A-ZА-ЯЁ0-9]|[^\w\s])")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\.$)")
-# After these a full stop never ends a sentence, because something always follows.
+# Abbreviations that always have a word after them: the full stop behind them never ends a sentence.
 _OPEN_ABBREVIATIONS = frozenset(
     "ул пр просп пер пл д кв стр корп им св акад проф доц тов гр гл рис табл см ср напр т тел обл р оз о "
     "mr mrs ms dr prof st vs no fig gen col lt sgt rev hon jr sr approx al e g i".split()
 )
-_CLOSEST = 10  # characters from cut to cut, on average
+_MIN_CUT_DISTANCE = 10  # least average distance between two cuts, in characters
 _WHITESPACE = re.compile(r"\s+")
 _CLAUSE_BREAK = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
 
 
 def _is_sentence_end(text: str, dot: int) -> bool:
-    """Whether the mark that ends at `dot` closes a sentence: something new must start, and no abbreviation stop."""
+    """Whether the punctuation ending at `dot` closes a sentence: a new one starts there, and no abbreviation ends."""
     if not _SENTENCE_START.match(text, dot):
         return False
     word = _LAST_WORD.search(text[max(0, dot - 15) : dot])
     if not word:
         return True
-    # an initial ("J. Smith", "К. Чуковский"), or an abbreviation that leans on what follows
+    # an initial ("J. Smith", "К. Чуковский") or an abbreviation does not end a sentence
     return not ((len(word[0]) == 1 and word[0].isupper()) or word[0].lower() in _OPEN_ABBREVIATIONS)
 
 
 def split_sentences(text: str) -> list[TextSpan]:
-    """The sentences of a text in order, without the white space around them."""
+    """Split a text into sentences, in order, without the white space around them."""
     cuts = [0]
     for mark in _SENTENCE_END.finditer(text):
         if mark[0][0] == "\n" or _is_sentence_end(text, mark.end()):
             cuts.append(mark.end())
     cuts.append(len(text))
-    found = (_strip_span(text, start, end) for start, end in pairwise(cuts))
-    return [span for span in found if span[0] < span[1]]
+    spans = (_strip_span(text, start, end) for start, end in pairwise(cuts))
+    return [span for span in spans if span[0] < span[1]]
 
 
 def _strip_span(text: str, start: int, end: int) -> TextSpan:
@@ -71,58 +69,58 @@ def _strip_span(text: str, start: int, end: int) -> TextSpan:
 
 
 def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGTH) -> list[TextSpan]:
-    """A sentence that is too long, as overlapping windows that begin and end between clauses where possible.
+    """Split a long sentence into overlapping windows, cut between clauses where possible.
 
-    Together they hold every word of it.
+    Together the windows hold every word of the sentence.
     """
     start, end = span
     if end - start <= longest:
         return [span]
     clauses = [start, *(m.end() for m in _CLAUSE_BREAK.finditer(text, start, end)), end]
     cuts = [start, *(cut for a, b in pairwise(clauses) for cut in (*_cut_between_words(text, a, b, longest), b))]
-    cuts = _thinned(cuts, longest)
-    found: list[TextSpan] = []
+    cuts = _drop_close_cuts(cuts, longest)
+    spans: list[TextSpan] = []
     reach = 0
     for i, first in enumerate(cuts[:-1]):
         reach = max(reach, i + 1)
         while reach + 1 < len(cuts) and cuts[reach + 1] - first <= longest:
             reach += 1
         window = _strip_span(text, first, cuts[reach])
-        if window[0] < window[1] and (not found or window[1] > found[-1][1]):
-            found.append(window)
-    return found
+        if window[0] < window[1] and (not spans or window[1] > spans[-1][1]):
+            spans.append(window)
+    return spans
 
 
 def parted(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
-    """A sentence that is too long, as parts of at most `longest` characters that follow one another."""
+    """Split a long sentence into consecutive parts of at most `longest` characters."""
     cuts = [span[0], *_cut_between_words(text, *span, longest), span[1]]
     return [part for part in (_strip_span(text, *cut) for cut in pairwise(cuts)) if part[0] < part[1]]
 
 
 def windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
-    """A sentence that is too long, as windows of at most `longest` characters that overlap by half."""
+    """Split a long sentence into windows of at most `longest` characters that overlap by half."""
     start, end = span
     if end - start <= longest:
         return [span]
     half = longest // 2
     cuts = [start, *_cut_between_words(text, start, end, half), end]
-    found = [_strip_span(text, first, last) for first, last in zip(cuts, cuts[2:], strict=False)]
-    return [window for window in found if window[0] < window[1]]
+    spans = [_strip_span(text, first, last) for first, last in zip(cuts, cuts[2:], strict=False)]
+    return [window for window in spans if window[0] < window[1]]
 
 
-def _thinned(cuts: list[int], longest: int) -> list[int]:
-    """The cuts, fewer where they stand closer than any prose does: windows would hold the same words many times."""
-    if len(cuts) * _CLOSEST <= cuts[-1] - cuts[0]:
+def _drop_close_cuts(cuts: list[int], longest: int) -> list[int]:
+    """Drop cuts that are closer than in any prose; otherwise the windows would repeat the same words many times."""
+    if len(cuts) * _MIN_CUT_DISTANCE <= cuts[-1] - cuts[0]:
         return cuts
     kept = cuts[:1]
     for cut, following in pairwise(cuts):
-        if cut - kept[-1] >= _CLOSEST or following - kept[-1] > longest:
+        if cut - kept[-1] >= _MIN_CUT_DISTANCE or following - kept[-1] > longest:
             kept.append(cut)
     return [*kept, cuts[-1]] if kept[-1] != cuts[-1] else kept
 
 
 def _cut_between_words(text: str, start: int, end: int, longest: int) -> Iterator[int]:
-    """Where a clause that alone is too long is cut."""
+    """Cut points of a clause that is longer than `longest` by itself."""
     while end - start > longest:
         spaces = (m.end() for m in _WHITESPACE.finditer(text, start + 1, start + longest))
         start = max(spaces, default=start + longest)

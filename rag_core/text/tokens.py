@@ -1,7 +1,7 @@
-"""Tokenizer: text to stemmed terms, the one analysis that posts and questions share (Russian and English).
+"""Tokenizer: text to stemmed terms, the one analysis for posts and questions (Russian and English).
 
-Styled letters are made plain, then lower case, ё as е, accents off, stop words out, and a Snowball stem by the script
-of each token. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
+Steps: plain forms of styled letters, lower case, ё to е, accents off, stop words out, Snowball stem by the script of
+each token. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
 changes every index: raise `ANALYSIS_VERSION`.
 """
 
@@ -16,16 +16,16 @@ from py_rust_stemmers import SnowballStemmer
 __all__ = ["ANALYSIS_VERSION", "STOP_WORDS", "detect_language", "normalize_characters", "stem", "tokenize"]
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-# Letters and digits in another dress ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Raised and lowered digits stay: 10² is not 102.
+# Styled letters and digits ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Superscript and subscript digits stay: 10² is not 102.
 _STYLED_DECOMPOSITIONS = ("<font>", "<wide>", "<narrow>", "<noBreak>")
 
 
 class _CharacterTable(dict[int, str]):
-    """What stands for a code point, worked out when it is first met."""
+    """Table for `str.translate`; each code point is normalized when it first occurs."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = _normalize_character(chr(code))
-        return found
+        self[code] = normal = _normalize_character(chr(code))
+        return normal
 
 
 def _normalize_character(char: str) -> str:
@@ -43,7 +43,7 @@ _CHARACTER_TABLE = _CharacterTable()
 
 
 def normalize_characters(text: str) -> str:
-    """The same text, as long as before: controls, bidi marks and zero-width characters are spaces."""
+    """Normalize characters, keeping the length: controls, bidi marks and zero-width characters become spaces."""
     return text if text.isascii() and text.isprintable() else text.translate(_CHARACTER_TABLE)
 
 
@@ -51,12 +51,11 @@ ANALYSIS_VERSION = 3
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
-_COMBINING_MARKS = re.compile(
-    "[\u0300-\u036f]"
-)  # what composing leaves: the stress mark of "за́мок" is no part of the word
+# Marks left after NFC composition: the stress mark of "за́мок" is no part of the word.
+_COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 _RUSSIAN_STEMMER, _ENGLISH_STEMMER = SnowballStemmer("russian"), SnowballStemmer("english")
 
-# Function words and question words: they say how a thing is asked, not what is asked about.
+# Function words and question words: they shape the question and say nothing of its topic.
 _STOP_WORDS_RU = """
 а без более больше будет будто бы был была были было быть в вам вас вдруг ведь во вот впрочем все всегда
 всего всех всю вы где да даже для до другой его ее ей ему если есть еще ж же за зачем здесь и из или им
@@ -81,7 +80,7 @@ STOP_WORDS = _RUSSIAN_STOP_WORDS | _ENGLISH_STOP_WORDS
 
 
 def _fold_spelling(word: str) -> str:
-    """One spelling for one word: ё is е everywhere, é is e in Latin words."""
+    """Fold spelling variants: ё to е everywhere, é to e in Latin words."""
     word = word.replace("ё", "е")
     if word.isascii() or _CYRILLIC.search(word):
         return word
@@ -90,7 +89,7 @@ def _fold_spelling(word: str) -> str:
 
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
-    """The Snowball stem of one lower-case word; the script decides the language. Empty for a stop word."""
+    """Stem one lower-case word with Snowball; its script decides the language. Empty for a stop word."""
     word = _fold_spelling(word)
     if word in STOP_WORDS:
         return ""
@@ -100,21 +99,21 @@ def stem(word: str) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """The terms of a text, in order, with repetitions."""
+    """Split a text into stemmed terms, in order, with repetitions and without stop words."""
     if not text.isascii():
         text = _COMBINING_MARKS.sub("", unicodedata.normalize("NFC", normalize_characters(text).lower()))
     return [s for word in _WORD.findall(text.lower()) if (s := stem(word))]
 
 
 def detect_language(text: str) -> str:
-    """ "ru" or "en", by the function words, else by the letters: a third of them Cyrillic is Russian.
+    """Detect the language, "ru" or "en", by function words, else by letters: a third of them Cyrillic is Russian.
 
-    A Russian question about the Golden Gate Quartet has more Latin letters than Cyrillic ones, an English
-    one about Кирпичики more Cyrillic ones; how it is asked tells.
+    Function words come first: a Russian question about the Golden Gate Quartet has more Latin letters than
+    Cyrillic ones, an English one about Кирпичики more Cyrillic ones.
     """
     low = text.lower().replace("ё", "е")
-    found = _WORD.findall(low)
-    russian, english = (sum(word in stops for word in found) for stops in (_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS))
+    words = _WORD.findall(low)
+    russian, english = (sum(word in stops for word in words) for stops in (_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS))
     if russian != english:
         return "ru" if russian > english else "en"
     letters = [c for c in low if c.isalpha()]

@@ -1,6 +1,6 @@
 """Transliteration between Cyrillic and Latin: Тойота finds Toyota.
 
-Letter by letter, as passports write names and as brands do.
+Letter by letter, with the spellings of passports and of brands.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _FROM_LATIN = {
     "l": "л", "m": "м", "n": "н", "o": "о", "p": "п", "q": "к", "r": "р", "s": "с", "t": "т", "u": "у",
     "v": "в", "w": "в", "x": "кс", "y": "и", "z": "з",
 }  # fmt: skip
-_LATIN_PATTERN = re.compile("|".join(_FROM_LATIN))  # the longest stand first
+_LATIN_PATTERN = re.compile("|".join(_FROM_LATIN))  # longest alternatives first
 _UMLAUTS = str.maketrans("äö", "ee") | {ord("ü"): "yu"}
 _CYRILLIC = re.compile("[а-яё]")
 
 
 def transliterate_word(word: str) -> tuple[str, ...]:
-    """How a word may be spelt in the other script; nothing for a word of neither.
+    """Transliterate a word to the other script, in all likely spellings; empty for a word of neither script.
 
-    A Russian word may have an ending that a foreign one has not: "Тойоту" is "toyotu", "toyota", "toyot".
+    A Russian word may carry a case ending that the foreign one lacks: "Тойоту" gives "toyotu", "toyota", "toyot".
     """
     low = word.lower()
     if _CYRILLIC.search(low):
@@ -46,7 +46,7 @@ def _list_word_forms(low: str) -> tuple[str, ...]:
 
 
 def _romanize_form(form: str) -> tuple[str, str]:
-    """As passports write it, and as brands do."""
+    """The passport spelling and the brand spelling."""
     plain = "".join(_TO_LATIN.get(letter, letter) for letter in form)
     brand = plain
     for passport, other in _BRAND_SPELLINGS:

@@ -19,7 +19,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("ask", help="ask one question, as somebody who may read every channel")
     parser.add_argument("question")
     parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help="how the answer is made")
@@ -29,7 +29,7 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Ask, here or in the bot that runs here, and print. Returns the exit code."""
+    """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             found = await owner.ask(args.question, trace=args.trace, recipe=args.recipe)

@@ -15,7 +15,7 @@ __all__ = ["declare"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the two commands to argparse."""
+    """Add both subcommands to the parser."""
     backup = commands.add_parser("backup", help="make a backup of the archive now, also while the bot runs")
     backup.set_defaults(run=_run_backup)
     restore = commands.add_parser("restore", help="put a backup of the archive back; the bot must be stopped")
@@ -26,7 +26,7 @@ def declare(commands: Any) -> None:
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
-    """Make one and keep as many as the setting says. Returns the exit code."""
+    """Make a backup and delete the oldest beyond DATA__BACKUPS. Returns the exit code."""
     folder = settings.data.dir
     made = await run_cancellable(partial(make_backup, folder))
     if settings.data.backups:
@@ -36,7 +36,7 @@ async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
-    """Put one back. Returns the exit code."""
+    """Restore a backup. Returns the exit code."""
     folder = settings.data.dir
     async with hold_folder(folder):
         done = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))

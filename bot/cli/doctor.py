@@ -18,7 +18,7 @@ __all__ = ["CHECKS", "declare", "run"]
 
 _LINE_MARKS = {True: "ok  ", None: "    ", False: "BAD "}
 
-# In the order of the report, each with the seconds it may take: what reads whole files takes longer.
+# In the order of the report, each with its timeout in seconds: checks that read whole files take longer.
 CHECKS = (
     Check("disk", 10, check_free_space),
     Check("file system", 10, check_file_system),
@@ -37,14 +37,14 @@ CHECKS = (
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("doctor", help="check everything, and say what to do; 1 where something must be done")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of sentences")
     parser.set_defaults(run=run)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Check and print. Returns 1 where something must be done."""
+    """Run all checks and print the findings. Returns 1 if a finding needs action."""
     as_json = getattr(args, "json", False)
     found: list[dict[str, object]] = []
     async for name, (fine, what) in _iterate_findings(settings):

@@ -24,7 +24,7 @@ __all__ = ["declare", "format_model_list", "pull_models", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("models", help="list the models, or pull one or a whole tier")
     what = parser.add_subparsers(dest="what", required=True, metavar="list|pull|use")
     what.add_parser("list", help="every model: tier, role, languages, size, licence, and whether it is here")
@@ -44,7 +44,7 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """List, pull or use. Returns the exit code."""
+    """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
     if args.what == "list":
         used = list_models_in_use(settings.rag(), await _load_choices(settings))
@@ -81,7 +81,7 @@ def _describe_use(used: ModelSwitch) -> str:
 
 
 async def _load_choices(settings: Settings) -> dict[str, str]:
-    """What was chosen; nothing where there is no archive yet, for a list makes none."""
+    """Load the model choices; empty if there is no archive yet, since listing must not create one."""
     if not (settings.data.dir / ARCHIVE_FILE).exists():
         return {}
     archive = await Archive.open(settings.data.dir)
@@ -92,7 +92,7 @@ async def _load_choices(settings: Settings) -> dict[str, str]:
 
 
 def format_model_list(models: Path, used: Mapping[str, str]) -> list[str]:
-    """One line for each model, and what the columns do not say. `used` are the names by their use."""
+    """Format one line for each model, and notes on the columns. `used` maps each use to a model name."""
     rows = [_format_cells(row, models / row.name, used) for row in MODELS]
     names = {row.name for row in MODELS}
     widths = [max(len(cells[n]) for cells in rows) for n in range(len(rows[0]))]

@@ -21,7 +21,7 @@ _UNKNOWN_TRACE_TEXT = (
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("trace", help="how an answer was made: stages, timings, counts")
     parser.add_argument("id", metavar="ID", help="trace_id of an answer")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
@@ -29,7 +29,7 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Look up and print; beside a running bot too, as reading disturbs nobody. Returns the exit code."""
+    """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
     archive = await Archive.open(settings.data.dir)
     try:
         found = await fetch_trace(archive, args.id)

@@ -17,7 +17,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("verify", help="hold a text against the posts, as somebody who may read every channel")
     parser.add_argument("text")
     parser.add_argument("--json", action="store_true", help="the verdicts as one JSON object")
@@ -26,7 +26,7 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Verify, here or in the bot that runs here, and print. Returns the exit code."""
+    """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             found = await owner.verify(args.text, trace=args.trace)

@@ -25,7 +25,10 @@ _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
 
 
 async def collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
-    """Fine or not (None: neither), and a sentence. Measures, which takes a turn of the model and some seconds."""
+    """Measure the language models: (True, False or None for neutral, a sentence) for each.
+
+    Takes a slot of the model and some seconds.
+    """
     said: list[tuple[bool | None, str]] = []
     for shortfall in rag.without:
         if shortfall.stage == "write":
@@ -69,12 +72,12 @@ async def _describe_remote_model(model: RemoteModel) -> str:
     return f"{model.name} on {model.place} ({model.dialect}) {seen}; {held}"
 
 
-_SAMPLE_COUNT = 16  # texts that are embedded to say how long a backlog takes
+_SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog
 _SAMPLE_TEXT = "Паром уходит в половине восьмого. The ferry leaves at half past seven, and comes back before dark. " * 2
 
 
 class DenseFacts(TypedDict):
-    """The dense leg; `seconds` is how long the posts that wait take on this machine."""
+    """Facts on the dense index; `seconds` estimates the time to embed the waiting posts on this machine."""
 
     model: str
     vectors: int
@@ -83,7 +86,7 @@ class DenseFacts(TypedDict):
 
 
 class ComparisonFacts(TypedDict):
-    """Posts compared by number, some of them by words, and how many each leg has wrong."""
+    """Comparison of indexes and archive: posts compared by id, those also by words, errors in each."""
 
     posts: int
     some: int
@@ -92,7 +95,7 @@ class ComparisonFacts(TypedDict):
 
 
 class IndexFacts(TypedDict):
-    """Both legs: what they hold, up to which change, and how many changes are to come (less than 0: the archive's)."""
+    """Facts on both indexes: size, watermark, and the changes still to index (below 0: the index is ahead)."""
 
     passages: int
     watermark: int
@@ -105,7 +108,7 @@ class IndexFacts(TypedDict):
 
 
 async def collect_index_facts(rag: Engine) -> IndexFacts:
-    """Ask the opened doors. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
+    """Collect the facts from an open engine. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
     last, dense = await posts.get_last_seq(rag.archive), await _collect_dense_facts(rag)
     late = rag.lexical.watermark > last or bool(await posts.list_post_changes(rag.archive, rag.lexical.watermark, 1))
     return IndexFacts(

@@ -43,13 +43,13 @@ __all__ = [
 
 
 async def build_terminal_question(text: str, rag: Engine, zone: tzinfo) -> Question | None:
-    """A question over every channel, by somebody in this time zone; None where there are no channels."""
+    """Build a question over all channels, asked in this time zone; None if there are no channels."""
     viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
     return Question(text, detect_language(text), datetime.now(zone), viewer) if viewer.channels else None
 
 
 class RunRecorder:
-    """The run of one question: give `rag` to what answers, then read `spans`."""
+    """Trace recorder for one question: pass `rag` to the code that answers, then read `spans`."""
 
     def __init__(self, rag: Engine) -> None:
         self._before, self._runs = rag.traced, list[Run]()
@@ -60,24 +60,24 @@ class RunRecorder:
         self._before(run)
 
     def spans(self) -> list[dict[str, Any]]:
-        """Its stages, in the order they ended."""
+        """Return the run's spans, in the order in which they ended."""
         return [asdict(span) for run in self._runs for span in run.spans]
 
 
 class AnswerJson(TypedDict):
-    """What is known of an answer, as it goes over the socket. Dates are ISO texts in UTC."""
+    """An answer as sent over the socket. Dates are ISO texts in UTC."""
 
     answer: dict[str, Any]  # as printed by --json
     marks: list[list[int]]  # for each sentence the numbers of its sources
-    sources: list[dict[str, str]]  # link, title, date, edited, origin where it has them; by number, from 1
-    nearest: list[dict[str, str]]  # the same, of a refusal
+    sources: list[dict[str, str]]  # by number, from 1: link, title, date, and if known edited and origin
+    nearest: list[dict[str, str]]  # of a refusal, with the same fields
     trace: list[dict[str, Any]]
 
 
 async def answer_as_json(
     rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE
 ) -> AnswerJson | None:
-    """Answer somebody in this time zone who may read every channel; None where there are none."""
+    """Answer a question over all channels, asked in this time zone; None if there are no channels."""
     question = await build_terminal_question(text, rag, zone)
     if question is None:
         return None
@@ -96,10 +96,10 @@ async def answer_as_json(
 
 
 def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
-    """The answer as text: sentences with numbers, then their sources; or what was nearest."""
+    """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
     given = found["answer"]
     if given["refused"]:
-        # where a part of the search failed, "it is not there" would be a claim we cannot make
+        # If a part of the search failed, "it is not there" would be an unfounded claim.
         lines = [words("refused-partly" if set(given["without"]) - WRITING_STAGES else "refused")]
         sources = [_format_source_line(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
@@ -113,12 +113,12 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
 
 
 def format_answer_trace(found: AnswerJson) -> list[str]:
-    """The stages of the answer, a line each."""
+    """Format the stages of the answer, one line each."""
     return format_stages(found["trace"])
 
 
 def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The stages of a run, a line each."""
+    """Format the stages of a run, one line each."""
     lines = []
     for span in spans:
         counts = " ".join(f"{name}={value}" for name, value in span["counts"].items())
@@ -141,7 +141,7 @@ def _build_source(given: Answer, key: PostKey, date: datetime, post: Post | Pass
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
-    """When it was edited, and whose words it has where it is a forward."""
+    """Build the edit date, and the origin of a forwarded post."""
     edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
     origin = post.origin if post else None
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
@@ -166,7 +166,7 @@ def _build_answer_fields(given: Answer, cited: Mapping[PostKey, Post]) -> dict[s
 
 
 class VerdictsJson(TypedDict):
-    """Verdicts as they go over the socket and as `--json` prints them. Dates are ISO texts in UTC."""
+    """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
 
     verdicts: list[dict[str, Any]]
     left: int
@@ -176,7 +176,7 @@ class VerdictsJson(TypedDict):
 
 
 async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -> VerdictsJson | None:
-    """Hold a text against every channel, for somebody in this time zone; None where there are no channels."""
+    """Verify a text against all channels, in this time zone; None if there are no channels."""
     question = await build_terminal_question(text, rag, zone)
     if question is None:
         return None
@@ -194,7 +194,7 @@ async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
-    """The verdicts as text."""
+    """Format the verdicts as text."""
     if not found["verdicts"]:
         return words("verify-nothing")
     missing = bool(set(found["without"]) - NON_SEARCH_STAGES)

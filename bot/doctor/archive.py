@@ -28,7 +28,7 @@ from rag_core.types import Visibility
 
 __all__ = ["check_backups", "check_channels", "check_indexes", "check_jobs", "open_check_context"]
 
-_FACTS_TIMEOUT_SECONDS = 120.0  # models are opened and measured
+_FACTS_TIMEOUT_SECONDS = 120.0  # models are loaded and measured
 
 _OLD_ARCHIVE_TEXT = (
     "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it up to "
@@ -41,7 +41,7 @@ _SLOW_TEXT = (
 
 @asynccontextmanager
 async def open_check_context(case: CheckContext) -> AsyncIterator[tuple[CheckContext, list[Finding]]]:
-    """The case with all that could be opened, and what was found on the way."""
+    """Open the archive and collect the index facts for the checks; also yields the first findings."""
     settings, found = case.settings.rag(), list[Finding]()
     if await asyncio.to_thread(needs_migration, settings.data.dir):
         yield case, [Finding(None, _OLD_ARCHIVE_TEXT)]
@@ -67,7 +67,7 @@ async def _open_archive(settings: RagSettings, found: list[Finding]) -> Archive 
 async def _collect_index_facts(
     settings: RagSettings, found: list[Finding]
 ) -> tuple[FolderOwner | None, IndexFacts | None]:
-    """The bot that holds the folder, if one does; and what is known of the indexes, by it or by looking."""
+    """Get the bot that holds the folder, if any, and the index facts, from the bot or from an engine opened here."""
     owner: FolderOwner | None = None
     try:
         async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(settings.data.dir) as owner:
@@ -90,7 +90,7 @@ async def _ask_running_bot(owner: FolderOwner, found: list[Finding]) -> IndexFac
     return known
 
 
-_MAX_BACKUP_AGE = timedelta(days=2)  # one night may be missed
+_MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
 
 _QUARANTINE_TEXT = (
     "{poison} updates could not be read and are in quarantine: update Citegram, and report the lines of the log that "
@@ -102,7 +102,7 @@ _BROKEN_BACKUP_TEXT = "The backup {file} cannot be put back: look at the disk, d
 
 
 async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
-    """Every channel in a line, and the inbox."""
+    """Report every channel in a line, and the inbox."""
     if case.archive is None:
         return
     known = await channels.load_channels(case.archive)
@@ -123,7 +123,7 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
-    """Work the bot has begun on its own, or was told to."""
+    """Report the running rebuild and the scheduled jobs."""
     if case.archive is None:
         return
     if (rebuild := await index_state.find_running_rebuild(case.archive)) is not None:
@@ -138,7 +138,7 @@ async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
-    """How old the newest backup is, and whether it could be put back."""
+    """Check the age of the newest backup, and that it can be restored."""
     if case.archive is None or not (count := await posts.count_posts(case.archive)):
         return
     there, now = list_backups(case.archive.folder), datetime.now(UTC)
@@ -169,7 +169,7 @@ _DIFFERS_TEXT = "{wrong} of {looked} posts that were compared stand differently 
 
 
 async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
-    """Both legs, and what the models that use them can do."""
+    """Check both indexes against the archive, and report the models that use them."""
     if case.archive is None:
         return
     held, known = f"archive: {await posts.count_posts(case.archive)} posts", case.facts

@@ -31,7 +31,7 @@ _NO_ADMINS_TEXT = (
 
 
 async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
-    """All contradictions."""
+    """Report all contradictory settings."""
     given, found = case.settings, False
     for said in (*_check_llm_settings(given), *_check_search_settings(given), *_check_encryption(given)):
         found = True

@@ -46,7 +46,7 @@ __all__ = [
     "open_bot",
 ]
 
-CALL_TIMEOUT_SECONDS = 8.0  # of one call
+CALL_TIMEOUT_SECONDS = 8.0  # for each call
 
 _PROXY_SILENT_TEXT = "The proxy {place} cannot be reached: start it, or correct BOT__PROXY."
 _INVALID_TOKEN_TEXT = "BOT__TOKEN is not a token: copy it from @BotFather again."  # noqa: S105
@@ -65,7 +65,7 @@ _SERVER_ERROR_TEXT = (
 
 @asynccontextmanager
 async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
-    """The bot, without anything that keeps updates. Raises SettingsWrong."""
+    """Open the bot without anything that stores updates. Raises SettingsWrong."""
     session = create_session(settings, CALL_TIMEOUT_SECONDS)
     try:
         bot = Bot(settings.token.get_secret_value(), session=session)
@@ -76,7 +76,7 @@ async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
 
 
 async def check_proxy(settings: BotSettings) -> str:
-    """Where the proxy is, once it took a connection; "" without one. Raises SettingsWrong."""
+    """Check that the proxy accepts a connection, and return its address; "" without a proxy. Raises SettingsWrong."""
     given = settings.proxy.get_secret_value()
     if not given:
         return ""
@@ -97,7 +97,7 @@ async def check_proxy(settings: BotSettings) -> str:
 
 
 def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) -> str:
-    """What to do about a call that did not go through. The error's own text is not used: it may hold the token."""
+    """Explain a failed call and what to do. The error's own text is not used: it may contain the token."""
     if isinstance(exc, TelegramUnauthorizedError | TelegramNotFound | TelegramForbiddenError):
         return _UNKNOWN_TOKEN_TEXT.format(api=settings.api)
     if isinstance(exc, TelegramConflictError):
@@ -111,7 +111,7 @@ def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) 
 
 
 _MAX_CONCURRENT_CALLS = 4
-_MAX_CHATS = 500  # chats: Telegram answers some thirty calls a second
+_MAX_CHATS = 500  # Telegram answers some thirty calls a second
 _ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
 
 _NO_ADMIN_TEXT = (
@@ -126,7 +126,7 @@ _UNSURE_TEXT = "Telegram did not say what the bot may do in {title}: look again 
 
 
 async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
-    """A finding for each chat where something must be done, and one for all that are well."""
+    """Check the bot's rights: a finding for each chat that needs action, and one if all are in order."""
     token = case.settings.bot.token.get_secret_value()
     if case.archive is None or not token:
         return
@@ -138,7 +138,7 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
         try:
             await bot.me()
         except (AiogramError, TimeoutError):
-            return  # the check of Telegram says so
+            return  # reported by the check of Telegram
         turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         asked = [_check_channel(bot, one, turns) for one in live[:_MAX_CHATS]] + [
             _check_group(bot, one, turns) for one in groups[:_MAX_CHATS]
@@ -187,7 +187,7 @@ def _is_muted(me: ResultChatMemberUnion) -> bool:
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
 _RECENT_ERROR_AGE = timedelta(hours=1)
-_MANY_PENDING_UPDATES = 100  # updates that wait
+_MANY_PENDING_UPDATES = 100
 
 _EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: get one from @BotFather, or try citegram demo"  # noqa: S105
 _CLOCK_TEXT = (
@@ -207,7 +207,7 @@ _FAILING_WEBHOOK_TEXT = (
 
 
 async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
-    """The proxy, the token, what the bot is told in groups, and the webhook."""
+    """Check the proxy, the token, which messages the bot gets in groups, and the webhook."""
     given = case.settings.bot
     if not given.token.get_secret_value():
         yield Finding(None, _EMPTY_TOKEN_TEXT)
@@ -229,7 +229,7 @@ def _report_bot(me: User, api: str) -> Finding:
 
 
 def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
-    """Where updates go, against where they should go. Of an address only the host is shown: the rest may be secret."""
+    """Compare the webhook with the settings. Only the host of an address is shown: the rest may be secret."""
     wanted = case.settings.webhook.url
     host, found = urlsplit(info.url).hostname or "", list[Finding]()
     if info.url and not wanted:
@@ -247,7 +247,7 @@ def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
 
 
 async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
-    """This machine's clock against the date of the Bot API server's answer; silent where it does not answer."""
+    """Compare this machine's clock with the Date header of the Bot API server; no finding if it does not answer."""
     given = case.settings.bot
     if not given.token.get_secret_value():
         return
@@ -272,4 +272,4 @@ async def _fetch_server_time(bot: Bot, api: str) -> datetime | None:
         async with session.get(api, allow_redirects=False, timeout=ClientTimeout(total=CALL_TIMEOUT_SECONDS)) as answer:
             return parsedate_to_datetime(answer.headers["Date"])
     except (ClientError, OSError, TimeoutError, KeyError, ValueError):
-        return None  # the check of Telegram says so
+        return None  # reported by the check of Telegram

@@ -26,13 +26,13 @@ from rag_core.errors import ImportRefused, translate_errors
 
 __all__ = ["DateRow", "DaySpan", "compute_date_metrics", "read_date_rows", "read_with_dateparser"]
 
-_LANGUAGES = ["ru", "en"]  # it is not told which, as our own reader is not
+_LANGUAGES = ["ru", "en"]  # the language of a text is not given to dateparser, as it is not given to our own parser
 
 
 def read_with_dateparser(text: str, ref: datetime) -> Period | None:
-    """The whole text as a date, else the first date that dateparser finds in it, as long as dateparser says it is.
+    """Parse the whole text with dateparser, else the first date it finds, with the length it reports.
 
-    The past is preferred, as a search over posts wants it.
+    The past is preferred, as a search over posts needs it.
     """
     from dateparser.date import DateDataParser
     from dateparser.search import search_dates
@@ -40,7 +40,7 @@ def read_with_dateparser(text: str, ref: datetime) -> Period | None:
     settings = {"RELATIVE_BASE": ref.replace(tzinfo=None), "PREFER_DATES_FROM": "past"}
     reader = DateDataParser(languages=_LANGUAGES, settings=settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of days without a year, and of what later versions will do
+        warnings.simplefilter("ignore")  # about days without a year, and changes in later versions
         whole = reader.get_date_data(text)
         if whole.date_obj:
             return _build_period(whole.date_obj.date(), whole.period)
@@ -84,14 +84,14 @@ _HOLIDAY_PATTERN = re.compile(
     re.I,
 )
 _MAX_DAYS_BY_UNIT = {"day": 1, "week": 7, "month": 31, "year": 366}
-_MAX_UNITS = 150  # decades: more lead to before the year 1
+_MAX_UNITS = 150  # decades: more would begin before the year 1
 _AGO_PATTERN = re.compile(r"\b(?:ago|back|before|earlier|назад)\b", re.I)
 _LAST_N_PATTERN = re.compile(
     r"\b(?:last|past|previous|прошл\w+|последн\w+)\s+(?:few\s+|нескол\w+\s+)?(?P<n>[\w-]+)\s+"
     r"(?P<unit>days?|weeks?|months?|quarters?|years?|decades?|дн\w+|день|недел\w+|месяц\w*|квартал\w*|год\w*|лет)\b",
     re.I,
 )
-# "the last three quarters": how many months or days a unit has
+# Size of a unit in "the last three quarters": (months, days).
 _UNIT_SIZES = {
     "day": (0, 1), "дн": (0, 1), "день": (0, 1), "week": (0, 7), "недел": (0, 7), "month": (1, 0), "месяц": (1, 0),
     "quarter": (3, 0), "квартал": (3, 0), "year": (12, 0), "год": (12, 0), "лет": (12, 0), "decade": (120, 0),
@@ -107,8 +107,8 @@ _NUMBER_WORDS = {
 class DaySpan:
     """Days from `since` to before `until`; None is open.
 
-    With `widest` only the beginning is known, which lies in these days: what begins there is right, and so is
-    what holds the first of them and is not longer than `widest` days.
+    With `widest`, only the start is known, and it lies in these days: a period is right if it starts in them, or if it
+    contains the first of them and is not longer than `widest` days.
     """
 
     since: date | None
@@ -118,7 +118,7 @@ class DaySpan:
 
 @dataclass(frozen=True, slots=True)
 class DateRow:
-    """An expression, when it was said, and the readings that are right; none for one that holds no date."""
+    """An expression, its reference time, and the right readings; no readings if it holds no date."""
 
     id: str
     lang: str
@@ -128,7 +128,7 @@ class DateRow:
 
 
 def read_date_rows(folder: Path) -> list[DateRow]:
-    """The rows of all .jsonl files that are scored, and those without a date. Raises ImportRefused."""
+    """Read the rows to score from all .jsonl files, and the rows without a date. Raises ImportRefused."""
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
     wrong = "{} is not a file of expressions of time: give a folder like temporal_peers."
     found: list[DateRow] = []
@@ -166,7 +166,7 @@ def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
 
 
 def _parse_readings(one: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
-    """What a source asserts, in each of its forms."""
+    """Parse the expected values of a source, in each of its formats."""
     if "values" in one:
         yield from (s for value in one["values"] if (s := _parse_recognizer_value(value, one["type"])))
     elif "grain" in one:
@@ -190,7 +190,7 @@ def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | No
 
 
 def _parse_asserted_span(one: Mapping[str, Any], now: datetime) -> DaySpan | None:
-    """Instants and the fields of dates that a test looks at; the year may be missing."""
+    """Parse instants, and the date fields that a test compares; the year may be missing."""
     start, end = one.get("start_at") or one.get("start_fields"), one.get("end_at") or one.get("end_fields")
     begins, ends = _parse_asserted_days(start, now), _parse_asserted_days(end, now)
     if begins is None or ends is None:
@@ -199,7 +199,7 @@ def _parse_asserted_span(one: Mapping[str, Any], now: datetime) -> DaySpan | Non
 
 
 def _parse_asserted_days(value: object, now: datetime) -> DaySpan | None:
-    """The days that an instant or the asserted fields of a date leave open."""
+    """Convert an instant, or the asserted fields of a date, to the days it can mean."""
     if isinstance(value, str):
         day = datetime.fromisoformat(value).date()
         return DaySpan(day, day + _ONE_DAY, 31)
@@ -221,7 +221,7 @@ def _parse_day(value: str | None) -> date | None:
 
 
 def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
-    """Both readings of "the last N units"."""
+    """Build the calendar and the rolling reading of "the last N units"."""
     found = _LAST_N_PATTERN.search(text)
     number = _NUMBER_WORDS.get(found["n"].lower().replace("ё", "е"), found["n"]) if found else ""
     if not found or not str(number).isdecimal() or int(number) > _MAX_UNITS:
@@ -259,12 +259,12 @@ def _matches_reading(since: date | None, until: date | None, reading: DaySpan) -
 
 
 def _is_near_day(one: date | None, other: date | None) -> bool:
-    """The same day, or the next: some ends are inclusive, some exclusive."""
+    """Whether the days are equal or adjacent: some ends are inclusive, some exclusive."""
     return one == other or (one is not None and other is not None and abs(one - other) <= _ONE_DAY)
 
 
 def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:
-    """The last month or year is inside, where the source leaves it out: "from 2014 to 2018"."""
+    """Whether the period includes the last month or year where the source excludes it: "from 2014 to 2018"."""
     end = reading.until
     if until is None or end is None or reading.since is None or end.day > 1 or reading.since.day > 1:
         return False
@@ -283,9 +283,9 @@ def _compute_share(flags: Sequence[bool]) -> float | None:
 
 
 def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime], Period | None]) -> Metrics:
-    """right: of the rows with a date; false_finds: of those without; and how many are read in a second."""
+    """Compute the share of right readings, the share of false finds among rows without a date, and rows per second."""
     if rows:
-        read(rows[0].text, rows[0].ref)  # the first call loads what a reader needs
+        read(rows[0].text, rows[0].ref)  # the first call loads the reader's data
     started = time_module.perf_counter()
     found = [read(row.text, row.ref) for row in rows]
     took = time_module.perf_counter() - started

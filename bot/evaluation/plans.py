@@ -32,7 +32,7 @@ PLAN_FORMS = ("gbnf", "schema", "none")
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One question and the plan that was made of it. `reply` is None where the model gave none in time."""
+    """One question and the plan made for it. `reply` is None if the model did not answer in time."""
 
     lang: str
     reply: Generation | None
@@ -43,7 +43,7 @@ class PlanRow:
 
     @property
     def valid(self) -> bool:
-        """Strict JSON, a SearchPlan, whole, and with enough queries after the rules have looked at them."""
+        """Whether the reply is complete, strict JSON, a SearchPlan, and keeps enough queries after the rules."""
         whole = (
             self.reply is not None
             and self.reply.finish is FinishReason.STOP
@@ -53,12 +53,12 @@ class PlanRow:
 
     @property
     def usable(self) -> bool:
-        """At least one query of the model is complete."""
+        """Whether at least one query of the model is complete."""
         return self.reply is not None and bool(parse_proposal(self.reply.text).queries)
 
 
 class RecordingModel:
-    """A model whose replies are noted. `form`: what holds it to the form of a plan, a grammar, a schema or nothing."""
+    """Language model that records its replies. `form`: how output is constrained: grammar, schema or not at all."""
 
     def __init__(self, model: LanguageModel, form: str) -> None:
         self._model, self._form = model, form
@@ -68,17 +68,17 @@ class RecordingModel:
 
     @property
     def bare_verdicts(self) -> bool:
-        """As the model says."""
+        """Delegate to the model."""
         return self._model.bare_verdicts
 
     @property
     def waiting(self) -> int:
-        """As the model says."""
+        """Delegate to the model."""
         return self._model.waiting
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
-        """A turn with the model."""
+        """Acquire a session of the model."""
         async with self._model.turn(reader, on_place) as self._seat:
             yield self
 
@@ -90,7 +90,7 @@ class RecordingModel:
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        """What the model says."""
+        """Stream the model's output with the form under test, and record the reply."""
         assert self._seat is not None
         form = {"grammar": grammar} if self._form == "gbnf" else {"schema": schema} if self._form == "schema" else {}
         async for piece in self._seat.stream(prompt, decoding, **form):
@@ -99,21 +99,21 @@ class RecordingModel:
             yield piece
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """As the model says."""
+        """Delegate to the session."""
         assert self._seat is not None
         return await self._seat.odds(prompt, yes, no)
 
     async def count(self, texts: Sequence[str]) -> list[int]:
-        """As the model says."""
+        """Delegate to the session."""
         assert self._seat is not None
         return await self._seat.count(texts)
 
     async def close(self) -> None:
-        """The model is closed by whoever opened it."""
+        """Do nothing: the model is closed by its opener."""
 
 
 def read_questions(file: Path) -> list[Question]:
-    """Questions of a queries.jsonl, or one on each line. Raises ImportRefused."""
+    """Read the questions of a queries.jsonl, or one for each line. Raises ImportRefused."""
     wrong = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
     with translate_errors(
         ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=wrong
@@ -135,7 +135,7 @@ def _parse_question(line: str) -> Question:
 async def measure_plan(
     question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets
 ) -> PlanRow | None:
-    """One question planned by rules and model; None where there is nothing to plan."""
+    """Plan one question by rules and model; None if there is nothing to plan."""
     by_rules = plan_by_rules(question)
     if not by_rules.queries:
         return None
@@ -149,7 +149,7 @@ async def measure_plan(
 
 
 def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
-    """The figures of some plans; those of the model's work are of the plans that it finished."""
+    """Compute the metrics of plans; those of the model's work cover the replies that it finished."""
     replies = [row.reply.figures for row in rows if row.reply]
     told = sum(figures.prompt_tokens for figures in replies)
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000

@@ -32,7 +32,7 @@ _RIGHT_COLOUR, _LATER_COLOUR, _ABSTAINED_COLOUR, _WRONG_COLOUR = "#0b6bcb", "#7d
 
 @dataclass(frozen=True, slots=True)
 class PlotCaption:
-    """What stands over the picture and under it."""
+    """Title above a plot and note below it."""
 
     title: str
     said: str
@@ -40,7 +40,7 @@ class PlotCaption:
 
 @dataclass(frozen=True, slots=True)
 class _OutcomeGroup:
-    """What may become of a question: what it is called, in which colour."""
+    """Possible outcomes of a question: name and colour of each."""
 
     title: str
     shares: tuple[tuple[str, str], ...]
@@ -62,7 +62,7 @@ _UNANSWERABLE_OUTCOMES = _OutcomeGroup(
 
 @dataclass(frozen=True, slots=True)
 class _OutcomeBar:
-    """Questions of one language, asked in one way: how many, and the shares of what became of them."""
+    """Questions of one language in one variant: their number, and the share of each outcome."""
 
     way: str
     lang: str
@@ -71,7 +71,7 @@ class _OutcomeBar:
 
 
 def draw_recall(found: Mapping[str, Sequence[RankedQuery]], caption: PlotCaption, file: Path) -> None:
-    """A line per way and a panel per language; with one way, its languages in one panel."""
+    """Draw recall@k: a line for each variant and a panel for each language; one variant has one panel."""
     langs = sorted({row.lang for rows in found.values() for row in rows})
     if len(found) == 1:
         ((_, rows),) = found.items()
@@ -98,7 +98,7 @@ def draw_recall(found: Mapping[str, Sequence[RankedQuery]], caption: PlotCaption
 
 
 def draw_outcomes(found: Mapping[str, Sequence[JudgedAnswer]], caption: PlotCaption, file: Path) -> None:
-    """A stacked bar per language and way; questions that the posts answer apart from those they do not."""
+    """Draw the outcomes: a stacked bar for each language and variant; answerable and unanswerable questions apart."""
     panels = [
         (fate, bars)
         for fate in (_ANSWERABLE_OUTCOMES, _UNANSWERABLE_OUTCOMES)
@@ -157,9 +157,9 @@ def _compute_recall_curve(rows: Sequence[RankedQuery]) -> RecallCurve:
 
 
 def _draw_lines(axes: Axes, lines: Mapping[str, RecallCurve], named: bool, first_broad: bool) -> None:
-    """Lines, and under the axis their figures at some depths, each in the colour of its line."""
+    """Draw the curves, and their values at some depths below the axis in the colour of the curve."""
     for n, ((name, curve), colour) in enumerate(zip(lines.items(), _pick_colours(len(lines)), strict=True)):
-        # where lines are one upon another, the thin one is seen on the broad one
+        # Where curves coincide, the thin one is visible on the broad one.
         broad = first_broad and not n
         axes.plot(*zip(*curve, strict=True), color=colour, lw=4.5 if broad else 1.8, alpha=0.55 if broad else 1,
                   solid_capstyle="round")  # fmt: skip
@@ -181,7 +181,7 @@ def _draw_lines(axes: Axes, lines: Mapping[str, RecallCurve], named: bool, first
 
 
 def _draw_text(axes: Axes, text: str, at: tuple[float, float], colour: str, align: str = "center") -> None:
-    """A text at a place on the x axis, so many points under it."""
+    """Draw a text at (x, points below the x axis)."""
     across, under = at
     axes.annotate(text, (across, 0), (0, under), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
                   ha=align, va="center", fontsize=9.5, color=colour, fontweight="bold",

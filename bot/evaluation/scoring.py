@@ -28,9 +28,9 @@ __all__ = [
     "measure_answer_cost",
 ]
 
-Metrics = dict[str, float | None]  # by the field's names; None where nothing was there to measure
+Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
 
-_MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # characters: longer is no answer but a text to search in
+_MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
 _GROUPED_DIGITS_PATTERN = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 _WORD_PATTERN = re.compile(r"[^\W_]+")
 _ISO_DATE_PATTERN = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
@@ -42,7 +42,7 @@ def _normalize_words(text: str) -> str:
 
 
 def _list_spellings(answer: str) -> list[str]:
-    """An answer as it is, and a date in its usual writings."""
+    """List the spellings of an answer: itself, or a date in its usual formats."""
     found = _ISO_DATE_PATTERN.fullmatch(answer.strip())
     if not found:
         return [answer]
@@ -52,7 +52,7 @@ def _list_spellings(answer: str) -> list[str]:
 
 
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Whether one of the accepted answers stands in the text as whole words."""
+    """Whether the text contains one of the accepted answers as whole words."""
     shown = _normalize_words(text)
     return any(
         (wanted := _normalize_words(form)).strip() and wanted in shown for a in answers for form in _list_spellings(a)
@@ -61,10 +61,10 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What a model did for an answer; `first_ms` until the first sentence stood, from the model's turn on.
+    """Cost of an answer; `first_ms`: from the start of the model's session to the first sentence.
 
-    None where it wrote nothing; `by_model`: its sentences are what was shown. `tools` it used, `late` of them were
-    ended for the time they took.
+    None if the model wrote nothing; `by_model`: the shown sentences are the model's. `tools` counts tool calls, `late`
+    those that were ended by their timeout.
     """
 
     calls: float = 0.0
@@ -77,7 +77,7 @@ class AnswerCost:
 
 
 def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
-    """What the stages of a run noted."""
+    """Sum up the counts in the spans of a run."""
     counts = [span.counts for span in run.spans] if run else []
 
     def noted(name: str) -> list[float]:
@@ -86,14 +86,14 @@ def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
     def last(name: str) -> float | None:
         return next(iter(noted(name)[::-1]), None)
 
-    calls = sum(float(found.get("calls", "tokens" in found)) for found in counts)  # one where it is not said
+    calls = sum(float(found.get("calls", "tokens" in found)) for found in counts)  # one if the span has no count
     return AnswerCost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
                 len(noted("late")), sum(noted("late")))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One question and what came of it; `cached`: how often a cache knew something, and how often it was asked."""
+    """One question and its judged answer; `cached`: (cache hits, cache lookups)."""
 
     lang: str
     group: str
@@ -111,7 +111,7 @@ class JudgedAnswer:
 
 
 def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
-    """Judge an answer; `ids` are the dataset's names of the cited posts, in order of citation."""
+    """Judge an answer; `ids` are the dataset's ids of the cited posts, in order of citation."""
     shown = [sentence.text for sentence in answer.sentences]
     fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in shown) and sum(map(len, shown)) <= _MAX_ANSWER_CHARACTERS
     return JudgedAnswer(
@@ -138,7 +138,7 @@ def _compute_percentile(values: Sequence[float], share: int) -> float | None:
 
 
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
-    """What became of the questions; calls and tokens are those of a question. Where no tool was used: no rate."""
+    """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate."""
     tools = sum(r.cost.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     can, cannot = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
@@ -170,7 +170,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:
-    """One question, and which of the found documents were relevant, best first."""
+    """One question, and for each retrieved document, best first, whether it is relevant."""
 
     lang: str
     hits: tuple[bool, ...]
@@ -179,7 +179,10 @@ class RankedQuery:
 
 
 def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
-    """recall@k: the share of the relevant documents within the first k; all_relevant@20: all of them are."""
+    """Compute the retrieval metrics.
+
+    recall@k: share of the relevant documents in the first k; all_relevant@20: share of questions with all of them.
+    """
 
     def within(row: RankedQuery, k: int) -> float:
         return sum(row.hits[:k]) / row.relevant

@@ -33,14 +33,14 @@ from rag_core.verification.verdicts import decide_verdict, plan_claim_search, re
 __all__ = ["VERIFICATION_LAYERS", "JudgedClaim", "compute_label_metrics", "judge_claim_pairs", "verify_in_corpus"]
 
 VERIFICATION_LAYERS = ("majority", "coverage", "rules", "words", "all")
-_MIN_ROWS_TO_FIT = 100  # rows: fewer are judged with the project's own weights
+_MIN_ROWS_TO_FIT = 100  # with fewer rows the project's own weights are used
 _BOOTSTRAP_DRAWS = 500
 _MIN_SLOPE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """One claim: what is right, what each layer says, and the share of its evidence among the first five found."""
+    """One claim: its gold label, the label by each layer, and the share of its evidence in the first five hits."""
 
     lang: str
     gold: str
@@ -50,7 +50,7 @@ class JudgedClaim:
 
 
 def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
-    """Accuracy, mean recall over the classes that occur (with its 95 % interval, by group), mean F1."""
+    """Compute accuracy, mean recall over the occurring classes (with its 95 % interval, by group), and mean F1."""
     pairs = [(row.gold, row.said[layer]) for row in rows]
     balanced, low, high = _compute_balanced_accuracy(rows, layer)
     found = [row.found for row in rows if row.found is not None]
@@ -76,7 +76,7 @@ def _compute_mean_recall(pairs: Sequence[tuple[str, str]]) -> float:
 def _compute_balanced_accuracy(
     rows: Sequence[JudgedClaim], layer: str
 ) -> tuple[float | None, float | None, float | None]:
-    """By drawing groups with replacement (Efron 1979): rows of one group are no independent witnesses."""
+    """Bootstrap over groups (Efron 1979): rows of one group are not independent."""
     if not rows:
         return None, None, None
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -101,7 +101,7 @@ def _compute_macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
-    """Claims beside their evidence. What is fitted is fitted on the other folds, by language."""
+    """Judge claims with given evidence. Weights are fitted on the other folds, for each language."""
     checked = [[check_by_rules(row.claim, text, row.lang) for text in row.evidence] for row in rows]
     told: list[JudgedClaim] = []
     for lang in sorted({row.lang for row in rows}):
@@ -135,7 +135,7 @@ def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[R
 
 
 def _find_threshold(one: LogisticFit) -> float:
-    """Where a fit on one feature turns to yes; 0.5 where the feature tells nothing."""
+    """Find the value at which a fit on one feature turns to yes; 0.5 if the feature has no effect."""
     slope = float(one.values[0])
     return -one.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
 
@@ -156,7 +156,7 @@ def _label_by_layers(
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
-    """What several pieces of evidence say together."""
+    """Join the labels of several pieces of evidence."""
     for_it, against = Label.SUPPORTED in labels, Label.CONTRADICTED in labels
     return "disputed" if for_it and against else str(next(filter(None, (
         for_it and Label.SUPPORTED, against and Label.CONTRADICTED)), Label.NOT_FOUND))  # fmt: skip
@@ -169,7 +169,7 @@ def _map_label(label: str, other: str | None) -> str:
 async def verify_in_corpus(
     rows: Sequence[ClaimRow], queries: Sequence[EvaluationQuery], data: IndexedDataset
 ) -> list[JudgedClaim]:
-    """Claims looked up in an indexed corpus as `/verify` does, in the order of the rows."""
+    """Verify claims against an indexed corpus as `/verify` does, in the order of the rows."""
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
     asked = {query.id: query for query in queries}
     return [

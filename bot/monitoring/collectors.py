@@ -27,9 +27,9 @@ from rag_core.storage.questions import VOTE_REASONS
 __all__ = ["StateCollector"]
 
 _NO_REASON = "none"
-# What is counted row by row, and moves slowly: a million rows take a tenth of a second and more.
+# Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.
 _REFRESH_SECONDS = 300.0
-_PART_TIMEOUT_SECONDS = 3.0  # of one part; Prometheus waits ten for all of them
+_PART_TIMEOUT_SECONDS = 3.0  # for each part; Prometheus waits ten seconds for all
 
 T = TypeVar("T")
 
@@ -49,14 +49,14 @@ def _make_value_gauge(name: str, said: str, value: float) -> GaugeMetricFamily:
 
 
 class _CachedValue(Generic[T]):
-    """Works something out, and gives the same for a while."""
+    """Value that is recomputed after `_REFRESH_SECONDS`."""
 
     def __init__(self, work: Callable[[Archive], Awaitable[T]]) -> None:
         self._work = work
         self._known: tuple[float, T] | None = None
 
     async def __call__(self, archive: Archive) -> T:
-        """The value, perhaps of a few minutes ago."""
+        """Return the value, which may be a few minutes old."""
         now = time.monotonic()
         if self._known is None or now - self._known[0] >= _REFRESH_SECONDS:
             self._known = now, await self._work(archive)
@@ -64,18 +64,18 @@ class _CachedValue(Generic[T]):
 
 
 class StateCollector:
-    """Reads the states of one bot. `desk` gives its tray, None while it is not laid yet."""
+    """Prometheus collector of a bot's states. `desk` returns its AppContext, None before it exists."""
 
     def __init__(self, desk: Callable[[], AppContext | None], meter: Meter) -> None:
         self._desk = desk
         self._meter = meter
-        self._seq: int | None = None  # of the last change that was counted
+        self._seq: int | None = None  # of the last counted change
         self._changed: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
         self._rows, self._voted = _CachedValue(stats.count_post_rows), _CachedValue(stats.count_votes_by_reason)
 
     async def read(self) -> list[Metric]:
-        """All that can be told now; what cannot is counted as such."""
+        """Read all metrics; a part that fails is counted as a scrape failure."""
         told = [
             _make_value_gauge(
                 "event_loop_lag_seconds", "How long the event loop took to come round.", await _measure_loop_lag()
@@ -104,7 +104,7 @@ class StateCollector:
             return []
 
     async def _lags(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """How far each leg is behind the archive."""
+        """Measure how far each index is behind the archive."""
         lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
         lag.add_metric(["words"], max(0, await posts.get_last_seq(desk.archive) - desk.rag.lexical.watermark))
         lag.add_metric(["copies"], await copies.count_uncompared_changes(desk.archive, FINGERPRINT_RECIPE))
@@ -115,7 +115,7 @@ class StateCollector:
         yield lag
 
     async def _sizes(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What each leg holds."""
+        """Measure the size of each index."""
         size = _make_gauge("index_passages", "Passages that a leg can find.", "leg")
         size.add_metric(["words"], len(desk.rag.lexical))
         if desk.rag.dense:
@@ -123,8 +123,8 @@ class StateCollector:
         yield size
 
     async def _posts(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What is kept, and what came since the start: read from the last change on, whoever wrote it."""
-        async with self._counting:  # two who scrape at once would count the same changes twice
+        """Count the stored posts, and the changes since the start: read from the last change on, whatever wrote it."""
+        async with self._counting:  # two concurrent scrapes would count the same changes twice
             last = await posts.get_last_seq(desk.archive)
             after = last if self._seq is None else self._seq
             for source, gone, number in await stats.count_changes_by_source(desk.archive, after, last):
@@ -143,7 +143,7 @@ class StateCollector:
         )
 
     async def _line(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """Questions that wait."""
+        """Measure the question queue."""
         line = await stats.fetch_queue_stats(desk.archive)
         oldest = max(0.0, time.time() - line.oldest) if line.oldest else 0.0
         yield _make_value_gauge("questions_waiting", "Questions in the queue.", line.waiting)
@@ -151,7 +151,7 @@ class StateCollector:
         yield _make_value_gauge("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
 
     async def _waiting(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """The inbox, what was set aside in it, and times in which posts may have been missed."""
+        """Count the waiting and quarantined updates, and the gaps in channels."""
         aside = (await inbox.count_updates_by_state(desk.archive))["poison"]
         yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", aside)
         yield _make_value_gauge(
@@ -165,7 +165,7 @@ class StateCollector:
         yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(holes, default=0))
 
     async def _votes(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What readers say of answers."""
+        """Count the votes on answers."""
         told = _make_gauge("feedback_votes", "Votes on answers; a vote can be changed.", "vote", "reason")
         number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
         number |= {
@@ -177,7 +177,7 @@ class StateCollector:
         yield told
 
     async def _disk(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What lies on the disk."""
+        """Measure disk usage."""
         folder = desk.archive.folder
         disk = await asyncio.to_thread(files.measure_disk_usage, folder)
         sizes = _make_gauge("disk_bytes", "What lies in the data folder: archive, indexes, backups.", "part")
@@ -190,7 +190,7 @@ class StateCollector:
             yield _make_value_gauge("last_backup_timestamp_seconds", "When the last backup was made.", moment)
 
     async def _caches(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """How often something was known."""
+        """Count cache hits and misses."""
         caches = desk.rag.caches
         asked = _make_counter("cache_requests", "Looks into a cache: hit, miss.", "cache", "result")
         for name, cache in (("plans", caches.plans), ("hits", caches.hits), ("verdicts", caches.verdicts)):
@@ -199,7 +199,7 @@ class StateCollector:
         yield asked
 
     async def _jobs(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """Work that runs by itself. Its label is no "job": Prometheus calls its targets so."""
+        """Count the runs of scheduled jobs. The label is not "job", which Prometheus uses for its targets."""
         runs = _make_counter("job_runs", "Runs of work that goes by itself.", "task")
         failed = _make_counter("job_failures", "Runs that failed.", "task")
         failing = _make_gauge("job_failing", "1 where the last run failed.", "task")

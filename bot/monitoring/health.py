@@ -29,8 +29,8 @@ __all__ = ["HEALTHY_STATES", "Monitoring", "ReadinessCheck", "monitor_bot", "ser
 
 OK, OFF = "ok", "off"
 HEALTHY_STATES = {OK, OFF}
-# A question for updates is held for 30 s, and is asked again after a pause where it failed. With a webhook it is
-# looked every minute whether Telegram still knows it.
+# A getUpdates request is held for 30 s, and is repeated after a pause if it failed. With a webhook, getWebhookInfo is
+# called every minute.
 _MAX_SILENCE_SECONDS, _MAX_WEBHOOK_SILENCE_SECONDS = 90.0, 200.0
 _CHECK_TIMEOUT_SECONDS = 5.0
 
@@ -39,13 +39,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReadinessCheck:
-    """Looks at what the bot stands on. `desk` gives its tray, None while it is not laid yet."""
+    """Readiness check of the bot's parts. `desk` returns its AppContext, None before it exists."""
 
     desk: Callable[[], AppContext | None]
     wire: TelegramCallMetrics
 
     async def look(self) -> dict[str, str]:
-        """Each thing and "ok", or what is wrong with it. "off" is fine too: the bot was started without."""
+        """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
         desk = self.desk()
         if desk is None:
             starting = "starting"
@@ -86,7 +86,7 @@ def _check_lexical_index(desk: AppContext) -> str:
 
 
 async def _check_vectors(desk: AppContext) -> str:
-    if desk.rag.dense is None:  # without a model they are not wanted; what was wanted and not opened is a shortfall
+    if desk.rag.dense is None:  # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
         return "not opened" if any(short.stage == "dense" for short in desk.rag.without) else OFF
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
@@ -104,12 +104,12 @@ _CLOSE_TIMEOUT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _MetricsSnapshot:
-    """What was read, as Prometheus' client wants it."""
+    """Collected metrics in the interface that Prometheus' client expects."""
 
     metrics: list[Metric]
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics."""
+        """Return the metrics."""
         return self.metrics
 
 
@@ -120,17 +120,17 @@ class _MonitoringPages:
     readiness: ReadinessCheck
 
     async def healthz(self, request: web.Request) -> web.Response:
-        """An answer is the proof: the event loop turns."""
+        """Answer at all: this proves that the event loop runs."""
         return web.json_response({"alive": True})
 
     async def readyz(self, request: web.Request) -> web.Response:
-        """200 where the bot can work, else 503; which part of it cannot stands in the answer."""
+        """Answer 200 if the bot can work, else 503; the body names the parts that cannot."""
         checks = await self.readiness.look()
         ready = all(said in HEALTHY_STATES for said in checks.values())
         return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """Everything, in Prometheus' text format."""
+        """Answer all metrics in Prometheus' text format."""
         states = _MetricsSnapshot(await self.states.read())
         told = generate_latest(states) + generate_latest(self.meter.instruments.registry)
         return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -140,12 +140,12 @@ class _MonitoringPages:
 async def serve_monitoring(
     settings: MonitoringSettings, meter: Meter, states: StateCollector, readiness: ReadinessCheck
 ) -> AsyncIterator[None]:
-    """Answer on the port of the settings until the block ends; without one do nothing. Raises SettingsWrong."""
+    """Serve on the configured port until the block ends; without a port do nothing. Raises SettingsWrong."""
     if not settings.port:
         yield
         return
     host = check_listen_host(settings.host, settings.public, "WATCH__HOST")
-    # A public port has whatever name others call it by; DNS rebinding is of use only where a browser runs.
+    # A public port may be called by any host name; DNS rebinding only matters where a browser runs.
     guards = [] if settings.public else [refuse_foreign_pages]
     pages, app = _MonitoringPages(meter, states, readiness), web.Application(middlewares=guards)
     for name in ("healthz", "readyz", "metrics"):
@@ -159,7 +159,7 @@ async def serve_monitoring(
 
 
 class Monitoring:
-    """What is watched of one bot: `meter` counts, `desk` is set as soon as there is one."""
+    """Monitoring of one bot: `meter` counts, `desk` is set once the AppContext exists."""
 
     def __init__(self) -> None:
         self.meter = Meter()
@@ -191,7 +191,7 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
 
 @asynccontextmanager
 async def _open_span_exporters(address: str) -> AsyncIterator[list[Callable[[Run], None]]]:
-    """Who sends runs to the collector; nobody where none is named, or OpenTelemetry is not installed."""
+    """Open the span exporters; none if no collector is configured or OpenTelemetry is not installed."""
     if not address:
         yield []
         return

@@ -26,16 +26,15 @@ __all__ = ["ADMIN_ID", "GROUP_ID", "READER_ID", "import_sample_channels", "open_
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 
 _SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
-_MAX_CHANGES = 1_000_000  # changes: more than a demo's archive will ever hold
+_MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
 
 
 @asynccontextmanager
 async def open_demo_sandbox(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbox, Settings]]:
-    """The sandbox on 127.0.0.1, and the settings of the bot in it. Raises SettingsWrong where the port is taken,
-    FolderHeld where a demo runs in the folder.
+    """Start the sandbox on 127.0.0.1, and build the settings of the bot in it.
 
-    The sample channels are imported into `settings.data.dir` (again is no work); posts made in an earlier
-    demo are still there.
+    The sample channels are imported into `settings.data.dir` (once only); posts made in an earlier demo are still
+    there. Raises SettingsWrong if the port is taken, FolderLocked if a demo runs in the folder.
     """
     sandbox = Sandbox()  # its token is random and stays in this process
     async with hold_folder(settings.data.dir), open_engine(settings.rag(), language=False) as rag:
@@ -55,12 +54,12 @@ async def open_demo_sandbox(settings: Settings, port: int) -> AsyncIterator[tupl
 
 def _build_demo_settings(given: Settings, sandbox: Sandbox) -> Settings:
     values = {"token": SecretStr(sandbox.token), "admins": (ADMIN_ID,), "api": sandbox.url, "proxy": SecretStr("")}
-    # The webhook is the real bot's: its address and its port are not for the one of the demo.
+    # The webhook's address and port belong to the real bot, not to the demo's.
     return given.model_copy(update={"bot": given.bot.model_copy(update=values), "webhook": WebhookSettings()})
 
 
 async def import_sample_channels(archive: Archive) -> list[Channel]:
-    """Read the sample channels into an archive; those that have posts already are left as they are."""
+    """Import the sample channels into an archive; channels that already have posts are left unchanged."""
     found = []
     for row in json.loads((_SAMPLE_CHANNELS_FOLDER / "channels.json").read_text(encoding="utf-8")):
         channel = Channel(row["chat_id"], row["title"], row["username"], visibility=Visibility(row["visibility"]))
@@ -72,7 +71,7 @@ async def import_sample_channels(archive: Archive) -> list[Channel]:
 
 
 async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, found: list[Channel]) -> None:
-    """Two people, a group, and the channels with everything the archive has of them."""
+    """Add two people, a group, and the channels with all their posts in the archive."""
     world = sandbox.world
     world.add_person(ADMIN_ID, "Вера", lang="ru")
     world.add_person(READER_ID, "Alex", lang="en")
@@ -97,7 +96,7 @@ def _get_message_id(post: Post) -> int:
 
 @asynccontextmanager
 async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
-    """The bot, reading updates from the first line inside on; stopped cleanly at the end."""
+    """Run the bot; it reads updates when the block begins, and is stopped cleanly at its end."""
     stop, ready = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
     waiting = asyncio.create_task(ready.wait())
@@ -105,7 +104,7 @@ async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
     waiting.cancel()
     try:
         if task.done():
-            await task  # it did not begin: its reason
+            await task  # it failed to start: raise its error
         yield
     finally:
         stop.set()

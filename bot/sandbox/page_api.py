@@ -21,8 +21,8 @@ from bot.sandbox.user_actions import UserMessage
 __all__ = ["add_page_routes"]
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
-_MAX_NEWS_WAIT_SECONDS = 25.0  # seconds a question for news waits
-_MAX_ANSWER_WAIT_SECONDS = 15.0  # seconds a pressed button waits for the bot
+_MAX_NEWS_WAIT_SECONDS = 25.0  # long polling of the page
+_MAX_ANSWER_WAIT_SECONDS = 15.0  # a pressed button waits for the bot's answer
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ ActionHandlers = dict[str, Callable[[Json, SandboxState], Awaitable[Json]]]
 
 
 def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObserver) -> None:
-    """Add the page and its control to the server."""
+    """Add the page and its API to the server."""
 
     async def state(request: web.Request) -> web.Response:
         since, user_id = int(request.query.get("since", 0)), int(request.query.get("user", 0))
@@ -75,7 +75,7 @@ async def _serve_page(request: web.Request) -> web.StreamResponse:
 
 
 def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
-    """What changed after `since`, as far as this user may see it; 0: the chats with their last message."""
+    """Build the changes after `since` that this user may see; with 0, the chats with their last message."""
     rooms = [room for room in world.rooms.values() if _is_visible(world, room, user_id)]
     if since:
         known = {room.id: room for room in rooms}
@@ -96,7 +96,7 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
 
 
 def _build_drafts_and_actions(world: SandboxState, visible: set[int]) -> Json:
-    """Drafts and actions that have not run out, with the seconds they have left."""
+    """Build the drafts and actions that have not expired, with the seconds left."""
     now = world.clock()
     drafts = [
         {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
@@ -142,7 +142,7 @@ def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> J
 
 
 def _get_commands(world: SandboxState, user_id: int) -> list[Json]:
-    """The narrowest list that was set, as clients choose it for a private chat."""
+    """Get the commands of the narrowest scope, as clients choose them for a private chat."""
     person = world.people.get(user_id)
     lang = ((person.lang if person else None) or "").split("-")[0]
     scopes = ({"chat_id": user_id, "type": "chat"}, {"type": "all_private_chats"}, {"type": "default"})

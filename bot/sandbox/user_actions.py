@@ -30,10 +30,10 @@ _CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message to be written. `origin`: a raw MessageOrigin, a hidden name, or (chat id, message id).
+    """A message to write. `origin`: a raw MessageOrigin, a hidden name, or (chat id, message id).
 
-    `album` makes it a photo of that media group with the text as its caption; `extra` are raw
-    Bot API fields on top. Entities make `text` exactly what was meant.
+    `album` makes it a photo of that media group with the text as its caption; `extra` are raw Bot API fields that
+    override. Entities are detected in `text`.
     """
 
     text: str = ""
@@ -45,7 +45,7 @@ class UserMessage:
 
 
 def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMessage) -> Json:
-    """Somebody writes in a private chat or a group."""
+    """Write as a person in a private chat or a group."""
     room, person = world.room(chat_id), world.people[user_id]
     if room.kind != "private" and not room.member(user_id).inside:
         raise forbidden("this person is not a member of the chat")
@@ -57,7 +57,7 @@ def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMe
 
 
 def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Json:
-    """A channel posts; its discussion group, if any, gets the copy that Telegram makes."""
+    """Write as a channel; its discussion group, if any, gets Telegram's automatic copy."""
     room = world.room(chat_id)
     if room.kind != "channel":
         raise bad_request("this is not a channel")
@@ -75,7 +75,7 @@ def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Jso
 
 
 def edit_as_author(world: SandboxState, chat_id: int, message_id: int, text: str) -> Json:
-    """A person or a channel changes a text or caption. Nothing changed: no update."""
+    """Edit a text or caption as a person or channel; without a change there is no update."""
     room = world.room(chat_id)
     old = room.messages.get(message_id)
     if old is None:
@@ -92,7 +92,7 @@ def edit_as_author(world: SandboxState, chat_id: int, message_id: int, text: str
 
 
 def delete_as_author(world: SandboxState, chat_id: int, message_id: int) -> None:
-    """A person or a channel deletes a message for everybody. Telegram tells bots nothing of it."""
+    """Delete a message for everybody as a person or channel. Telegram sends bots no update about it."""
     room = world.room(chat_id)
     if message_id not in room.messages:
         raise bad_request("message to delete not found")
@@ -100,7 +100,7 @@ def delete_as_author(world: SandboxState, chat_id: int, message_id: int) -> None
 
 
 def press_button(world: SandboxState, user_id: int, chat_id: int, message_id: int, data: str) -> str:
-    """Press an inline button; the id of the query. Replays and made-up data are possible, as in life."""
+    """Press an inline button; returns the id of the query. Replayed and invented data are possible, as in Telegram."""
     room = world.room(chat_id)
     message = room.messages.get(message_id)
     gone = {"chat": room.wire(), "message_id": message_id, "date": 0}
@@ -113,7 +113,7 @@ def press_button(world: SandboxState, user_id: int, chat_id: int, message_id: in
 
 
 def react_as_person(world: SandboxState, user_id: int, chat_id: int, message_id: int, emoji: str | None) -> None:
-    """Put a reaction or take it away."""
+    """Set or remove a reaction."""
     room = world.room(chat_id)
     kept = world.reactions.setdefault((room.id, message_id), {})
     old, new = kept.get(user_id, []), [emoji] if emoji else []
@@ -151,7 +151,7 @@ def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> No
 
 
 def _build_message_fields(world: SandboxState, room: SandboxChat, deed: UserMessage) -> Json:
-    """The fields of a message: text or photo, what it replies to, where it was forwarded from."""
+    """Build the fields of a message: text or photo, replied message, origin of a forward."""
     extra = dict(deed.extra or {})
     fields: Json = _build_forward_fields(world, deed) if deed.origin else {}
     if deed.text or not (fields.keys() | extra.keys()) & set(_CONTENT_FIELDS):

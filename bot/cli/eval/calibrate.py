@@ -22,7 +22,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("calibrate", help="fit the bar for answers, and how the legs are joined")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -42,7 +42,7 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit, print, keep it beside the archive. Returns the exit code."""
+    """Fit the thresholds, print them, and save the calibration beside the archive. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     if args.verify:
         return _calibrate_claims(args, settings)
@@ -67,11 +67,11 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit the bar for claims, and keep it beside what else was fitted."""
+    """Fit the threshold for claims and save it with the other fitted values."""
     rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
     found = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
     rag = settings.rag()
-    fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # what is stored
+    fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # as stored
     file = replace(Calibration.load(fitted), claims=found).save(rag)
     print(f"bar for claims {found.bar:.3f}, written to {file}")
     print(
@@ -86,7 +86,7 @@ def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
-    """A calibration that refuses nothing, with the safest way to join the legs."""
+    """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
     calibration = replace(data.rag.calibration, bar=0.0)
     if data.rag.dense is None:
         return calibration

@@ -21,7 +21,7 @@ _DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
     options.add_sample_options(parser, "expressions")
@@ -30,7 +30,7 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
     found = {

@@ -25,7 +25,7 @@ _NOT_WRITABLE_TEXT = "The questions cannot be written ({}): name another folder.
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("make", help="make a question set out of your own channels, without a model")
     parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder; it will hold texts of your posts")
     options.add_sample_options(parser, "questions")
@@ -33,7 +33,7 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Make, write, say. Returns the exit code."""
+    """Make the question set, write it, and print its size. Returns the exit code."""
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(_ALREADY_THERE_TEXT.format(folder))
@@ -56,7 +56,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _read_all_posts(archive: Archive) -> list[Post]:
-    """Every post with a text that is not deleted, in the order it was kept."""
+    """Read all posts with text that are not deleted, in the order in which they were stored."""
     found: list[Post] = []
     after = 0
     while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):

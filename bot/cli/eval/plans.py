@@ -32,7 +32,7 @@ _SCHEMA_NEEDS_SERVER_TEXT = (
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("plans", help="how well and how fast a model plans searches")
     parser.add_argument("file", type=Path, metavar="FILE", help="queries.jsonl, or a text file with a question a line")
     form = "what holds the model to the form of a plan (default: gbnf)"
@@ -44,7 +44,7 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     questions = draw_sample(read_questions(args.file), args.limit, args.seed)
     inside = settings.rag()
@@ -64,7 +64,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _measure_plans(questions: Sequence[Question], model: RecordingModel, budgets: Budgets) -> list[PlanRow]:
-    """A row for each question that can be planned, asked one after the other."""
+    """Plan the questions one after the other; questions that cannot be planned have no row."""
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     rows = []
     for question in tqdm(questions, desc="plan", delay=1, leave=False):
@@ -75,7 +75,7 @@ async def _measure_plans(questions: Sequence[Question], model: RecordingModel, b
 
 @asynccontextmanager
 async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterator[LanguageModel]:
-    """The model that plans, alone. Raises ModelUnavailable."""
+    """Open the planner model alone. Raises ModelUnavailable."""
     given = settings.llm.planner if path is None else str(path.absolute())
     if given != "same":
         llm = settings.llm.model_copy(update={"model": given, "planner": "same", "url": ""})

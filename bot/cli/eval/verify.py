@@ -27,7 +27,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("verify", help="how good the verdicts on claims are, layer by layer")
     parser.add_argument(
         "folder", type=Path, metavar="FILE|DIR",
@@ -40,7 +40,7 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
     corpus = args.folder.is_dir() and (args.folder / "corpus.jsonl").exists()

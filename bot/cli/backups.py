@@ -28,10 +28,10 @@ def declare(commands: Any) -> None:
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
     """Make a backup and delete the oldest beyond DATA__BACKUPS. Returns the exit code."""
     folder = settings.data.dir
-    made = await run_cancellable(partial(make_backup, folder))
+    backup = await run_cancellable(partial(make_backup, folder))
     if settings.data.backups:
         prune_backups(folder, settings.data.backups)
-    print(f"{made} ({_format_size(made)})")
+    print(f"{backup} ({_format_size(backup)})")
     return 0
 
 
@@ -39,13 +39,13 @@ async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
     """Restore a backup. Returns the exit code."""
     folder = settings.data.dir
     async with hold_folder(folder):
-        done = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
+        restored = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
     print(
-        f"The archive is that of {get_backup_time(done.backup):%Y-%m-%d %H:%M} UTC "
-        f"({done.backup}, {_format_size(done.backup)})."
+        f"The archive is that of {get_backup_time(restored.backup):%Y-%m-%d %H:%M} UTC "
+        f"({restored.backup}, {_format_size(restored.backup)})."
     )
-    if done.aside:
-        print(f"What was there before is kept as {done.aside}; delete it when all is well.")
+    if restored.aside:
+        print(f"What was there before is kept as {restored.aside}; delete it when all is well.")
     print("The indexes are built anew at the next start, and the bot tells which times its channels lack posts of.")
     return 0
 

@@ -32,14 +32,14 @@ def declare(commands: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the demo. Returns the exit code."""
-    models, legs = await _choose_models(settings.rag())
-    apart = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo"), "models": models})
-    async with open_demo_sandbox(apart, args.port if args.once is None else 0) as (sandbox, demo):
+    models, retrievers = await _choose_models(settings.rag())
+    demo_settings = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo"), "models": models})
+    async with open_demo_sandbox(demo_settings, args.port if args.once is None else 0) as (sandbox, demo):
         if args.once is not None:
             await _ask_once(sandbox, demo, args.once)
-            print(f"\n({legs} {_describe_writer(demo.rag())})", file=sys.stderr)
+            print(f"\n({retrievers} {_describe_writer(demo.rag())})", file=sys.stderr)
             return 0
-        print(legs, _describe_writer(demo.rag()))
+        print(retrievers, _describe_writer(demo.rag()))
         print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
         await run_bot(demo, watch=sandbox.observed)
     return 0
@@ -71,12 +71,12 @@ def _describe_writer(settings: RagSettings) -> str:
     if settings.llm.url:
         return "Answers are written by the model that LLM__URL serves."
     try:
-        found = find_gguf(settings, settings.llm.model)
+        model = find_gguf(settings, settings.llm.model)
     except ModelUnavailable as exc:
         return f"Answers are word for word from the posts: {exc.reason}"
-    if found is None:
+    if model is None:
         return "Answers are word for word from the posts: no model writes them."
-    return f"Answers are written by a model ({found.name or found.path.name})."
+    return f"Answers are written by a model ({model.name or model.path.name})."
 
 
 async def _ask_once(sandbox: Sandbox, settings: Settings, question: str) -> None:

@@ -58,26 +58,26 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitch:
-    given = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
+    name = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            return await owner.use(given, args.wanted)
+            return await owner.use(name, args.wanted)
         archive = await Archive.open(settings.data.dir)
         try:
-            return await choose_model_for_next_start(settings.rag(), archive, given, args.wanted)
+            return await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
         finally:
             await archive.close()
 
 
-def _describe_use(used: ModelSwitch) -> str:
-    if used.now:
-        return f"The bot uses {used.name} as {used.use} now."
-    if used.use == "embedder":
+def _describe_use(switch: ModelSwitch) -> str:
+    if switch.now:
+        return f"The bot uses {switch.name} as {switch.use} now."
+    if switch.use == "embedder":
         return (
-            f"{used.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the old "
-            "ones, and citegram reindex does it at once."
+            f"{switch.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the "
+            "old ones, and citegram reindex does it at once."
         )
-    return f"{used.name} is the {used.use} from the next start on."
+    return f"{switch.name} is the {switch.use} from the next start on."
 
 
 async def _load_choices(settings: Settings) -> dict[str, str]:

@@ -62,10 +62,10 @@ async def catch_up_vectors(rag: Engine) -> None:
 @contextmanager
 def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; the callback takes (done, total). Work that takes under a second shows nothing."""
-    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False) as shown:
+    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False) as bar:
 
         def moved(done: int, total: int) -> None:
-            shown.total = total
-            shown.update(done - shown.n)
+            bar.total = total
+            bar.update(done - bar.n)
 
         yield moved

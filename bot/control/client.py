@@ -129,7 +129,7 @@ class FolderOwner:
         await self._asked("wake", moved)
 
     async def reindex(self, channel: int | None, moved: OnIndexProgress) -> None:
-        """Have the bot rebuild its indexes, all or those of one channel. The rebuild continues if this client leaves."""
+        """Have the bot rebuild its indexes, all or one channel's. The rebuild continues if this client leaves."""
         await self._asked("reindex", moved, channel=channel)
 
     async def use(self, given: str, wanted: str) -> ModelSwitch:

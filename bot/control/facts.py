@@ -29,21 +29,21 @@ async def collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
 
     Takes a slot of the model and some seconds.
     """
-    said: list[tuple[bool | None, str]] = []
+    facts: list[tuple[bool | None, str]] = []
     for shortfall in rag.without:
         if shortfall.stage == "write":
-            said.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
+            facts.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
     if rag.writer:
-        said.append(await _measure_model("writer", rag.writer))
-    elif not said:
-        said.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
+        facts.append(await _measure_model("writer", rag.writer))
+    elif not facts:
+        facts.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
     if rag.planner is None:
-        said.append((None, "plans are made by rules"))
+        facts.append((None, "plans are made by rules"))
     elif rag.planner is not rag.writer:
-        said.append(await _measure_model("planner", rag.planner))
+        facts.append(await _measure_model("planner", rag.planner))
     if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
-        said.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
-    return said
+        facts.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
+    return facts
 
 
 async def _measure_model(use: str, model: LanguageModel) -> tuple[bool | None, str]:
@@ -67,9 +67,9 @@ async def _describe_local_model(model: LocalModel) -> str:
 
 async def _describe_remote_model(model: RemoteModel) -> str:
     rates = await model.speed()
-    held = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
-    seen = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
-    return f"{model.name} on {model.place} ({model.dialect}) {seen}; {held}"
+    form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
+    speed = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
+    return f"{model.name} on {model.place} ({model.dialect}) {speed}; {form}"
 
 
 _SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog
@@ -124,8 +124,14 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
 
 
 async def _collect_comparison_facts(rag: Engine) -> ComparisonFacts | None:
-    seen = await compare_indexes(rag)
-    return ComparisonFacts(posts=seen.posts, some=seen.some, words=seen.words, vectors=seen.vectors) if seen else None
+    comparison = await compare_indexes(rag)
+    return (
+        ComparisonFacts(
+            posts=comparison.posts, some=comparison.some, words=comparison.words, vectors=comparison.vectors
+        )
+        if comparison
+        else None
+    )
 
 
 async def _collect_dense_facts(rag: Engine) -> DenseFacts | None:

@@ -202,16 +202,16 @@ async def _run_while_connected(
 ) -> Mapping[str, object]:
     """Await the work; cancel it if the caller disconnects."""
     task = asyncio.ensure_future(work)
-    beside = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
+    watchers = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
     try:
-        await asyncio.wait([task, *beside], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, *watchers], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise _CallerGone
         return await task
     finally:
-        for one in (task, *beside):
-            one.cancel()
-        await asyncio.gather(task, *beside, return_exceptions=True)
+        for other in (task, *watchers):
+            other.cancel()
+        await asyncio.gather(task, *watchers, return_exceptions=True)
 
 
 async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:
@@ -305,13 +305,13 @@ class RequestHandlers:
         """{} -> {} when the lexical index has all changes that the archive has now."""
         lexical = self._rag.lexical
         start, until = lexical.watermark, await posts.get_last_seq(self._rag.archive)
-        seen, moved = start, time.monotonic()
+        watermark, moved_at = start, time.monotonic()
         self._waking.wake()
         while await self._behind(until):
-            if lexical.watermark != seen:
-                seen, moved = lexical.watermark, time.monotonic()
-                say(max(0, min(seen, until) - start), until - start)
-            elif time.monotonic() - moved > _STUCK_AFTER_SECONDS:
+            if lexical.watermark != watermark:
+                watermark, moved_at = lexical.watermark, time.monotonic()
+                say(max(0, min(watermark, until) - start), until - start)
+            elif time.monotonic() - moved_at > _STUCK_AFTER_SECONDS:
                 raise IndexUnavailable(_STUCK_TEXT)
             await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
         return {}
@@ -333,10 +333,10 @@ class RequestHandlers:
 
     async def _use(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"model", "wanted"} -> {"use", "name", "now"}. The switch completes even if the caller leaves."""
-        given, wanted = request.get("model"), request.get("wanted")
-        if not isinstance(given, str) or not isinstance(wanted, str):
+        model, wanted = request.get("model"), request.get("wanted")
+        if not isinstance(model, str) or not isinstance(wanted, str):
             raise RagError(_MALFORMED_TEXT.format(do="use", what="a model and what it is for"))
-        return asdict(await asyncio.shield(switch_model(self._rag, given, wanted)))
+        return asdict(await asyncio.shield(switch_model(self._rag, model, wanted)))
 
     async def _doctor(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{} -> {"facts", "uptime_s"}."""

@@ -60,7 +60,7 @@ _OPEN_PERMISSIONS_TEXT = "{path} can be read by other users of this machine: run
 
 
 async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
-    """Check that the disk has room for the next backup and the next rebuild, which are made beside the existing files."""
+    """Check that the disk has room for the next backup and rebuild, which are made beside the existing files."""
     folder = case.settings.data.dir.resolve()
     used = await asyncio.to_thread(measure_disk_usage, folder)
     need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
@@ -88,9 +88,9 @@ def _get_file_system(folder: Path) -> str:
         lines = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
     except OSError:
         return ""
-    places = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
-    above = (str(place) for place in (folder, *folder.parents))
-    return next((places[place] for place in above if place in places), "")
+    kinds = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
+    above = (str(mount) for mount in (folder, *folder.parents))
+    return next((kinds[mount] for mount in above if mount in kinds), "")
 
 
 async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
@@ -110,11 +110,11 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
     """Check each model in use once: its checksums, read in full, and its memory, unless a running bot has it loaded."""
     if case.archive is None:
         return
-    given = case.settings.rag()
-    used = list_models_in_use(given, await users.load_choices(case.archive))
+    rag_settings = case.settings.rag()
+    used = list_models_in_use(rag_settings, await users.load_choices(case.archive))
     for name in dict.fromkeys(used.values()):
         try:
-            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(given))
+            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(rag_settings))
         except ModelUnavailable as exc:
             yield Finding(False, exc.reason)
             continue

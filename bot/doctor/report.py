@@ -59,19 +59,19 @@ async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterat
 
 
 async def _run_check(case: CheckContext, check: Check) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         async with asyncio.timeout(check.seconds):
             async for finding in check.look(case):
-                found.append(finding)
+                findings.append(finding)
     except TimeoutError:
-        found.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
+        findings.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
     except RagError as exc:
-        found.append(Finding(False, exc.reason))
+        findings.append(Finding(False, exc.reason))
     except Exception as exc:  # whatever the error, the other checks go on
         log.info("the check of %s failed", check.name, exc_info=True)
-        found.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
-    return found
+        findings.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
+    return findings
 
 
 def hide_secrets(what: str, settings: Settings) -> str:

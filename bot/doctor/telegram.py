@@ -77,11 +77,11 @@ async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
 
 async def check_proxy(settings: BotSettings) -> str:
     """Check that the proxy accepts a connection, and return its address; "" without a proxy. Raises SettingsWrong."""
-    given = settings.proxy.get_secret_value()
-    if not given:
+    proxy = settings.proxy.get_secret_value()
+    if not proxy:
         return ""
     try:
-        address = urlsplit(given)
+        address = urlsplit(proxy)
         host, port = address.hostname, address.port
     except ValueError:
         raise SettingsWrong(PROXY_ERROR) from None
@@ -131,7 +131,9 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None or not token:
         return
     live = [
-        one for one in (await channels.load_channels(case.archive)).values() if one.inside and one.state == "active"
+        channel
+        for channel in (await channels.load_channels(case.archive)).values()
+        if channel.inside and channel.state == "active"
     ]
     groups = await channels.list_bound_groups(case.archive)
     async with open_bot(case.settings.bot) as bot:
@@ -140,13 +142,13 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
         except (AiogramError, TimeoutError):
             return  # reported by the check of Telegram
         turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
-        asked = [_check_channel(bot, one, turns) for one in live[:_MAX_CHATS]] + [
-            _check_group(bot, one, turns) for one in groups[:_MAX_CHATS]
+        checks = [_check_channel(bot, channel, turns) for channel in live[:_MAX_CHATS]] + [
+            _check_group(bot, channel, turns) for channel in groups[:_MAX_CHATS]
         ]
-        said = [finding for finding in await asyncio.gather(*asked) if finding]
-    for finding in said:
+        findings = [finding for finding in await asyncio.gather(*checks) if finding]
+    for finding in findings:
         yield finding
-    if asked and not said:
+    if checks and not findings:
         yield Finding(True, f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
 
 
@@ -208,19 +210,19 @@ _FAILING_WEBHOOK_TEXT = (
 
 async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the proxy, the token, which messages the bot gets in groups, and the webhook."""
-    given = case.settings.bot
-    if not given.token.get_secret_value():
+    settings = case.settings.bot
+    if not settings.token.get_secret_value():
         yield Finding(None, _EMPTY_TOKEN_TEXT)
         return
-    if place := await check_proxy(given):
+    if place := await check_proxy(settings):
         yield Finding(True, f"the proxy {place} takes connections")
-    async with open_bot(given) as bot:
+    async with open_bot(settings) as bot:
         try:
-            yield _report_bot(await bot.get_me(), given.api)
+            yield _report_bot(await bot.get_me(), settings.api)
             for finding in _report_webhook(await bot.get_webhook_info(), case):
                 yield finding
         except (AiogramError, TimeoutError) as exc:
-            yield Finding(False, explain_call_error(exc, given))
+            yield Finding(False, explain_call_error(exc, settings))
 
 
 def _report_bot(me: User, api: str) -> Finding:
@@ -231,38 +233,38 @@ def _report_bot(me: User, api: str) -> Finding:
 def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
     """Compare the webhook with the settings. Only the host of an address is shown: the rest may be secret."""
     wanted = case.settings.webhook.url
-    host, found = urlsplit(info.url).hostname or "", list[Finding]()
+    host, findings = urlsplit(info.url).hostname or "", list[Finding]()
     if info.url and not wanted:
-        found.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
+        findings.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
     elif info.url != wanted:
-        said = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
-        found.append(Finding(False if case.runs else None, said))
+        text = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
+        findings.append(Finding(False if case.runs else None, text))
     elif info.url:
-        found.append(Finding(True, f"updates come by webhook to {host}"))
+        findings.append(Finding(True, f"updates come by webhook to {host}"))
     if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
-        found.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
+        findings.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
     if info.pending_update_count > _MANY_PENDING_UPDATES:
-        found.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
-    return found
+        findings.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
+    return findings
 
 
 async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
     """Compare this machine's clock with the Date header of the Bot API server; no finding if it does not answer."""
-    given = case.settings.bot
-    if not given.token.get_secret_value():
+    settings = case.settings.bot
+    if not settings.token.get_secret_value():
         return
-    async with open_bot(given) as bot:
-        asked = time.time()
-        theirs = await _fetch_server_time(bot, given.api)
-        ours = (asked + time.time()) / 2
+    async with open_bot(settings) as bot:
+        started = time.time()
+        theirs = await _fetch_server_time(bot, settings.api)
+        ours = (started + time.time()) / 2
     if theirs is None:
         return
     off = ours - theirs.timestamp()
     if abs(off) > _MAX_CLOCK_DIFFERENCE_SECONDS:
         how = "ahead of" if off > 0 else "behind"
-        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=given.api))
+        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=settings.api))
     else:
-        yield Finding(True, f"the clock agrees with {given.api}")
+        yield Finding(True, f"the clock agrees with {settings.api}")
 
 
 async def _fetch_server_time(bot: Bot, api: str) -> datetime | None:

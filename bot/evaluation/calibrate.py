@@ -52,8 +52,8 @@ class LogisticFit:
 
     def z(self, features: Matrix) -> Matrix:
         """Compute the log odds of rows of features, shape (rows,)."""
-        found: Matrix = self.shift + features @ self.values
-        return found
+        odds: Matrix = self.shift + features @ self.values
+        return odds
 
 
 def fit_logistic(features: Matrix, yes: Flags) -> LogisticFit:
@@ -135,15 +135,15 @@ def choose_safest_fusions(rows: Sequence[RetrieverRankings]) -> dict[str, Fusion
 
     If none is safe, lexical search alone; of equal ones the one with the smaller dense weight.
     """
-    found = {}
+    fusions = {}
     for lang in sorted({row.lang for row in rows}):
-        own = [row for row in rows if row.lang == lang]
-        base = _compute_mean_recalls(own, _LEXICAL_ONLY)
-        safe = [(f, m) for f in _FUSION_CANDIDATES if _loses_nothing(m := _compute_mean_recalls(own, f), base)]
+        in_language = [row for row in rows if row.lang == lang]
+        base = _compute_mean_recalls(in_language, _LEXICAL_ONLY)
+        safe = [(f, m) for f in _FUSION_CANDIDATES if _loses_nothing(m := _compute_mean_recalls(in_language, f), base)]
         better = [(f, m) for f, m in safe if m[-1] > base[-1]]
         best = max(better, key=lambda pair: (round(float(pair[1][-1]), 4), -pair[0].dense), default=None)
-        found[lang] = best[0] if best else _LEXICAL_ONLY
-    return found
+        fusions[lang] = best[0] if best else _LEXICAL_ONLY
+    return fusions
 
 
 def _compute_mean_recalls(
@@ -173,15 +173,17 @@ def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimTh
     if bar is None:
         raise ImportRefused(f"{data} holds too few claims that are not borne out for a promise of {target:.0%}.")
     fold = assign_folds([row.group for row in rows])
-    passed: list[bool] = []
-    kept: list[bool] = []
+    false_passed: list[bool] = []
+    true_passed: list[bool] = []
     for n in range(FOLD_COUNT):
-        other = _compute_claim_bar([one for one, its in zip(scored, fold, strict=True) if its != n], target)
-        for (_, borne_out, likely), its in zip(scored, fold, strict=True):
-            if its == n:
-                (kept if borne_out else passed).append(other is not None and likely >= other)
+        other = _compute_claim_bar(
+            [claim for claim, claim_fold in zip(scored, fold, strict=True) if claim_fold != n], target
+        )
+        for (_, borne_out, likely), claim_fold in zip(scored, fold, strict=True):
+            if claim_fold == n:
+                (true_passed if borne_out else false_passed).append(other is not None and likely >= other)
     return ClaimThreshold(
-        bar, target, _compute_share(passed), _compute_share(kept), data, f"{datetime.now(UTC):%Y-%m-%d}"
+        bar, target, _compute_share(false_passed), _compute_share(true_passed), data, f"{datetime.now(UTC):%Y-%m-%d}"
     )
 
 
@@ -196,7 +198,7 @@ def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | 
     """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
     bars = []
     for lang in {lang for lang, _, _ in scored}:
-        wrong = sorted(likely for its, borne_out, likely in scored if its == lang and not borne_out)
+        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
         place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
         if place >= len(wrong):
             return None

@@ -134,11 +134,11 @@ def _read_queries(file: Path) -> Iterator[EvaluationQuery]:
     for row in read_json_lines(file):
         try:
             answerable = bool(row.get("answerable", True))
-            asked = row.get("asked_at")
+            asked_at = row.get("asked_at")
             yield EvaluationQuery(
                 str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
                 frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
-                str(row.get("group") or row["id"]), _parse_time(asked) if asked else None,
+                str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as exc:
             raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
@@ -202,10 +202,10 @@ class ClaimRow:
 def read_claims(place: Path) -> list[ClaimRow]:
     """Read the claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
     file = place / CLAIMS_FILE_NAME if place.is_dir() else place
-    found = [_parse_claim_row(row, file) for row in read_json_lines(file)]
-    if not found:
+    claims = [_parse_claim_row(row, file) for row in read_json_lines(file)]
+    if not claims:
         raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
-    return found
+    return claims
 
 
 def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:

@@ -130,17 +130,17 @@ class DateRow:
 def read_date_rows(folder: Path) -> list[DateRow]:
     """Read the rows to score from all .jsonl files, and the rows without a date. Raises ImportRefused."""
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
-    wrong = "{} is not a file of expressions of time: give a folder like temporal_peers."
-    found: list[DateRow] = []
+    refusal = "{} is not a file of expressions of time: give a folder like temporal_peers."
+    rows: list[DateRow] = []
     for file in files:
-        with translate_errors(ImportRefused, *_READ_ERRORS, say=wrong.format(file)):
+        with translate_errors(ImportRefused, *_READ_ERRORS, say=refusal.format(file)):
             lines = file.read_text(encoding="utf-8").splitlines()
-            found += [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
-    if not found:
+            rows += [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
+    if not rows:
         raise ImportRefused(
             f"{folder} holds no expressions of time that can be scored: give a folder like temporal_peers."
         )
-    return found
+    return rows
 
 
 def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
@@ -157,26 +157,28 @@ def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
         return None
     if ref is None and not re.search(r"\b(?:19|20)\d\d\b", text):
         return None
-    (one,) = expected
-    if "offset" in one and not _AGO_PATTERN.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
+    (value,) = expected
+    if "offset" in value and not _AGO_PATTERN.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
         return None  # a duration
     now = ref or _DEFAULT_REFERENCE
-    past = tuple(s for s in _parse_readings(one, now) if (s.since or s.until or date.max) <= now.date())
+    past = tuple(s for s in _parse_readings(value, now) if (s.since or s.until or date.max) <= now.date())
     return DateRow(raw["id"], raw["lang"], text, now, (*past, *_build_last_n_spans(text, now))) if past else None
 
 
-def _parse_readings(one: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
+def _parse_readings(expected: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
     """Parse the expected values of a source, in each of its formats."""
-    if "values" in one:
-        yield from (s for value in one["values"] if (s := _parse_recognizer_value(value, one["type"])))
-    elif "grain" in one:
-        if one["grain"] in {"day", "week", "month", "quarter", "year"} and not one.get("holiday"):
-            yield DaySpan(_parse_day(one["start"]), _parse_day(one["end"]))
-    elif "offset" in one:
-        if one["period"] != "day" or not {"hours", "minutes", "seconds"} & set(one["offset"]):
-            day = _parse_day(one["start_at"])
-            yield DaySpan(day, day + _ONE_DAY if day else None, _MAX_DAYS_BY_UNIT.get(one["period"], 31))
-    elif span := _parse_asserted_span(one, now):
+    if "values" in expected:
+        yield from (
+            s for raw_value in expected["values"] if (s := _parse_recognizer_value(raw_value, expected["type"]))
+        )
+    elif "grain" in expected:
+        if expected["grain"] in {"day", "week", "month", "quarter", "year"} and not expected.get("holiday"):
+            yield DaySpan(_parse_day(expected["start"]), _parse_day(expected["end"]))
+    elif "offset" in expected:
+        if expected["period"] != "day" or not {"hours", "minutes", "seconds"} & set(expected["offset"]):
+            day = _parse_day(expected["start_at"])
+            yield DaySpan(day, day + _ONE_DAY if day else None, _MAX_DAYS_BY_UNIT.get(expected["period"], 31))
+    elif span := _parse_asserted_span(expected, now):
         yield span
 
 
@@ -189,9 +191,12 @@ def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | No
     return None
 
 
-def _parse_asserted_span(one: Mapping[str, Any], now: datetime) -> DaySpan | None:
+def _parse_asserted_span(expected: Mapping[str, Any], now: datetime) -> DaySpan | None:
     """Parse instants, and the date fields that a test compares; the year may be missing."""
-    start, end = one.get("start_at") or one.get("start_fields"), one.get("end_at") or one.get("end_fields")
+    start, end = (
+        expected.get("start_at") or expected.get("start_fields"),
+        expected.get("end_at") or expected.get("end_fields"),
+    )
     begins, ends = _parse_asserted_days(start, now), _parse_asserted_days(end, now)
     if begins is None or ends is None:
         return begins
@@ -222,11 +227,11 @@ def _parse_day(value: str | None) -> date | None:
 
 def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
     """Build the calendar and the rolling reading of "the last N units"."""
-    found = _LAST_N_PATTERN.search(text)
-    number = _NUMBER_WORDS.get(found["n"].lower().replace("ё", "е"), found["n"]) if found else ""
-    if not found or not str(number).isdecimal() or int(number) > _MAX_UNITS:
+    match = _LAST_N_PATTERN.search(text)
+    number = _NUMBER_WORDS.get(match["n"].lower().replace("ё", "е"), match["n"]) if match else ""
+    if not match or not str(number).isdecimal() or int(number) > _MAX_UNITS:
         return
-    months, days = next(size for start, size in _UNIT_SIZES.items() if found["unit"].lower().startswith(start))
+    months, days = next(size for start, size in _UNIT_SIZES.items() if match["unit"].lower().startswith(start))
     today, n = now.date(), int(number)
     rolling = today - relativedelta(months=months * n) - timedelta(days=days * n)
     yield DaySpan(rolling, today)
@@ -287,13 +292,13 @@ def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime]
     if rows:
         read(rows[0].text, rows[0].ref)  # the first call loads the reader's data
     started = time_module.perf_counter()
-    found = [read(row.text, row.ref) for row in rows]
+    periods = [read(row.text, row.ref) for row in rows]
     took = time_module.perf_counter() - started
-    right = [_is_right(given, row) for given, row in zip(found, rows, strict=True) if row.readings]
+    right = [_is_right(period, row) for period, row in zip(periods, rows, strict=True) if row.readings]
     return {
         "right": _compute_share(right),
         "false_finds": _compute_share(
-            [given is not None for given, row in zip(found, rows, strict=True) if not row.readings]
+            [period is not None for period, row in zip(periods, rows, strict=True) if not row.readings]
         ),
         "rows_applied": len(right),
         "per_second": round(len(rows) / took, 1) if rows else None,

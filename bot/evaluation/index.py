@@ -66,9 +66,9 @@ class Variant:
         settings = rag.settings.model_copy(update=sections)
 
         def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
-            made = rag.plan(question, known) if self.plan == _ON else Plan((question.text,))
+            planned = rag.plan(question, known) if self.plan == _ON else Plan((question.text,))
             # Dense search alone: further queries search for words.
-            return replace(made, queries=made.queries[:1], legs=HYBRID) if self.legs == "dense" else made
+            return replace(planned, queries=planned.queries[:1], legs=HYBRID) if self.legs == "dense" else planned
 
         return replace(
             rag,

@@ -51,16 +51,16 @@ class _Cloze:
 
 def make_questions(posts: Sequence[Post], known: dict[int, Channel], most: int, seed: int) -> QuestionSet:
     """Make at most `most` questions, one for each post, drawn with `seed`; a fifth of them has no answer."""
-    drawn = np.random.default_rng(seed)
-    found: list[_Cloze] = []
-    for n in drawn.permutation(len(posts)):
-        if len(found) == most:
+    generator = np.random.default_rng(seed)
+    clozes: list[_Cloze] = []
+    for n in generator.permutation(len(posts)):
+        if len(clozes) == most:
             break
         if cloze := next(_make_clozes(posts[n]), None):
-            found.append(cloze)
-    back = {cloze.post.key for cloze in found[: int(len(found) * _HELD_BACK_SHARE)]}
-    queries = tuple(_build_query_row(cloze, answerable=cloze.post.key not in back) for cloze in found)
-    corpus = tuple(_build_document_row(post, known) for post in posts if post.key not in back)
+            clozes.append(cloze)
+    held_back = {cloze.post.key for cloze in clozes[: int(len(clozes) * _HELD_BACK_SHARE)]}
+    queries = tuple(_build_query_row(cloze, answerable=cloze.post.key not in held_back) for cloze in clozes)
+    corpus = tuple(_build_document_row(post, known) for post in posts if post.key not in held_back)
     return QuestionSet(queries, corpus)
 
 

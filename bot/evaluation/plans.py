@@ -114,20 +114,20 @@ class RecordingModel:
 
 def read_questions(file: Path) -> list[Question]:
     """Read the questions of a queries.jsonl, or one for each line. Raises ImportRefused."""
-    wrong = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
+    refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
     with translate_errors(
-        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=wrong
+        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
     ):
-        found = [_parse_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not found:
+        questions = [_parse_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not questions:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
-    return found
+    return questions
 
 
 def _parse_question(line: str) -> Question:
     row = json.loads(line) if line.lstrip().startswith("{") else {"text": line.strip()}
-    text, asked = row["text"], row.get("asked_at")
-    moment = datetime.fromisoformat(asked) if asked else datetime.now(UTC)
+    text, asked_at = row["text"], row.get("asked_at")
+    moment = datetime.fromisoformat(asked_at) if asked_at else datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return Question(text, row.get("lang") or detect_language(text), moment, Viewer(0, frozenset()))
 
@@ -151,7 +151,7 @@ async def measure_plan(
 def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
     """Compute the metrics of plans; those of the model's work cover the replies that it finished."""
     replies = [row.reply.figures for row in rows if row.reply]
-    told = sum(figures.prompt_tokens for figures in replies)
+    prompt_tokens = sum(figures.prompt_tokens for figures in replies)
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
     firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
     return {
@@ -162,7 +162,7 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
         "shortfalls": _compute_share([row.shortfalls > 0 for row in rows]),
         "tokens": round(float(np.mean([figures.tokens for figures in replies])), 1) if replies else None,
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
-        "prefix_cache": round(1 - sum(f.evaluated for f in replies) / told, 4) if told else None,
+        "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,
         "first_ms_p50": _compute_percentile(firsts, 50),
         "first_ms_p95": _compute_percentile(firsts, 95),
         "latency_ms_p50": _compute_percentile(took, 50),

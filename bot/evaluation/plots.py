@@ -89,35 +89,35 @@ def draw_recall(found: Mapping[str, Sequence[RankedQuery]], caption: PlotCaption
     figure = _make_figure(2.2 + 4.2 * len(panels), 3.9 + 0.2 * len(panels[0][1]), caption)
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     lowest = min(curve[0][1] for _, lines in panels for curve in lines.values())
-    for n, (one, (title, lines)) in enumerate(zip(axes, panels, strict=True)):
-        one.set_title(title, loc="left", fontsize=11, fontweight="bold")
-        one.set_xlim(0.4, 20.6)
-        one.set_ylim(max(0.0, lowest - 0.06), 1.015)
-        _draw_lines(one, lines, named=not n, first_broad=len(found) > 1)
+    for n, (axis, (title, lines)) in enumerate(zip(axes, panels, strict=True)):
+        axis.set_title(title, loc="left", fontsize=11, fontweight="bold")
+        axis.set_xlim(0.4, 20.6)
+        axis.set_ylim(max(0.0, lowest - 0.06), 1.015)
+        _draw_lines(axis, lines, named=not n, first_broad=len(found) > 1)
     _save_figure(figure, file)
 
 
 def draw_outcomes(found: Mapping[str, Sequence[JudgedAnswer]], caption: PlotCaption, file: Path) -> None:
     """Draw the outcomes: a stacked bar for each language and variant; answerable and unanswerable questions apart."""
     panels = [
-        (fate, bars)
-        for fate in (_ANSWERABLE_OUTCOMES, _UNANSWERABLE_OUTCOMES)
-        if (bars := _build_bars(found, fate is _ANSWERABLE_OUTCOMES))
+        (group, bars)
+        for group in (_ANSWERABLE_OUTCOMES, _UNANSWERABLE_OUTCOMES)
+        if (bars := _build_bars(found, group is _ANSWERABLE_OUTCOMES))
     ]
     figure = _make_figure(2.4 + 5.2 * len(panels), 1.9 + 0.42 * len(panels[0][1]), caption)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    said: list[str] = []
-    for one, (fate, bars) in zip(axes, panels, strict=True):
+    shown_labels: list[str] = []
+    for axis, (group, bars) in zip(axes, panels, strict=True):
         asked = sum(bar.asked for bar in bars if bar.way == bars[0].way)
-        one.set_title(f"{fate.title}: {asked} questions", loc="left", fontsize=11, fontweight="bold", pad=26)
-        _draw_stacked_bars(one, bars, [colour for _, colour in fate.shares])
+        axis.set_title(f"{group.title}: {asked} questions", loc="left", fontsize=11, fontweight="bold", pad=26)
+        _draw_stacked_bars(axis, bars, [colour for _, colour in group.shares])
         labels = [
             f"{_get_language_name(bar.lang)}, {bar.way}" if bar.way else _get_language_name(bar.lang) for bar in bars
         ]
-        one.set_yticklabels([""] * len(labels) if labels == said else labels)
-        said = labels
-        handles = [Patch(color=colour, label=name) for name, colour in fate.shares]
-        one.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.012, 0.985), ncols=4, frameon=False,
+        axis.set_yticklabels([""] * len(labels) if labels == shown_labels else labels)
+        shown_labels = labels
+        handles = [Patch(color=colour, label=name) for name, colour in group.shares]
+        axis.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.012, 0.985), ncols=4, frameon=False,
                    fontsize=9, handlelength=0.9, handleheight=0.9, handletextpad=0.4, columnspacing=1.2,
                    borderpad=0.2)  # fmt: skip
     _save_figure(figure, file)
@@ -197,9 +197,11 @@ def _build_bars(found: Mapping[str, Sequence[JudgedAnswer]], answerable: bool) -
     bars = []
     for lang in langs:
         for name, rows in found.items():
-            own = [row for row in rows if row.lang == lang and row.answerable is answerable]
+            group = [row for row in rows if row.lang == lang and row.answerable is answerable]
             bars.append(
-                _OutcomeBar(name if len(found) > 1 else "", lang, len(own), _compute_outcome_shares(own, answerable))
+                _OutcomeBar(
+                    name if len(found) > 1 else "", lang, len(group), _compute_outcome_shares(group, answerable)
+                )
             )
     return bars
 
@@ -214,22 +216,22 @@ def _compute_outcome_shares(rows: Sequence[JudgedAnswer], answerable: bool) -> t
 
 
 def _draw_stacked_bars(axes: Axes, bars: Sequence[_OutcomeBar], colours: Sequence[str]) -> None:
-    place, places = 0.0, list[float]()
+    position, positions = 0.0, list[float]()
     for before, bar in zip((None, *bars), bars, strict=False):
-        place += 1.35 if before and before.lang != bar.lang else 1.0
-        places.append(place)
+        position += 1.35 if before and before.lang != bar.lang else 1.0
+        positions.append(position)
         left = 0.0
         for share, colour in zip(bar.shares, colours, strict=True):
-            axes.barh(place, share, left=left, height=0.74, color=colour, edgecolor="white", linewidth=1.2)
+            axes.barh(position, share, left=left, height=0.74, color=colour, edgecolor="white", linewidth=1.2)
             if share >= 0.02:
                 ink = _TEXT_COLOUR if colour == _ABSTAINED_COLOUR else "white"
-                said = f"{share:.0%}" if share >= 0.07 else f"{100 * share:.0f}"
-                axes.text(left + share / 2, place, said, ha="center", va="center", fontsize=9, color=ink,
+                label = f"{share:.0%}" if share >= 0.07 else f"{100 * share:.0f}"
+                axes.text(left + share / 2, position, label, ha="center", va="center", fontsize=9, color=ink,
                           fontweight="bold")  # fmt: skip
             left += share
     axes.set_xlim(0, 1)
-    axes.set_ylim(place + 0.55, 0.45)
-    axes.yaxis.set_major_locator(FixedLocator(places))
+    axes.set_ylim(position + 0.55, 0.45)
+    axes.yaxis.set_major_locator(FixedLocator(positions))
     axes.xaxis.set_major_locator(FixedLocator([]))
     _style_axes(axes)
 

@@ -55,8 +55,8 @@ def compute_ratios(found: Mapping[str, MetricsByLanguage]) -> dict[str, dict[str
     first, *others = found
 
     def ratio(other: str, lang: str, name: str) -> float | None:
-        mine, firsts = found[other][lang][name], found[first][lang][name]
-        return round(mine / firsts, 3) if mine is not None and firsts else None
+        value, first_value = found[other][lang][name], found[first][lang][name]
+        return round(value / first_value, 3) if value is not None and first_value else None
 
     return {
         other: {
@@ -92,8 +92,8 @@ def require_writable(file: Path | None, what: str, option: str) -> None:
     Raises SettingsWrong if the folder is missing or the name is a folder's.
     """
     if file is not None and (file.is_dir() or not file.parent.is_dir()):
-        said = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(said))
+        reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(reason))
 
 
 def write_json_report(file: Path, result: Mapping[str, Any]) -> None:

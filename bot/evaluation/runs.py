@@ -61,18 +61,20 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     hits = await search_passages(plan, question, rag, run)
     hits = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
-    found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
-    return RankedQuery(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took)
+    ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
+    return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took)
 
 
 async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
     """Answer one question with `answer_question`, and judge the answer."""
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
     reply = await answer_question(_build_question(query, data), data.rag)
-    took, (known, asked) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
+    took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
     row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
     return replace(
-        row, cached=(known - hits, asked - looks), cost=measure_answer_cost(data.run, by_model=reply.model is not None)
+        row,
+        cached=(hits_after - hits, looks_after - looks),
+        cost=measure_answer_cost(data.run, by_model=reply.model is not None),
     )
 
 
@@ -126,14 +128,14 @@ def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> F
     """
     groups = sorted({row.group for row in rows})
     fold = {group: n % _FOLD_COUNT for n, group in enumerate(groups)}
-    kept, gone = [], []
+    abstained, refused = [], []
     for n in range(_FOLD_COUNT):
         bar = _compute_bar([row for row in rows if fold[row.group] != n], target)
         test = [row for row in rows if fold[row.group] == n]
-        kept += [row.confidence < bar for row in test if row.answerable]
-        gone += [row.confidence < bar for row in test if not row.answerable]
+        abstained += [row.confidence < bar for row in test if row.answerable]
+        refused += [row.confidence < bar for row in test if not row.answerable]
     calibration = Calibration(round(_compute_bar(rows, target), 4), data, f"{datetime.now(UTC):%Y-%m-%d}")
-    return FittedCalibration(calibration, _compute_wilson_interval(kept), _compute_wilson_interval(gone))
+    return FittedCalibration(calibration, _compute_wilson_interval(abstained), _compute_wilson_interval(refused))
 
 
 def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:

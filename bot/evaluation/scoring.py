@@ -43,10 +43,10 @@ def _normalize_words(text: str) -> str:
 
 def _list_spellings(answer: str) -> list[str]:
     """List the spellings of an answer: itself, or a date in its usual formats."""
-    found = _ISO_DATE_PATTERN.fullmatch(answer.strip())
-    if not found:
+    match = _ISO_DATE_PATTERN.fullmatch(answer.strip())
+    if not match:
         return [answer]
-    day = date(*map(int, found.groups()))
+    day = date(*map(int, match.groups()))
     forms = ("d MMMM y", "MMMM d, y", "d MMM y", "dd.MM.y", "d.MM.y", "y-MM-dd")
     return [format_date(day, form, locale=lang) for form in forms for lang in ("ru", "en")]
 
@@ -81,12 +81,13 @@ def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
     counts = [span.counts for span in run.spans] if run else []
 
     def noted(name: str) -> list[float]:
-        return [float(found[name]) for found in counts if name in found]
+        return [float(span_counts[name]) for span_counts in counts if name in span_counts]
 
     def last(name: str) -> float | None:
         return next(iter(noted(name)[::-1]), None)
 
-    calls = sum(float(found.get("calls", "tokens" in found)) for found in counts)  # one if the span has no count
+    # One call if a span of the model has no count.
+    calls = sum(float(span_counts.get("calls", "tokens" in span_counts)) for span_counts in counts)
     return AnswerCost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
                 len(noted("late")), sum(noted("late")))  # fmt: skip
 
@@ -112,18 +113,18 @@ class JudgedAnswer:
 
 def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
     """Judge an answer; `ids` are the dataset's ids of the cited posts, in order of citation."""
-    shown = [sentence.text for sentence in answer.sentences]
-    fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in shown) and sum(map(len, shown)) <= _MAX_ANSWER_CHARACTERS
+    texts = [sentence.text for sentence in answer.sentences]
+    fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in texts) and sum(map(len, texts)) <= _MAX_ANSWER_CHARACTERS
     return JudgedAnswer(
         lang=query.lang,
         group=query.group,
         answerable=query.answerable,
         refused=answer.refused,
-        first_right=bool(shown) and fits and holds_answer(shown[0], query.answers),
-        shown_right=fits and any(holds_answer(s, query.answers) for s in shown),
+        first_right=bool(texts) and fits and holds_answer(texts[0], query.answers),
+        shown_right=fits and any(holds_answer(s, query.answers) for s in texts),
         cited_right=tuple(name in query.relevant for name in ids),
         covered_sentences=tuple(bool(s.citations) for s in answer.sentences),
-        length=sum(map(len, shown)),
+        length=sum(map(len, texts)),
         took_ms=took_ms,
         confidence=answer.confidence,
     )
@@ -141,27 +142,27 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate."""
     tools = sum(r.cost.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
-    can, cannot = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
-    shown = [r for r in can if not r.refused]
+    answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
+    answered = [r for r in answerable if not r.refused]
     return {
-        "first_right": _compute_mean([r.first_right for r in can]),
-        "shown_right": _compute_mean([r.shown_right for r in can]),
-        "wrong": _compute_mean([not r.refused and not r.shown_right for r in can]),
-        "abstained": _compute_mean([r.refused for r in can]),
-        "refused": _compute_mean([r.refused for r in cannot]),
-        "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in shown]),
-        "citation_precision": _compute_mean([hit for r in shown for hit in r.cited_right]),
+        "first_right": _compute_mean([r.first_right for r in answerable]),
+        "shown_right": _compute_mean([r.shown_right for r in answerable]),
+        "wrong": _compute_mean([not r.refused and not r.shown_right for r in answerable]),
+        "abstained": _compute_mean([r.refused for r in answerable]),
+        "refused": _compute_mean([r.refused for r in unanswerable]),
+        "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
+        "citation_precision": _compute_mean([hit for r in answered for hit in r.cited_right]),
         "citation_coverage": _compute_mean([c for r in rows for c in r.covered_sentences]),
         "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
-        "by_model": _compute_mean([r.cost.by_model for r in shown]),
+        "by_model": _compute_mean([r.cost.by_model for r in answered]),
         "calls": _compute_mean([r.cost.calls for r in rows]),
         "tokens": _compute_mean([r.cost.tokens for r in rows]),
         "first_sentence_ms_p50": _compute_percentile(
             [r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50
         ),
         "tokens_per_s": _compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
-        "answer_length": _compute_mean([r.length for r in shown]),
+        "answer_length": _compute_mean([r.length for r in answered]),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),

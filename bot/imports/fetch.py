@@ -36,14 +36,14 @@ async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
     if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
         raise DocumentRefused("import-too-big")
-    place = await _get_file_path(bot, document)
-    if place.startswith("/"):
-        await asyncio.to_thread(_copy_local_file, Path(place), file)
+    path = await _get_file_path(bot, document)
+    if path.startswith("/"):
+        await asyncio.to_thread(_copy_local_file, Path(path), file)
         return
     for attempt in range(1, _MAX_TRIES + 1):
         # `from None`: the network exceptions contain the URL with the token.
         try:
-            await _download_file(bot, place, file)
+            await _download_file(bot, path, file)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
             log.warning("a document could not be fetched: %s", type(exc).__name__)
             if attempt == _MAX_TRIES:
@@ -55,18 +55,18 @@ async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
 async def _get_file_path(bot: Bot, document: Document) -> str:
     """Get Telegram's path of the file."""
     try:
-        place = (await bot.get_file(document.file_id)).file_path
+        path = (await bot.get_file(document.file_id)).file_path
     except TelegramBadRequest as exc:
         raise DocumentRefused("import-too-big" if "too big" in exc.message else "import-not-fetched") from exc
     except (TelegramAPIError, ClientDecodeError) as exc:
         raise DocumentRefused("import-not-fetched") from exc
-    if not place:
+    if not path:
         raise DocumentRefused("import-not-fetched")
-    return place
+    return path
 
 
-async def _download_file(bot: Bot, place: str, file: Path) -> None:
-    address = bot.session.api.file_url(bot.token, place)
+async def _download_file(bot: Bot, path: str, file: Path) -> None:
+    address = bot.session.api.file_url(bot.token, path)
     pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
     async with aclosing(pieces):
         await _write_chunks(pieces, file)
@@ -87,10 +87,10 @@ def _copy_local_file(source: Path, file: Path) -> None:
     try:
         # Opening a pipe must not block.
         with os.fdopen(os.open(source, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-            known = os.fstat(opened.fileno())
-            if not stat.S_ISREG(known.st_mode):
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise DocumentRefused("import-far")
-            if known.st_size > MAX_DOCUMENT_BYTES:
+            if status.st_size > MAX_DOCUMENT_BYTES:
                 raise DocumentRefused("import-too-big")
             content = opened.read(MAX_DOCUMENT_BYTES)
     except OSError as exc:  # on another machine, in another container, or not readable by us

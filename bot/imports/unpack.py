@@ -101,15 +101,15 @@ def _is_inside_folder(member: zipfile.ZipInfo) -> bool:
 def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     """Select the only result.json, else the pages of one chat."""
     named = [(PurePosixPath(member.filename), member) for member in members if not member.is_dir()]
-    found = [member for path, member in named if path.name == _JSON_FILE_NAME]
-    if not found:
+    json_members = [member for path, member in named if path.name == _JSON_FILE_NAME]
+    if not json_members:
         pages = [(path, member) for path, member in named if _PAGE_NAME_PATTERN.fullmatch(path.name)]
         if len({path for path, _ in pages}) < len(pages) or len({path.parent for path, _ in pages}) > 1:
             raise DocumentRefused("import-zip-many")
         return [member for _, member in pages] or _refuse_empty_zip()
-    if len(found) > 1:
+    if len(json_members) > 1:
         raise DocumentRefused("import-zip-many")
-    return found
+    return json_members
 
 
 def _refuse_empty_zip() -> list[zipfile.ZipInfo]:

@@ -39,13 +39,13 @@ def main(order: str) -> int:
     """Run the order, given as JSON; returns the exit code."""
     os.umask(0o077)
     Thread(target=_exit_with_parent, daemon=True).start()
-    asked = json.loads(order)
+    parameters = json.loads(order)
     try:
-        report = asyncio.run(_import_document(asked))
+        report = asyncio.run(_import_document(parameters))
     except DocumentRefused as exc:
         _write_message({"refused": [exc.sentence, exc.values]})
     except RagError as exc:
-        _write_message({"error": exc.reason.replace(f"{asked['folder']}/", "")})
+        _write_message({"error": exc.reason.replace(f"{parameters['folder']}/", "")})
     except (MemoryError, RecursionError):
         _write_message({"refused": ["import-too-heavy", {}]})
     except OSError as exc:

@@ -46,14 +46,14 @@ class ReadinessCheck:
 
     async def look(self) -> dict[str, str]:
         """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
-        desk = self.desk()
-        if desk is None:
+        context = self.desk()
+        if context is None:
             starting = "starting"
             return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._telegram()}
-        archive, vectors = await asyncio.gather(_check_archive(desk), _check_vectors(desk))
+        archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
         return {
             "archive": archive,
-            "words": _check_lexical_index(desk),
+            "words": _check_lexical_index(context),
             "vectors": vectors,
             "telegram": self._telegram(),
         }
@@ -68,10 +68,10 @@ class ReadinessCheck:
         return OK if silence < most else f"silent for {silence:.0f} s"
 
 
-async def _check_archive(desk: AppContext) -> str:
+async def _check_archive(context: AppContext) -> str:
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await stats.check_writable(desk.archive)
+            await stats.check_writable(context.archive)
     except TimeoutError:
         return "busy"
     except RagError as exc:
@@ -80,17 +80,19 @@ async def _check_archive(desk: AppContext) -> str:
     return OK
 
 
-def _check_lexical_index(desk: AppContext) -> str:
-    jobs = desk.indexing.ledger.jobs
+def _check_lexical_index(context: AppContext) -> str:
+    jobs = context.indexing.ledger.jobs
     return "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK
 
 
-async def _check_vectors(desk: AppContext) -> str:
-    if desk.rag.dense is None:  # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
-        return "not opened" if any(short.stage == "dense" for short in desk.rag.without) else OFF
+async def _check_vectors(context: AppContext) -> str:
+    if (
+        context.rag.dense is None
+    ):  # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
+        return "not opened" if any(short.stage == "dense" for short in context.rag.without) else OFF
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await desk.rag.dense.vectors.count()
+            await context.rag.dense.vectors.count()
     except TimeoutError:
         return "busy"
     except RagError as exc:
@@ -126,14 +128,14 @@ class _MonitoringPages:
     async def readyz(self, request: web.Request) -> web.Response:
         """Answer 200 if the bot can work, else 503; the body names the parts that cannot."""
         checks = await self.readiness.look()
-        ready = all(said in HEALTHY_STATES for said in checks.values())
+        ready = all(state in HEALTHY_STATES for state in checks.values())
         return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Answer all metrics in Prometheus' text format."""
         states = _MetricsSnapshot(await self.states.read())
-        told = generate_latest(states) + generate_latest(self.meter.instruments.registry)
-        return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = generate_latest(states) + generate_latest(self.meter.instruments.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @asynccontextmanager
@@ -150,9 +152,9 @@ async def serve_monitoring(
     pages, app = _MonitoringPages(meter, states, readiness), web.Application(middlewares=guards)
     for name in ("healthz", "readyz", "metrics"):
         app.router.add_get(f"/{name}", getattr(pages, name))
-    said = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
+    refusal = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
     async with AsyncExitStack() as opened:
-        with translate_errors(SettingsWrong, OSError, say=said):
+        with translate_errors(SettingsWrong, OSError, say=refusal):
             await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_TIMEOUT_SECONDS))
         log.info("watched on http://%s:%d/metrics", host, settings.port)
         yield
@@ -169,24 +171,30 @@ class Monitoring:
 @asynccontextmanager
 async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterator[Monitoring]:
     """Count until the block ends. Raises SettingsWrong for a port that cannot or must not be opened."""
-    own, before, root = Monitoring(), rag.traced, logging.getLogger()
+    monitoring, before, root = Monitoring(), rag.traced, logging.getLogger()
 
-    readiness = ReadinessCheck(lambda: own.desk, own.meter.wire)
+    readiness = ReadinessCheck(lambda: monitoring.desk, monitoring.meter.wire)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serve_monitoring(settings, own.meter, StateCollector(lambda: own.desk, own.meter), readiness)
+            serve_monitoring(
+                settings, monitoring.meter, StateCollector(lambda: monitoring.desk, monitoring.meter), readiness
+            )
         )
-        root.addHandler(own.meter.lines)
-        stack.callback(root.removeHandler, own.meter.lines)
-        told = [before, own.meter.traced, *await stack.enter_async_context(_open_span_exporters(settings.collector))]
+        root.addHandler(monitoring.meter.lines)
+        stack.callback(root.removeHandler, monitoring.meter.lines)
+        trackers = [
+            before,
+            monitoring.meter.traced,
+            *await stack.enter_async_context(_open_span_exporters(settings.collector)),
+        ]
 
         def traced(run: Run) -> None:
-            for tell in told:
-                tell(run)
+            for track in trackers:
+                track(run)
 
         rag.exchange(traced=traced)
         stack.callback(rag.exchange, traced=before)
-        yield own
+        yield monitoring
 
 
 @asynccontextmanager

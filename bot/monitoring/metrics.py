@@ -113,11 +113,11 @@ class Instruments:
         self._stages()
         self._outside()
 
-    def _counter(self, name: str, said: str, *labels: str) -> Counter:
-        return Counter(f"citegram_{name}", said, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
 
-    def _histogram(self, name: str, said: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"citegram_{name}", said, labels, registry=self.registry, buckets=buckets)
+    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
 
     def _questions(self) -> None:
         self.questions = self._counter(
@@ -191,7 +191,7 @@ class TelegramCallMetrics(BaseRequestMiddleware):
 
     @property
     def silence(self) -> float | None:
-        """Seconds since Telegram last answered a request for updates or for its webhook; None before the first answer."""
+        """Seconds since Telegram last answered a request for updates or about its webhook; None before that."""
         return None if self._heard is None else time.monotonic() - self._heard
 
     async def __call__(
@@ -274,18 +274,18 @@ class Meter:
 
     def noted(self, outcome: str, answer: Answer | None = None) -> None:
         """Set the outcome of the current question; the last one set counts."""
-        if turn := _CURRENT_QUESTION.get():
-            turn.outcome = "refused" if outcome == "answered" and answer and answer.refused else outcome
-            turn.answer = answer
+        if current := _CURRENT_QUESTION.get():
+            current.outcome = "refused" if outcome == "answered" and answer and answer.refused else outcome
+            current.answer = answer
             if answer:
-                turn.recipe = answer.recipe
+                current.recipe = answer.recipe
 
-    def _ended(self, kind: str, turn: _QuestionOutcome, took: float) -> None:
-        instruments, answer = self.instruments, turn.answer
-        recipe = instruments.recipe_name(turn.recipe)
-        instruments.questions.labels(kind, recipe, turn.outcome).inc()
+    def _ended(self, kind: str, question: _QuestionOutcome, took: float) -> None:
+        instruments, answer = self.instruments, question.answer
+        recipe = instruments.recipe_name(question.recipe)
+        instruments.questions.labels(kind, recipe, question.outcome).inc()
         instruments.took.labels(recipe).observe(took)
-        if answer and turn.outcome in {"answered", "refused"}:
+        if answer and question.outcome in {"answered", "refused"}:
             instruments.confidence.labels(recipe).observe(answer.confidence)
             if answer.sentences:
                 cited = sum(bool(sentence.citations) for sentence in answer.sentences)
@@ -294,8 +294,8 @@ class Meter:
     def traced(self, run: Run) -> None:
         """Count the stages of a finished run."""
         recipe = self.instruments.recipe_name(run.recipe)
-        if turn := _CURRENT_QUESTION.get():
-            turn.recipe = run.recipe
+        if question := _CURRENT_QUESTION.get():
+            question.recipe = run.recipe
         for span in run.spans:
             if span.stage.startswith(_TOOL_STAGE_PREFIX):
                 self._tool(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))

@@ -123,17 +123,17 @@ class Membership:
 
     def wire(self, person: SandboxUser, kind: str) -> Json:
         """Convert to a Bot API `ChatMember` in a chat of this kind."""
-        shown: Json = {"status": self.status, "user": person.wire()}
+        fields: Json = {"status": self.status, "user": person.wire()}
         if self.status == "creator":
-            return shown | {"is_anonymous": False}
+            return fields | {"is_anonymous": False}
         if self.status == "administrator":
-            own = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
-            rights = dict.fromkeys((*_ADMIN_RIGHTS, *own), True)
-            return shown | {"can_be_edited": False, "is_anonymous": False} | rights
+            more_rights = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
+            rights = dict.fromkeys((*_ADMIN_RIGHTS, *more_rights), True)
+            return fields | {"can_be_edited": False, "is_anonymous": False} | rights
         if self.status == "restricted":
             rights = dict.fromkeys(_MEMBER_RIGHTS, False)
-            return shown | {"is_member": self.is_member, "until_date": 0} | rights
-        return shown | ({"until_date": 0} if self.status == "kicked" else {})
+            return fields | {"is_member": self.is_member, "until_date": 0} | rights
+        return fields | ({"until_date": 0} if self.status == "kicked" else {})
 
 
 _NOT_A_MEMBER = Membership("left")

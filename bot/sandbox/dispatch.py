@@ -52,27 +52,27 @@ def find_method(name: str) -> BotApiMethod:
 
 async def read_call_parameters(request: web.Request, world: SandboxState) -> Json:
     """Read the parameters of a call from query and body; uploads are stored in the state's files."""
-    given: Json = dict(request.query)
+    parameters: Json = dict(request.query)
     if request.content_type == "application/json":
         try:
             body = await request.json()
         except ValueError as exc:
             raise bad_request("can't parse JSON object") from exc
-        return given | (body if isinstance(body, dict) else {})
+        return parameters | (body if isinstance(body, dict) else {})
     uploads: dict[str, str] = {}
     for name, value in (await request.post()).items():
         if isinstance(value, web.FileField):
             uploads[name] = _store_upload(value, world)
         else:
-            given[name] = value if isinstance(value, str) else bytes(value).decode()
-    return _attach_uploads(given, uploads)
+            parameters[name] = value if isinstance(value, str) else bytes(value).decode()
+    return _attach_uploads(parameters, uploads)
 
 
-def _attach_uploads(given: Json, uploads: Mapping[str, str]) -> Json:
+def _attach_uploads(parameters: Json, uploads: Mapping[str, str]) -> Json:
     """Replace references to uploads by file ids: `attach://<part>`, or a part with the parameter's own name."""
-    named = {part: name for name, value in given.items() if (part := _get_attached_part(value)) in uploads}
+    named = {part: name for name, value in parameters.items() if (part := _get_attached_part(value)) in uploads}
     by_name = {named.get(part, part): file_id for part, file_id in uploads.items()}
-    return given | by_name
+    return parameters | by_name
 
 
 def _get_attached_part(value: Any) -> str:

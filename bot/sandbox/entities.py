@@ -110,7 +110,7 @@ _BANK_CARD_TYPE = "bank_card"
 def detect_entities(text: str, known: list[Json]) -> list[Json]:
     """Detect entities that do not overlap closed ones in `known`, such as links and code."""
     taken = [(e["offset"], e["offset"] + e["length"]) for e in known if e["type"] in _CLOSED_ENTITY_TYPES]
-    found: list[Json] = []
+    detected: list[Json] = []
     for kind, pattern in _ENTITY_PATTERNS:
         for match in pattern.finditer(text):
             if kind == _BANK_CARD_TYPE and not _is_bank_card(match[0]):
@@ -120,8 +120,8 @@ def detect_entities(text: str, known: list[Json]) -> list[Json]:
             end = start + _count_units(piece)
             if all(end <= left or start >= right for left, right in taken):
                 taken.append((start, end))
-                found.append({"type": kind, "offset": start, "length": end - start})
-    return found
+                detected.append({"type": kind, "offset": start, "length": end - start})
+    return detected
 
 
 def _is_bank_card(text: str) -> bool:
@@ -187,9 +187,9 @@ class _HtmlReader:
 
     def text(self, raw: str) -> None:
         """Append plain text, decoding Telegram's five escapes."""
-        shown = _ESCAPE_PATTERN.sub(lambda match: unescape(match[0]), raw)
-        self._pieces.append(shown)
-        self._length += len(shown.encode("utf-16-le", "surrogatepass")) // 2
+        plain = _ESCAPE_PATTERN.sub(lambda match: unescape(match[0]), raw)
+        self._pieces.append(plain)
+        self._length += len(plain.encode("utf-16-le", "surrogatepass")) // 2
 
     def open(self, name: str, rest: str, byte: int) -> None:
         """Push a start tag."""
@@ -385,11 +385,11 @@ def prepare_text(
 
     `empty` allows an empty text (captions, drafts).
     """
-    shown, marks = text or "", [dict(entity) for entity in entities or ()]
+    plain, marks = text or "", [dict(entity) for entity in entities or ()]
     if parse_mode and not marks:
-        shown, marks = _parse_markup(shown, parse_mode)
-    _check_entities(shown, marks)
-    clean, kept = _trim_text(*_clean_text(shown, marks))
+        plain, marks = _parse_markup(plain, parse_mode)
+    _check_entities(plain, marks)
+    clean, kept = _trim_text(*_clean_text(plain, marks))
     if not clean and not empty:
         raise bad_request("message text is empty")
     if len(clean) > limit:

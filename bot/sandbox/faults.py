@@ -57,7 +57,7 @@ class FaultInjector:
         self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
 
     def storm(self, kind: FaultKind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
-        """Make this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed selects the same calls."""
+        """Make this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed selects the same."""
         self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)  # noqa: S311 - no secret
 
     def clear(self) -> None:

@@ -128,8 +128,8 @@ def build_reply_fields(
         return {}  # TDLib sends the message anyway, without a reply and without an error
     quote = _build_quote_fields(parent, wanted)
     if elsewhere:
-        seen = {"origin": build_message_origin(parent), "chat": source.wire(), "message_id": parent["message_id"]}
-        return {"external_reply": seen} | quote
+        external = {"origin": build_message_origin(parent), "chat": source.wire(), "message_id": parent["message_id"]}
+        return {"external_reply": external} | quote
     return {"reply_to_message": remove_nested_reply(parent)} | quote
 
 
@@ -144,12 +144,13 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
         return {}
     whole = parent.get("text") or parent.get("caption") or ""
     spans = parent.get("entities") or parent.get("caption_entities") or []
-    asked = (wanted.quote_position or 0) + lead
-    places = sorted(_find_offsets(whole, text), key=lambda place: abs(place - asked))
+    wanted_position = (wanted.quote_position or 0) + lead
+    offsets = sorted(_find_offsets(whole, text), key=lambda offset: abs(offset - wanted_position))
     fitting = [
-        p
-        for p in places
-        if _collect_styles(spans, p, count_utf16_units(text)) == _collect_styles(entities, 0, count_utf16_units(text))
+        offset
+        for offset in offsets
+        if _collect_styles(spans, offset, count_utf16_units(text))
+        == _collect_styles(entities, 0, count_utf16_units(text))
     ]
     if not fitting or len(text) > MAX_QUOTE_CHARACTERS:
         raise bad_request("QUOTE_TEXT_INVALID")
@@ -159,11 +160,11 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
 
 
 def _find_offsets(whole: str, piece: str) -> list[int]:
-    found, start = [], whole.find(piece)
+    offsets, start = [], whole.find(piece)
     while start >= 0:
-        found.append(count_utf16_units(whole[:start]))
+        offsets.append(count_utf16_units(whole[:start]))
         start = whole.find(piece, start + 1)
-    return found
+    return offsets
 
 
 def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[object, ...]]:
@@ -179,8 +180,8 @@ def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[
         if entity["type"] in _STYLE_TYPES:
             inside |= {(entity["type"], place) for place in range(left, right)}
         elif entity["type"] in _WHOLE_ENTITY_TYPES and right > left:
-            known = sorted((name, value) for name, value in entity.items() if name not in ("offset", "length"))
-            inside.add((left, right, *known))
+            fields = sorted((name, value) for name, value in entity.items() if name not in ("offset", "length"))
+            inside.add((left, right, *fields))
     return inside
 
 
@@ -216,8 +217,8 @@ def get_me(call: GetMe, world: SandboxState) -> Json:
     """Describe the bot."""
     off = ("guest_queries", "inline_queries")
     flags = (*(f"supports_{name}" for name in off), "can_connect_to_business", "has_main_web_app")
-    mine = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
-    return world.bot.wire() | mine | dict.fromkeys((*flags, "has_topics_enabled"), False)
+    group_flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
+    return world.bot.wire() | group_flags | dict.fromkeys((*flags, "has_topics_enabled"), False)
 
 
 def get_updates(call: GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
@@ -256,12 +257,12 @@ def _drop_pending_updates(world: SandboxState, wanted: bool | None) -> None:
 def get_webhook_info(call: GetWebhookInfo, world: SandboxState) -> Json:
     """Describe the webhook, with the number of pending updates."""
     queue = world.queue
-    shown: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
+    info: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
     if queue.webhook:
-        shown["max_connections"] = queue.connections
+        info["max_connections"] = queue.connections
     if queue.failed:
-        shown |= {"last_error_date": int(queue.failed[0]), "last_error_message": queue.failed[1]}
-    return shown | {"allowed_updates": sorted(queue.allowed)}
+        info |= {"last_error_date": int(queue.failed[0]), "last_error_message": queue.failed[1]}
+    return info | {"allowed_updates": sorted(queue.allowed)}
 
 
 def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
@@ -273,8 +274,8 @@ def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
             raise bad_request("BOT_COMMAND_INVALID")
         if not 1 <= len(command.description) <= 256:
             raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
-    shown = [command.model_dump(exclude_none=True) for command in call.commands]
-    world.commands[_format_scope_key(call.scope), call.language_code or ""] = shown
+    commands = [command.model_dump(exclude_none=True) for command in call.commands]
+    world.commands[_format_scope_key(call.scope), call.language_code or ""] = commands
     world.changed()
     return True
 
@@ -450,9 +451,9 @@ def get_file(call: GetFile, world: SandboxState) -> Json:
         raise bad_request("wrong file_id or the file is temporarily unavailable")
     if world.local is None and len(upload.data) > _MAX_DOWNLOAD_BYTES:
         raise bad_request("file is too big")
-    known = upload.wire()
-    kept = {name: known[name] for name in ("file_id", "file_unique_id", "file_size")}
-    return kept | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
+    fields = upload.wire()
+    shown = {name: fields[name] for name in ("file_id", "file_unique_id", "file_size")}
+    return shown | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
 
 
 def _write_local_file(upload: UploadedFile, folder: Path) -> str:
@@ -499,9 +500,9 @@ def send_document(call: SendDocument, world: SandboxState) -> Json:
     upload = world.files.get(str(call.document))
     if upload is None:
         raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
-    given = dump_entities(call.caption_entities)
+    given_entities = dump_entities(call.caption_entities)
     caption, entities = prepare_text(
-        call.caption, given, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
+        call.caption, given_entities, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
     )
     content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
     return _add_bot_message(world, room, call, content)
@@ -520,9 +521,9 @@ def copy_message(call: CopyMessage, world: SandboxState) -> Json:
     source = _get_source_message(world, call.from_chat_id, call.message_id, "copy")
     content = _copy_content(source)
     if call.caption is not None and "text" not in content:
-        given = dump_entities(call.caption_entities)
+        given_entities = dump_entities(call.caption_entities)
         caption, entities = prepare_text(
-            call.caption, given, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
+            call.caption, given_entities, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
         )
         content |= {"caption": caption, "caption_entities": entities}
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
@@ -557,10 +558,10 @@ def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
     message = room.messages.get(call.message_id)
     if message is None:
         raise bad_request("message to delete not found")
-    mine = call.message_id in world.sent.get(room.id, ())
-    theirs = room.kind == "private" or room.member(world.bot.id).leads
+    is_own = call.message_id in world.sent.get(room.id, ())
+    may_delete_others = room.kind == "private" or room.member(world.bot.id).leads
     fresh = world.clock() - message["date"] < _DELETABLE_SECONDS
-    if not (mine or theirs) or not (fresh or room.member(world.bot.id).leads):
+    if not (is_own or may_delete_others) or not (fresh or room.member(world.bot.id).leads):
         raise bad_request("message can't be deleted for everyone")
     world.remove(room, call.message_id)
     return True

@@ -48,17 +48,17 @@ class DemoObserver:
     def shown(self, since: int, visible: Collection[int]) -> Json:
         """Build the answers observed after `since` and the state of indexing, for a page that sees these chats."""
         insights = {
-            f"{chat}/{message}": [one for one in found if self._there(one, visible)]
-            for (chat, message), (n, found) in self._answers.items()
+            f"{chat}/{message}": [post for post in posts if self._there(post, visible)]
+            for (chat, message), (n, posts) in self._answers.items()
             if n > since and chat in visible
         }
         findable = {f"{key.chat_id}/{key.message_id}": self._legs(key) for key in self._new(visible)}
         indexing = {leg: {"waiting": waiting} for leg, waiting in self._waiting.items()}
         return {"insights": insights, "indexing": indexing, "findable": findable}
 
-    def _there(self, one: Json, visible: Collection[int]) -> bool:
+    def _there(self, post: Json, visible: Collection[int]) -> bool:
         """Whether the user can open the post: it is visible and not deleted."""
-        chat, message = one["post"]
+        chat, message = post["post"]
         room = self._world.rooms.get(chat)
         return room is None or (chat in visible and message in room.messages)
 
@@ -102,10 +102,12 @@ def _build_found_posts(answer: Answer) -> list[Json]:
         if n < _MAX_SHOWN_POSTS or source.passage.key in cited
     ]
     known = {source.passage.key for source in answer.found}
-    told = [
-        _build_counted_post(found[0]) | {"number": numbers[key]} for key, found in cited.items() if key not in known
+    counted = [
+        _build_counted_post(citations[0]) | {"number": numbers[key]}
+        for key, citations in cited.items()
+        if key not in known
     ]
-    return shown + told
+    return shown + counted
 
 
 def _build_searched_post(source: Source, cited: Sequence[Citation], top: float) -> Json:

@@ -52,11 +52,11 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         return web.json_response({"messages": [_build_message(world, room, i) for i in room.messages]})
 
     async def act(request: web.Request) -> web.Response:
-        deed = _ACTION_HANDLERS.get(request.match_info["deed"])
-        if deed is None or request.content_type != "application/json":
+        handler = _ACTION_HANDLERS.get(request.match_info["deed"])
+        if handler is None or request.content_type != "application/json":
             raise web.HTTPNotFound
         try:
-            return web.json_response({"ok": True, "result": await deed(await request.json(), world)})
+            return web.json_response({"ok": True, "result": await handler(await request.json(), world)})
         except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
 
@@ -78,9 +78,9 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     """Build the changes after `since` that this user may see; with 0, the chats with their last message."""
     rooms = [room for room in world.rooms.values() if _is_visible(world, room, user_id)]
     if since:
-        known = {room.id: room for room in rooms}
+        rooms_by_id = {room.id: room for room in rooms}
         changed = dict.fromkeys(key[1:] for key in world.log[bisect_right(world.log, (since, inf)) :])
-        fresh = [(known[chat_id], message_id) for chat_id, message_id in changed if chat_id in known]
+        fresh = [(rooms_by_id[chat_id], message_id) for chat_id, message_id in changed if chat_id in rooms_by_id]
     else:
         fresh = [(room, max(room.messages)) for room in rooms if room.messages]
     return {
@@ -136,8 +136,8 @@ def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> J
     message = room.messages.get(message_id)
     if message is None:
         return {"message_id": message_id, "chat": {"id": room.id}, "deleted": True}
-    kept = world.reactions.get((room.id, message_id), {})
-    emojis = [emoji for mine in kept.values() for emoji in mine]
+    reactions = world.reactions.get((room.id, message_id), {})
+    emojis = [emoji for user_emojis in reactions.values() for emoji in user_emojis]
     return message | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
 
 
@@ -152,8 +152,10 @@ def _get_commands(world: SandboxState, user_id: int) -> list[Json]:
 
 async def _handle_say(body: Json, world: SandboxState) -> Json:
     user_id = int(body["user"])
-    deed = UserMessage(str(body["text"]), body.get("reply_to"), body.get("thread"), _parse_pair(body.get("forward_of")))
-    return user_actions.send_as_person(world, user_id, int(body.get("chat") or user_id), deed)
+    message = UserMessage(
+        str(body["text"]), body.get("reply_to"), body.get("thread"), _parse_pair(body.get("forward_of"))
+    )
+    return user_actions.send_as_person(world, user_id, int(body.get("chat") or user_id), message)
 
 
 def _parse_pair(value: Any) -> tuple[int, int] | None:

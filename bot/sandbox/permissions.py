@@ -30,10 +30,10 @@ def require_readable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
     room = world.room(chat)
     if room.kind == "private":
         return room
-    mine = room.member(world.bot.id)
-    if mine.status == "kicked":
+    membership = room.member(world.bot.id)
+    if membership.status == "kicked":
         raise forbidden(f"bot was kicked from the {room.kind} chat")
-    if not mine.inside and room.username is None:
+    if not membership.inside and room.username is None:
         raise forbidden(f"bot is not a member of the {room.kind} chat")
     return room
 
@@ -58,14 +58,14 @@ def require_writable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
 
 def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:
     """Whether the bot gets an update about this message."""
-    mine = room.member(world.bot.id)
+    membership = room.member(world.bot.id)
     if room.kind == "private":
         return not world.people[room.id].blocked
     if room.kind == "channel":
-        return mine.leads
-    if not mine.inside:
+        return membership.leads
+    if not membership.inside:
         return False
-    return mine.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
+    return membership.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
 
 
 def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) -> bool:
@@ -74,13 +74,13 @@ def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) 
     if SERVICE_FIELDS & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
         return True
     text = message.get("text") or message.get("caption") or ""
-    mine = f"@{world.bot.username}".lower()
+    mention = f"@{world.bot.username}".lower()
     for entity in message.get("entities") or message.get("caption_entities") or ():
         piece = extract_entity_text(text, entity["offset"], entity["length"]).lower()
-        if entity["type"] == "mention" and piece == mine:
+        if entity["type"] == "mention" and piece == mention:
             return True
         bare = "@" not in piece and room.bot_spoke  # a bare command goes to the bot that wrote last
-        if entity["type"] == "bot_command" and (bare or piece.endswith(mine)):
+        if entity["type"] == "bot_command" and (bare or piece.endswith(mention)):
             return True
         if entity["type"] == "text_mention" and entity["user"]["id"] == world.bot.id:
             return True
@@ -89,8 +89,8 @@ def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) 
 
 def build_message_origin(message: Json) -> Json:
     """Build the Bot API `MessageOrigin` of a forward or quote of this message."""
-    if known := message.get("forward_origin"):
-        return dict(known)
+    if origin := message.get("forward_origin"):
+        return dict(origin)
     date, chat = message["date"], message["chat"]
     if chat["type"] == "channel":
         signed = {"author_signature": message["author_signature"]} if "author_signature" in message else {}
@@ -112,7 +112,7 @@ def set_chat_member(
     """
     room, new = world.room(chat_id), Membership(status, is_member)
     old, bot = room.member(user_id), world.bot
-    told = room.member(bot.id).leads or new.leads
+    is_reported = room.member(bot.id).leads or new.leads
     room.members[user_id] = new
     person = bot if user_id == bot.id else world.people[user_id]
     actor = world.people.get(by) if by else None
@@ -125,7 +125,7 @@ def set_chat_member(
     }
     if user_id == bot.id:
         world.queue.push("my_chat_member", change)
-    elif told:
+    elif is_reported:
         world.queue.push("chat_member", change)
     if room.kind != "channel" and old.inside != new.inside:
         _announce_membership(world, chat_id, (actor or person).wire(), person.wire(), joined=new.inside)
@@ -135,8 +135,8 @@ def set_chat_member(
 def _announce_membership(world: SandboxState, chat_id: int, actor: Json, person: Json, *, joined: bool) -> None:
     """Add the service message of a group, and queue its update."""
     room = world.room(chat_id)
-    what: Json = {"new_chat_members": [person]} if joined else {"left_chat_member": person}
-    message = world.add(room, {"from": actor} | what)
+    service_fields: Json = {"new_chat_members": [person]} if joined else {"left_chat_member": person}
+    message = world.add(room, {"from": actor} | service_fields)
     if room.member(world.bot.id).inside:
         world.queue.push("message", message)
 

@@ -94,8 +94,8 @@ class Sandbox:
         forward_of: tuple[int, int] | None = None,
     ) -> Json:
         """Write a message as a person, to the bot or in `chat_id`. `forward_of`: (chat id, message id)."""
-        deed = UserMessage(text, reply_to, thread, forward_of)
-        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, deed)
+        message = UserMessage(text, reply_to, thread, forward_of)
+        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
 
     async def post(
         self,

@@ -79,12 +79,12 @@ def _build_content(fields: Mapping[str, Any]) -> Json:
     media = fields.get("media")
     if media not in _CAPTION_MEDIA_KINDS:
         return {"text": text, "entities": entities} if entities else {"text": text}
-    shown: Json = {"caption": text, "caption_entities": entities} if text else {}
+    caption_fields: Json = {"caption": text, "caption_entities": entities} if text else {}
     if media == "photo":
-        return shown | {"photo": build_photo(str(fields["id"]))}
+        return caption_fields | {"photo": build_photo(str(fields["id"]))}
     name = str(fields.get("file_name") or media)
-    known = {"file_id": f"{media}-{fields['id']}", "file_unique_id": f"u-{media}-{fields['id']}"}
-    return shown | {"document": known | {"file_name": name, "mime_type": fields.get("mime_type")}}
+    file_fields = {"file_id": f"{media}-{fields['id']}", "file_unique_id": f"u-{media}-{fields['id']}"}
+    return caption_fields | {"document": file_fields | {"file_name": name, "mime_type": fields.get("mime_type")}}
 
 
 def _build_origin(fields: Mapping[str, Any], date: int) -> Json | None:
@@ -234,12 +234,12 @@ class SandboxState:
         text = str(chat)
         if text.startswith("@"):
             wanted = text[1:].lower()
-            found = next((r for r in self.rooms.values() if (r.username or "").lower() == wanted), None)
+            room = next((r for r in self.rooms.values() if (r.username or "").lower() == wanted), None)
         else:
-            found = self.rooms.get(int(text)) if text.removeprefix("-").isdecimal() else None
-        if found is None:
+            room = self.rooms.get(int(text)) if text.removeprefix("-").isdecimal() else None
+        if room is None:
             raise bad_request("chat not found")
-        return found
+        return room
 
     def add(self, room: SandboxChat, message: Json) -> Json:
         """Add a new message; sets its id, date and chat."""

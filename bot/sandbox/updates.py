@@ -81,11 +81,11 @@ class UpdateQueue:
         if self.webhook:
             raise conflict(_WEBHOOK_ACTIVE_TEXT)
         self._poll, self._ended_by = self._poll + 1, OTHER_POLLER_TEXT
-        mine = self._poll
+        number = self._poll
         self.bell.ring()
         self._acknowledge(offset)
-        await self.bell.until(lambda: bool(self.kept) or self._poll != mine or self.closed, seconds)
-        if self._poll != mine:
+        await self.bell.until(lambda: bool(self.kept) or self._poll != number or self.closed, seconds)
+        if self._poll != number:
             raise conflict(self._ended_by)
         await asyncio.sleep(0)  # updates queued in the same step of the event loop come in one batch
         return [update for _, update in list(self.kept.values())[:limit]]
@@ -146,13 +146,13 @@ class WebhookSender:
         try:
             while (queue.webhook, queue.secret) == hook and number in queue.kept:
                 expires, raw = queue.kept[number]
-                error, asked = await self._brought(http, raw)
+                error, retry_after = await self._brought(http, raw)
                 if not error or expires <= queue.clock():
                     queue.kept.pop(number, None)
                     return
                 queue.failed = queue.clock(), error
                 pause = min(_MAX_PAUSE_SECONDS, 2 * pause) if fails else pause
-                wait = asked or (pause if fails else 0.0)
+                wait = retry_after or (pause if fails else 0.0)
                 fails += 1
                 await queue.bell.until(lambda: (queue.webhook, queue.secret) != hook, wait * self.unit)
         finally:
@@ -173,8 +173,8 @@ class WebhookSender:
             async with http.post(passed_to + parts.path, data=body, headers=headers, allow_redirects=False) as answer:
                 if 200 <= answer.status < 300:
                     return "", 0
-                asked = answer.headers.get("Retry-After", "")
-                wait = min(int(asked), _MAX_RETRY_AFTER_SECONDS) if asked.isdecimal() else 0
+                retry_after = answer.headers.get("Retry-After", "")
+                wait = min(int(retry_after), _MAX_RETRY_AFTER_SECONDS) if retry_after.isdecimal() else 0
                 return f"Wrong response from the webhook: {answer.status} {answer.reason}", wait
         except aiohttp.ClientConnectorError:
             return "Connection refused", 0

@@ -33,16 +33,18 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
-    found = {
+    metrics_by_reader = {
         name: compute_by_language(rows, partial(compute_date_metrics, read=read))
         for name, read in _DATE_READERS.items()
     }
-    print(format_comparison(found))
+    print(format_comparison(metrics_by_reader))
     dated = sum(bool(row.readings) for row in rows)
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
     if args.json_out:
-        ours, theirs = found.values()
-        said = {"command": "dates", "data": args.folder.resolve().name,
+        ours, theirs = metrics_by_reader.values()
+        about = {"command": "dates", "data": args.folder.resolve().name,
                 "settings": {"limit": args.limit, "seed": args.seed}}  # fmt: skip
-        write_json_report(args.json_out, {**said, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}})
+        write_json_report(
+            args.json_out, {**about, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}}
+        )
     return 0

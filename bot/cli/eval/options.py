@@ -86,8 +86,8 @@ def add_output_options(parser: argparse.ArgumentParser, plot: str = "") -> None:
 def parse_share(text: str) -> float:
     """Parse a share between 0 and 1. Raises ArgumentTypeError."""
     with suppress(ValueError):
-        if 0 < (found := float(text)) < 1:
-            return found
+        if 0 < (share := float(text)) < 1:
+            return share
     raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
 
 
@@ -160,20 +160,20 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     queries = [query for query in dataset.queries if what.of(query)]
     if args.plot and not queries:
         raise ImportRefused(f"{args.folder} holds no question to draw: leave out --plot, or give other data.")
-    own = Variant(args.recipe, args.plan, args.legs, args.rerank)
-    ways = {name: own.named(name) for name in args.compare} if args.compare else {"": own}
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), ways.values())) as data:
-        rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in ways.items()})
-    found = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
-    print(format_comparison(found) if args.compare else format_table(found[""]))
+    variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
+    variants = {name: variant.named(name) for name in args.compare} if args.compare else {"": variant}
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
+        rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in variants.items()})
+    metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
+    print(format_comparison(metrics) if args.compare else format_table(metrics[""]))
     if args.json_out:
-        compared = {"metrics": found, "ratio": compute_ratios(found)} if args.compare else {"metrics": found[""]}
-        said = {"settings": describe_settings(args, data.rag, own, ways)}
+        compared = {"metrics": metrics, "ratio": compute_ratios(metrics)} if args.compare else {"metrics": metrics[""]}
+        about = {"settings": describe_settings(args, data.rag, variant, variants)}
         write_json_report(
-            args.json_out, {"command": what.name, "data": dataset.name, **said, **compared, "rows": len(queries)}
+            args.json_out, {"command": what.name, "data": dataset.name, **about, **compared, "rows": len(queries)}
         )
     if args.plot:
-        line = f"{len(queries):,} questions · {len(dataset.ids):,} posts · {describe_retrievers(data.rag, own)}"
+        line = f"{len(queries):,} questions · {len(dataset.ids):,} posts · {describe_retrievers(data.rag, variant)}"
         what.draw(rows, dataset.name, line, args.plot)
     return 0
 
@@ -182,7 +182,7 @@ def describe_settings(
     args: argparse.Namespace, rag: Engine, way: Variant, ways: Mapping[str, Variant]
 ) -> dict[str, Any]:
     """Build the settings that the figures were measured with; for compared variants, also the changes of each."""
-    said: dict[str, Any] = {
+    described: dict[str, Any] = {
         "legs": way.legs or describe_retrievers(rag, way),
         "rerank": way.rerank or ("on" if rag.reranker else "off"),
         "plan": way.plan,
@@ -195,8 +195,10 @@ def describe_settings(
         "distractors": [file.name for file in args.distractors],
     }
     if len(ways) > 1:
-        said["compare"] = {name: {k: v for k, v in asdict(one).items() if v is not None} for name, one in ways.items()}
-    return said
+        described["compare"] = {
+            name: {k: v for k, v in asdict(variant).items() if v is not None} for name, variant in ways.items()
+        }
+    return described
 
 
 def describe_retrievers(rag: Engine, way: Variant) -> str:

@@ -33,10 +33,10 @@ def declare(kinds: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report and the plot. Returns the exit code."""
-    what = Measurement(
+    measurement = Measurement(
         "retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics, _draw_plot
     )
-    return await run_measurement(args, settings, what)
+    return await run_measurement(args, settings, measurement)
 
 
 def _draw_plot(rows: Mapping[str, Sequence[RankedQuery]], name: str, line: str, file: Path) -> None:

@@ -109,7 +109,7 @@ class FolderOwner:
     async def greet(self) -> bool:
         """Whether the bot answers."""
         try:
-            async with self._connected():
+            async with self._connect():
                 return True
         except (OSError, OwnerGone):
             return False
@@ -117,35 +117,35 @@ class FolderOwner:
     async def ask(self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE) -> AnswerJson | None:
         """Answer a question; None if there are no channels."""
         return cast(
-            AnswerJson | None, (await self._asked("ask", question=question, trace=trace, recipe=recipe))["told"]
+            AnswerJson | None, (await self._request("ask", question=question, trace=trace, recipe=recipe))["told"]
         )
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""
-        return cast(VerdictsJson | None, (await self._asked("verify", text=text, trace=trace))["verified"])
+        return cast(VerdictsJson | None, (await self._request("verify", text=text, trace=trace))["verified"])
 
     async def wake(self, moved: OnIndexProgress) -> None:
         """Have the bot index the archive's pending changes; returns when the lexical index has them."""
-        await self._asked("wake", moved)
+        await self._request("wake", moved)
 
     async def reindex(self, channel: int | None, moved: OnIndexProgress) -> None:
         """Have the bot rebuild its indexes, all or one channel's. The rebuild continues if this client leaves."""
-        await self._asked("reindex", moved, channel=channel)
+        await self._request("reindex", moved, channel=channel)
 
     async def use(self, given: str, wanted: str) -> ModelSwitch:
         """Have the bot use a model (catalog name, path, auto, none, same); `wanted` may be empty."""
-        return ModelSwitch(**await self._asked("use", model=given, wanted=wanted))
+        return ModelSwitch(**await self._request("use", model=given, wanted=wanted))
 
     async def doctor(self) -> tuple[IndexFacts, int]:
         """Fetch the bot's index facts and its uptime in seconds."""
-        end = await self._asked("doctor")
+        end = await self._request("doctor")
         return cast(IndexFacts, end["facts"]), int(end["uptime_s"])
 
-    async def _asked(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
+    async def _request(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
         try:
-            async with self._connected() as (reader, writer):
+            async with self._connect() as (reader, writer):
                 writer.write(encode_message(build_greeting(do=do, **fields)))
-                while "end" not in (message := await self._next(reader, _MAX_SILENCE_SECONDS)):
+                while "end" not in (message := await self._read_message(reader, _MAX_SILENCE_SECONDS)):
                     _raise_error_message(message)
                     if moved and "at" in message:
                         done, total = message["at"]
@@ -155,12 +155,12 @@ class FolderOwner:
             raise OwnerGone(_GONE_TEXT.format(process=self.process)) from exc
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def _connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         with open_socket_path(self._folder) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
         try:
             self._check_user(writer)
-            hello = await self._next(reader, _CONNECT_TIMEOUT_SECONDS)
+            hello = await self._read_message(reader, _CONNECT_TIMEOUT_SECONDS)
             require_same_protocol(hello, asked=False)
             self.process, self.version = str(hello.get("process")), str(hello.get("version"))
             _raise_error_message(hello)
@@ -174,7 +174,7 @@ class FolderOwner:
         if user not in (None, os.geteuid(), _ROOT_USER_ID, self._folder.stat().st_uid):
             raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
 
-    async def _next(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
+    async def _read_message(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
         """Read the next message of the bot."""
         try:
             async with asyncio.timeout(patience):

@@ -52,12 +52,12 @@ class RunRecorder:
     """Trace recorder for one question: pass `rag` to the code that answers, then read `spans`."""
 
     def __init__(self, rag: Engine) -> None:
-        self._before, self._runs = rag.traced, list[Run]()
-        self.rag = replace(rag, traced=self._note)
+        self._call_before, self._runs = rag.traced, list[Run]()
+        self.rag = replace(rag, traced=self._record)
 
-    def _note(self, run: Run) -> None:
+    def _record(self, run: Run) -> None:
         self._runs.append(run)
-        self._before(run)
+        self._call_before(run)
 
     def spans(self) -> list[dict[str, Any]]:
         """Return the run's spans, in the order in which they ended."""

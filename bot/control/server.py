@@ -307,7 +307,7 @@ class RequestHandlers:
         start, until = lexical.watermark, await posts.get_last_seq(self._rag.archive)
         watermark, moved_at = start, time.monotonic()
         self._waking.wake()
-        while await self._behind(until):
+        while await self._is_behind(until):
             if lexical.watermark != watermark:
                 watermark, moved_at = lexical.watermark, time.monotonic()
                 say(max(0, min(watermark, until) - start), until - start)
@@ -316,7 +316,7 @@ class RequestHandlers:
             await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
         return {}
 
-    async def _behind(self, until: int) -> bool:
+    async def _is_behind(self, until: int) -> bool:
         # Not by comparing numbers: the last of them may belong to a permanently deleted post.
         waiting = await posts.list_post_changes(self._rag.archive, self._rag.lexical.watermark, 1)
         return bool(waiting) and waiting[0].seq <= until

@@ -123,7 +123,7 @@ class IndexedDataset:
 
     def __init__(self, rag: Engine, dataset: Dataset, viewer: Viewer) -> None:
         self.run: Run | None = None
-        self.rag = replace(rag, traced=self._ran)
+        self.rag = replace(rag, traced=self._record_run)
         self.dataset = dataset
         self.viewer = viewer
 
@@ -131,7 +131,7 @@ class IndexedDataset:
         """Map a post to its id in the dataset."""
         return self.dataset.ids.get(key, "")
 
-    def _ran(self, run: Run) -> None:
+    def _record_run(self, run: Run) -> None:
         self.run = run
 
     def asked(self, way: Variant) -> IndexedDataset:

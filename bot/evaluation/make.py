@@ -1,6 +1,6 @@
 """Question set generation without a model: cloze questions from posts, with a number or a name left out.
 
-Some posts are held back from the corpus: what only they say cannot be answered, and the right reaction is a refusal.
+Some posts are held back from the corpus: questions about them have no answer, and a refusal is right.
 """
 
 from __future__ import annotations

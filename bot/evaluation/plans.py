@@ -62,7 +62,7 @@ class RecordingModel:
 
     def __init__(self, model: LanguageModel, form: str) -> None:
         self._model, self._form = model, form
-        self._seat: LlmSession | None = None
+        self._session: LlmSession | None = None
         self.replies: list[Generation] = []
         self.name, self.context, self.grammars = model.name, model.context, model.grammars
 
@@ -79,7 +79,7 @@ class RecordingModel:
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Acquire a session of the model."""
-        async with self._model.turn(reader, on_place) as self._seat:
+        async with self._model.turn(reader, on_place) as self._session:
             yield self
 
     async def stream(
@@ -91,22 +91,22 @@ class RecordingModel:
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
         """Stream the model's output with the form under test, and record the reply."""
-        assert self._seat is not None
+        assert self._session is not None
         form = {"grammar": grammar} if self._form == "gbnf" else {"schema": schema} if self._form == "schema" else {}
-        async for piece in self._seat.stream(prompt, decoding, **form):
+        async for piece in self._session.stream(prompt, decoding, **form):
             if isinstance(piece, Generation):
                 self.replies.append(piece)
             yield piece
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Delegate to the session."""
-        assert self._seat is not None
-        return await self._seat.odds(prompt, yes, no)
+        assert self._session is not None
+        return await self._session.odds(prompt, yes, no)
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Delegate to the session."""
-        assert self._seat is not None
-        return await self._seat.count(texts)
+        assert self._session is not None
+        return await self._session.count(texts)
 
     async def close(self) -> None:
         """Do nothing: the model is closed by its opener."""

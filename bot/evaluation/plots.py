@@ -1,4 +1,4 @@
-"""Evaluation plots (PNG): recall among the first k, and what became of the questions.
+"""Evaluation plots (PNG): recall@k, and the outcomes of the questions.
 
 The only module that imports matplotlib, which comes with `citegram[plots]`: import it only where a plot is wanted.
 """

@@ -1,7 +1,6 @@
 """Evaluation report: tables on the terminal and one JSON object.
 
-Plots (PNG) show recall among the first k, and what became of the questions. Only they need matplotlib, which comes
-with `citegram[plots]`.
+Plots (PNG) are in `bot.evaluation.plots`, the only module that needs matplotlib (`citegram[plots]`).
 """
 
 from __future__ import annotations

@@ -67,12 +67,15 @@ class StateCollector:
     """Prometheus collector of a bot's states. `desk` returns its AppContext, None before it exists."""
 
     def __init__(self, desk: Callable[[], AppContext | None], meter: Meter) -> None:
-        self._desk = desk
+        self._get_context = desk
         self._meter = meter
         self._seq: int | None = None  # of the last counted change
-        self._changed: dict[tuple[str, str], int] = {}
+        self._change_counts: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
-        self._rows, self._voted = _CachedValue(stats.count_post_rows), _CachedValue(stats.count_votes_by_reason)
+        self._post_row_count, self._vote_counts = (
+            _CachedValue(stats.count_post_rows),
+            _CachedValue(stats.count_votes_by_reason),
+        )
 
     async def read(self) -> list[Metric]:
         """Read all metrics; a part that fails is counted as a scrape failure."""
@@ -85,15 +88,17 @@ class StateCollector:
         if silence is not None:
             description = "Since Telegram last answered for updates, or for the webhook that brings them."
             metrics.append(_make_value_gauge("telegram_silence_seconds", description, silence))
-        context = self._desk()
+        context = self._get_context()
         parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
                  self._caches, self._jobs)  # fmt: skip
-        part_metrics = await asyncio.gather(*(self._part(part, context) for part in parts)) if context else []
+        part_metrics = await asyncio.gather(*(self._read_part(part, context) for part in parts)) if context else []
         info = _make_gauge("build_info", "The version, as a label.", "version")
         info.add_metric([version("citegram")], 1)
         return [info, *metrics, *chain.from_iterable(part_metrics)]
 
-    async def _part(self, part: Callable[[AppContext], AsyncIterator[Metric]], context: AppContext) -> list[Metric]:
+    async def _read_part(
+        self, part: Callable[[AppContext], AsyncIterator[Metric]], context: AppContext
+    ) -> list[Metric]:
         name = part.__name__.removeprefix("_")
         try:
             async with asyncio.timeout(_PART_TIMEOUT_SECONDS):
@@ -130,15 +135,15 @@ class StateCollector:
             after = last if self._seq is None else self._seq
             for source, deleted, number in await stats.count_changes_by_source(context.archive, after, last):
                 key = source, "deleted" if deleted else "kept"
-                self._changed[key] = self._changed.get(key, 0) + number
+                self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
         changes = _make_counter("post_changes", "Posts that came, changed or went since the start.", "source", "change")
         for source in ("live", "import"):
             for change in ("kept", "deleted"):
-                changes.add_metric([source, change], self._changed.get((source, change), 0))
+                changes.add_metric([source, change], self._change_counts.get((source, change), 0))
         yield changes
         yield _make_value_gauge("archive_posts", "Posts in the archive, deleted ones that are remembered among them.",
-                     await self._rows(context.archive))  # fmt: skip
+                     await self._post_row_count(context.archive))  # fmt: skip
         yield _make_value_gauge(
             "channels", "Channels that the archive knows.", len(await channels.load_channels(context.archive))
         )

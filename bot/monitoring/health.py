@@ -49,16 +49,16 @@ class ReadinessCheck:
         context = self.desk()
         if context is None:
             starting = "starting"
-            return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._telegram()}
+            return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._check_telegram()}
         archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
         return {
             "archive": archive,
             "words": _check_lexical_index(context),
             "vectors": vectors,
-            "telegram": self._telegram(),
+            "telegram": self._check_telegram(),
         }
 
-    def _telegram(self) -> str:
+    def _check_telegram(self) -> str:
         silence, most = (
             self.wire.silence,
             _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS,

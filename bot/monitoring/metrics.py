@@ -109,9 +109,9 @@ class Instruments:
             LabelLimiter(),
             LabelLimiter(),
         )
-        self._questions()
-        self._stages()
-        self._outside()
+        self._add_question_metrics()
+        self._add_stage_metrics()
+        self._add_external_metrics()
 
     def _counter(self, name: str, description: str, *labels: str) -> Counter:
         return Counter(f"citegram_{name}", description, labels, registry=self.registry)
@@ -119,7 +119,7 @@ class Instruments:
     def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
 
-    def _questions(self) -> None:
+    def _add_question_metrics(self) -> None:
         self.questions = self._counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
         )
@@ -140,7 +140,7 @@ class Instruments:
             "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARE_BUCKETS, "recipe"
         )
 
-    def _stages(self) -> None:
+    def _add_stage_metrics(self) -> None:
         self.stage = self._histogram(
             "stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS_BUCKETS, "stage"
         )
@@ -154,7 +154,7 @@ class Instruments:
         self.calls = self._counter("model_calls", "Generations asked of a language model.", "stage")
         self.tokens = self._counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
 
-    def _outside(self) -> None:
+    def _add_external_metrics(self) -> None:
         self.telegram = self._counter(
             "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
         )
@@ -187,12 +187,12 @@ class TelegramCallMetrics(BaseRequestMiddleware):
     def __init__(self, instruments: Instruments) -> None:
         self.by_webhook = False
         self._instruments = instruments
-        self._heard: float | None = None
+        self._last_answer_at: float | None = None
 
     @property
     def silence(self) -> float | None:
         """Seconds since Telegram last answered a request for updates or about its webhook; None before that."""
-        return None if self._heard is None else time.monotonic() - self._heard
+        return None if self._last_answer_at is None else time.monotonic() - self._last_answer_at
 
     async def __call__(
         self,
@@ -206,7 +206,7 @@ class TelegramCallMetrics(BaseRequestMiddleware):
             response = await make_request(bot, method)
             outcome = "ok"
             if isinstance(method, _UPDATE_METHODS):
-                self._heard = time.monotonic()
+                self._last_answer_at = time.monotonic()
             return response
         except Exception as exc:
             outcome = next((name for kind, name in _OUTCOME_BY_ERROR if isinstance(exc, kind)), "failed")
@@ -270,7 +270,7 @@ class Meter:
         finally:
             _CURRENT_QUESTION.reset(token)
             if turn.outcome:
-                self._ended(asked.kind, turn, time.monotonic() - began)
+                self._count_question(asked.kind, turn, time.monotonic() - began)
 
     def noted(self, outcome: str, answer: Answer | None = None) -> None:
         """Set the outcome of the current question; the last one set counts."""
@@ -280,7 +280,7 @@ class Meter:
             if answer:
                 current.recipe = answer.recipe
 
-    def _ended(self, kind: str, question: _QuestionOutcome, took: float) -> None:
+    def _count_question(self, kind: str, question: _QuestionOutcome, took: float) -> None:
         instruments, answer = self.instruments, question.answer
         recipe = instruments.recipe_name(question.recipe)
         instruments.questions.labels(kind, recipe, question.outcome).inc()
@@ -298,9 +298,9 @@ class Meter:
             question.recipe = run.recipe
         for span in run.spans:
             if span.stage.startswith(_TOOL_STAGE_PREFIX):
-                self._tool(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))
+                self._count_tool_call(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))
             else:
-                self._stage(span, self.instruments.stage_name(span.stage))
+                self._count_stage(span, self.instruments.stage_name(span.stage))
         for stage in {shortfall.stage for shortfall in run.shortfalls}:
             self.instruments.without.labels(self.instruments.stage_name(stage)).inc()
         names = [span.stage for span in run.spans]
@@ -309,7 +309,7 @@ class Meter:
         if rounds := names.count("recall"):  # the first stage of every search
             self.instruments.rounds.labels(recipe).observe(rounds)
 
-    def _stage(self, span: Span, name: str) -> None:
+    def _count_stage(self, span: Span, name: str) -> None:
         instruments = self.instruments
         instruments.stage.labels(name).observe(span.took_ms / 1000)
         if span.error:
@@ -322,7 +322,7 @@ class Meter:
         if tokens:
             instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
 
-    def _tool(self, span: Span, name: str) -> None:
+    def _count_tool_call(self, span: Span, name: str) -> None:
         instruments = self.instruments
         instruments.tool.labels(name).observe(span.took_ms / 1000)
         outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"

@@ -267,7 +267,7 @@ class _MarkdownReader:
             self._step()
         if self._open:
             kind = _ENTITY_TYPE_BY_MARK.get(self._open[-1][0], "text link").capitalize()
-            raise self._broken(f"Can't find end of {kind} entity at byte offset {self._byte()}")
+            raise self._make_error(f"Can't find end of {kind} entity at byte offset {self._get_byte_offset()}")
         self._end_quote(expandable=False)
         return "".join(self._text), sorted(self._entities, key=lambda e: (e["offset"], -e["length"]))
 
@@ -278,7 +278,7 @@ class _MarkdownReader:
             self._take(rest[1], 2)
         elif inside in {"`", "```"} and not rest.startswith(inside):
             self._take(rest[0], 1)
-        elif rest[0] == ">" and self._line_start():
+        elif rest[0] == ">" and self._is_at_line_start():
             self._quote = self._length if self._quote is None else self._quote
             self._at += 1
         elif rest[0] == "\n":
@@ -292,7 +292,7 @@ class _MarkdownReader:
             self._bracket(rest, inside)
         elif rest[0] in _RESERVED_CHARACTERS:
             reason = "is reserved and must be escaped with the preceding '\\'"
-            raise self._broken(f"Character '{rest[0]}' {reason}")
+            raise self._make_error(f"Character '{rest[0]}' {reason}")
         else:
             self._take(rest[0], 1)
 
@@ -311,7 +311,7 @@ class _MarkdownReader:
         link = _LINK_END_PATTERN.match(rest)
         if inside != "[" or link is None:
             reason = "is reserved and must be escaped with the preceding '\\'"
-            raise self._broken(f"Character '{rest[0]}' {reason}")
+            raise self._make_error(f"Character '{rest[0]}' {reason}")
         self._at += link.end()
         self._close({"type": "text_link", "url": re.sub(r"\\(.)", r"\1", link[1])})
 
@@ -336,13 +336,13 @@ class _MarkdownReader:
         self._length += 2 if character > "\uffff" else 1
         self._at += read
 
-    def _line_start(self) -> bool:
+    def _is_at_line_start(self) -> bool:
         return self._at == 0 or self._markup[self._at - 1] == "\n"
 
-    def _byte(self) -> int:
+    def _get_byte_offset(self) -> int:
         return len(self._markup[: self._at].encode())
 
-    def _broken(self, what: str) -> BotApiError:
+    def _make_error(self, what: str) -> BotApiError:
         return bad_request(f"can't parse entities: {what}")
 
 

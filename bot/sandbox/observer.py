@@ -23,9 +23,9 @@ class DemoObserver:
         self._world = world
         self._answers: dict[tuple[int, int], tuple[int, list[Json]]] = {}
         self._waiting: dict[str, int] = {}
-        self._taken: dict[PostKey, dict[str, str]] = {}
-        self._before: dict[PostKey, str] | None = None
-        self._begun = 0
+        self._indexed_texts: dict[PostKey, dict[str, str]] = {}
+        self._initial_texts: dict[PostKey, str] | None = None
+        self._initial_change = 0
 
     def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """Record the posts that an answer was found by."""
@@ -36,11 +36,11 @@ class DemoObserver:
 
     def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         """Record the progress of an index. The first report marks the posts that existed before the bot began."""
-        if self._before is None:
-            self._before = {PostKey(chat, n): self._text(chat, n) for _, chat, n in self._world.log}
-            self._begun = self._world.n
+        if self._initial_texts is None:
+            self._initial_texts = {PostKey(chat, n): self._get_text(chat, n) for _, chat, n in self._world.log}
+            self._initial_change = self._world.n
         for post in taken:
-            self._taken.setdefault(post.key, {})[leg] = post.text.strip()
+            self._indexed_texts.setdefault(post.key, {})[leg] = post.text.strip()
         if taken or self._waiting.get(leg) != waiting:
             self._waiting[leg] = waiting
             self._world.changed()
@@ -48,41 +48,43 @@ class DemoObserver:
     def shown(self, since: int, visible: Collection[int]) -> Json:
         """Build the answers observed after `since` and the state of indexing, for a page that sees these chats."""
         insights = {
-            f"{chat}/{message}": [post for post in posts if self._there(post, visible)]
+            f"{chat}/{message}": [post for post in posts if self._can_open(post, visible)]
             for (chat, message), (n, posts) in self._answers.items()
             if n > since and chat in visible
         }
-        findable = {f"{key.chat_id}/{key.message_id}": self._legs(key) for key in self._new(visible)}
+        findable = {
+            f"{key.chat_id}/{key.message_id}": self._list_retrievers(key) for key in self._list_new_posts(visible)
+        }
         indexing = {leg: {"waiting": waiting} for leg, waiting in self._waiting.items()}
         return {"insights": insights, "indexing": indexing, "findable": findable}
 
-    def _there(self, post: Json, visible: Collection[int]) -> bool:
+    def _can_open(self, post: Json, visible: Collection[int]) -> bool:
         """Whether the user can open the post: it is visible and not deleted."""
         chat, message = post["post"]
         room = self._world.rooms.get(chat)
         return room is None or (chat in visible and message in room.messages)
 
-    def _new(self, visible: Collection[int]) -> list[PostKey]:
+    def _list_new_posts(self, visible: Collection[int]) -> list[PostKey]:
         """List the posts added or changed since the bot began, in channels that it reads."""
         log = self._world.log
-        if self._before is None:
+        if self._initial_texts is None:
             return []
-        changed = dict.fromkeys(PostKey(*key[1:]) for key in log[bisect_right(log, (self._begun, inf)) :])
+        changed = dict.fromkeys(PostKey(*key[1:]) for key in log[bisect_right(log, (self._initial_change, inf)) :])
         return [
             key
             for key in changed
             if key.chat_id in visible
             and (room := self._world.rooms[key.chat_id]).kind == "channel"
             and room.member(self._world.bot.id).inside
-            and self._text(*key) not in ("", self._before.get(key))
+            and self._get_text(*key) not in ("", self._initial_texts.get(key))
         ]
 
-    def _legs(self, key: PostKey) -> list[str]:
+    def _list_retrievers(self, key: PostKey) -> list[str]:
         """List the retrievers that find the post by its current text."""
-        now = self._text(*key)
-        return [leg for leg, text in self._taken.get(key, {}).items() if text == now]
+        now = self._get_text(*key)
+        return [leg for leg, text in self._indexed_texts.get(key, {}).items() if text == now]
 
-    def _text(self, chat_id: int, message_id: int) -> str:
+    def _get_text(self, chat_id: int, message_id: int) -> str:
         message = self._world.rooms[chat_id].messages.get(message_id, {})
         return str(message.get("text") or message.get("caption") or "").strip()
 

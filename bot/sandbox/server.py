@@ -55,9 +55,9 @@ class Sandbox:
         self.faults = FaultInjector(clock)
         self.hooks = WebhookSender(self.world.queue)
         self.transcript: list[Json] = []
-        self._looked: dict[int, int] = {}
+        self._read_counts: dict[int, int] = {}
         self._runner: web.AppRunner | None = None
-        self._bringing: asyncio.Task[None] | None = None
+        self._webhook_task: asyncio.Task[None] | None = None
 
     async def start(self, port: int = 0) -> None:
         """Listen on 127.0.0.1 and set `url`; port 0 takes a free one."""
@@ -71,15 +71,15 @@ class Sandbox:
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self._bringing = asyncio.create_task(self.hooks.run())
+        self._webhook_task = asyncio.create_task(self.hooks.run())
 
     async def stop(self) -> None:
         """Close the port and end all waiting requests."""
         self.world.queue.closed = True
         self.world.queue.bell.ring()
         self.world.changed()
-        if self._bringing is not None:
-            await self._bringing
+        if self._webhook_task is not None:
+            await self._webhook_task
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -142,10 +142,10 @@ class Sandbox:
     async def replies(self, chat_id: int, count: int = 1, timeout: float = 30) -> list[Json]:  # noqa: ASYNC109
         """Wait for the next `count` messages of the bot in a chat, in their current state. Raises TimeoutError."""
         sent = self.world.sent.setdefault(chat_id, [])
-        start = self._looked.get(chat_id, 0)
+        start = self._read_counts.get(chat_id, 0)
         if not await self.until(lambda: len(sent) >= start + count, timeout):
             raise TimeoutError(f"{len(sent) - start} of {count} messages came within {timeout} s")
-        self._looked[chat_id] = start + count
+        self._read_counts[chat_id] = start + count
         room = self.world.room(chat_id)
         return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
 
@@ -161,9 +161,9 @@ class Sandbox:
         self.transcript.append(line)
         fault = self.faults.meet(name)
         try:
-            if fault and (broken := await self._broken(fault, request)) is not None:
+            if fault and (broken := await self._apply_fault(fault, request)) is not None:
                 return broken
-            result = await self._answer(request, name, line)
+            result = await self._execute(request, name, line)
         except BotApiError as exc:
             line["error"] = exc.description
             return web.json_response(exc.body(), status=exc.code)
@@ -172,8 +172,8 @@ class Sandbox:
             return _close_connection(request)
         return web.json_response({"ok": True, "result": result})
 
-    async def _answer(self, request: web.Request, name: str, line: Json) -> Any:
-        if not self._knows_token(request):
+    async def _execute(self, request: web.Request, name: str, line: Json) -> Any:
+        if not self._has_valid_token(request):
             raise BotApiError(401, "Unauthorized")
         method = find_method(name)
         line["method"] = method.__api_method__
@@ -183,10 +183,10 @@ class Sandbox:
         self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
         return await execute_call(method, parameters, self.world)
 
-    def _knows_token(self, request: web.Request) -> bool:
+    def _has_valid_token(self, request: web.Request) -> bool:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
 
-    async def _broken(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
+    async def _apply_fault(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
         """Apply a fault to a call; None if the call goes on."""
         if fault.kind == "429":
             raise too_many_requests(fault.retry_after)
@@ -208,10 +208,10 @@ class Sandbox:
         """Serve the content of a file; its faults have the method "file"."""
         path, fault = request.match_info["path"], self.faults.meet("file")
         try:
-            if fault and (broken := await self._broken(fault, request)) is not None:
+            if fault and (broken := await self._apply_fault(fault, request)) is not None:
                 return broken
             for upload in self.world.files.values() if self.world.local is None else ():
-                if upload.path() == path and self._knows_token(request):
+                if upload.path() == path and self._has_valid_token(request):
                     return web.Response(body=upload.data, content_type="application/octet-stream")
             raise not_found("file not found")
         except BotApiError as exc:

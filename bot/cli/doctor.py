@@ -10,7 +10,7 @@ from typing import Any
 from bot.doctor.archive import check_backups, check_channels, check_indexes, check_jobs, open_check_context
 from bot.doctor.machine import check_file_system, check_free_space, check_models, check_permissions, check_servers
 from bot.doctor.report import Check, CheckContext, Finding, hide_secrets, run_checks
-from bot.doctor.settings import check_settings as contradictions
+from bot.doctor.settings import check_settings
 from bot.doctor.telegram import check_clock, check_rights, check_telegram
 from bot.settings import Settings
 
@@ -18,12 +18,12 @@ __all__ = ["CHECKS", "declare", "run"]
 
 _LINE_MARKS = {True: "ok  ", None: "    ", False: "BAD "}
 
-# In the order of the report, each with the seconds it may take: what reads whole files takes longer.
+# In the order of the report, each with its timeout in seconds: checks that read whole files take longer.
 CHECKS = (
     Check("disk", 10, check_free_space),
     Check("file system", 10, check_file_system),
     Check("permissions", 10, check_permissions),
-    Check("settings", 10, contradictions),
+    Check("settings", 10, check_settings),
     Check("archive", 20, check_channels),
     Check("backups", 60, check_backups),
     Check("indexes", 20, check_indexes),
@@ -37,29 +37,29 @@ CHECKS = (
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("doctor", help="check everything, and say what to do; 1 where something must be done")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of sentences")
     parser.set_defaults(run=run)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Check and print. Returns 1 where something must be done."""
+    """Run all checks and print the findings. Returns 1 if a finding needs action."""
     as_json = getattr(args, "json", False)
-    found: list[dict[str, object]] = []
-    async for name, (fine, what) in _iterate_findings(settings):
-        found.append({"check": name, "fine": fine, "what": what})
+    findings: list[dict[str, object]] = []
+    async for name, (fine, text) in _iterate_findings(settings):
+        findings.append({"check": name, "fine": fine, "what": text})
         if not as_json:
-            print(_LINE_MARKS[fine], what, flush=True)
-    well = all(finding["fine"] is not False for finding in found)
+            print(_LINE_MARKS[fine], text, flush=True)
+    passed = all(finding["fine"] is not False for finding in findings)
     if as_json:
-        print(json.dumps({"fine": well, "findings": found}, ensure_ascii=False))
-    return 0 if well else 1
+        print(json.dumps({"fine": passed, "findings": findings}, ensure_ascii=False))
+    return 0 if passed else 1
 
 
 async def _iterate_findings(settings: Settings) -> AsyncIterator[tuple[str, Finding]]:
-    async with open_check_context(CheckContext(settings)) as (case, first):
-        for fine, what in first:
-            yield "start", Finding(fine, hide_secrets(what, settings))
-        async for named in run_checks(case, CHECKS):
-            yield named
+    async with open_check_context(CheckContext(settings)) as (context, findings):
+        for fine, text in findings:
+            yield "start", Finding(fine, hide_secrets(text, settings))
+        async for item in run_checks(context, CHECKS):
+            yield item

@@ -21,7 +21,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("import", help="import an export of Telegram Desktop (result.json or messages.html)")
     parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
     which = "the channel of a messages.html, which does not say it: its id, or its @name if the bot knows it"
@@ -36,7 +36,7 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Import and index. Returns the exit code."""
+    """Import the export and update the indexes. Returns the exit code."""
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
     options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
@@ -60,7 +60,7 @@ async def _import_alone(args: argparse.Namespace, settings: Settings, options: I
 async def _import_beside_bot(
     owner: FolderOwner, args: argparse.Namespace, settings: Settings, options: ImportOptions
 ) -> None:
-    """Only the archive is written here: the bot that runs keeps the indexes."""
+    """Write the archive only: the running bot owns the indexes."""
     archive = await Archive.open(settings.data.dir)
     try:
         report = await _import_with_progress(archive, args.path, options)
@@ -69,7 +69,7 @@ async def _import_beside_bot(
     try:
         with show_progress_bar("index") as moved:
             await owner.wake(moved)
-    finally:  # the posts are kept, whatever became of the bot: it takes them in when it starts
+    finally:  # the posts are stored even if the bot ended: it indexes them at its next start
         _print_report(report, as_json=args.json)
 
 

@@ -24,7 +24,7 @@ __all__ = ["declare", "format_model_list", "pull_models", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("models", help="list the models, or pull one or a whole tier")
     what = parser.add_subparsers(dest="what", required=True, metavar="list|pull|use")
     what.add_parser("list", help="every model: tier, role, languages, size, licence, and whether it is here")
@@ -44,7 +44,7 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """List, pull or use. Returns the exit code."""
+    """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
     if args.what == "list":
         used = list_models_in_use(settings.rag(), await _load_choices(settings))
@@ -58,30 +58,30 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitch:
-    given = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
+    name = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            return await owner.use(given, args.wanted)
+            return await owner.use(name, args.wanted)
         archive = await Archive.open(settings.data.dir)
         try:
-            return await choose_model_for_next_start(settings.rag(), archive, given, args.wanted)
+            return await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
         finally:
             await archive.close()
 
 
-def _describe_use(used: ModelSwitch) -> str:
-    if used.now:
-        return f"The bot uses {used.name} as {used.use} now."
-    if used.use == "embedder":
+def _describe_use(switch: ModelSwitch) -> str:
+    if switch.now:
+        return f"The bot uses {switch.name} as {switch.use} now."
+    if switch.use == "embedder":
         return (
-            f"{used.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the old "
-            "ones, and citegram reindex does it at once."
+            f"{switch.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the "
+            "old ones, and citegram reindex does it at once."
         )
-    return f"{used.name} is the {used.use} from the next start on."
+    return f"{switch.name} is the {switch.use} from the next start on."
 
 
 async def _load_choices(settings: Settings) -> dict[str, str]:
-    """What was chosen; nothing where there is no archive yet, for a list makes none."""
+    """Load the model choices; empty if there is no archive yet, since listing must not create one."""
     if not (settings.data.dir / ARCHIVE_FILE).exists():
         return {}
     archive = await Archive.open(settings.data.dir)
@@ -92,7 +92,7 @@ async def _load_choices(settings: Settings) -> dict[str, str]:
 
 
 def format_model_list(models: Path, used: Mapping[str, str]) -> list[str]:
-    """One line for each model, and what the columns do not say. `used` are the names by their use."""
+    """Format one line for each model, and notes on the columns. `used` maps each use to a model name."""
     rows = [_format_cells(row, models / row.name, used) for row in MODELS]
     names = {row.name for row in MODELS}
     widths = [max(len(cells[n]) for cells in rows) for n in range(len(rows[0]))]

@@ -24,7 +24,7 @@ __all__ = [
 
 @asynccontextmanager
 async def open_up_to_date_engine(settings: Settings) -> AsyncIterator[Engine]:
-    """The doors, with indexes that know the whole archive. The folder is the caller's: bot/owner.py."""
+    """Open the engine with indexes that cover the whole archive. The caller holds the data folder."""
     async with open_engine(settings.rag()) as rag:
         await catch_up_lexical_index(rag)
         await catch_up_copies(rag)
@@ -33,7 +33,7 @@ async def open_up_to_date_engine(settings: Settings) -> AsyncIterator[Engine]:
 
 
 async def catch_up_lexical_index(rag: Engine) -> None:
-    """Take what the archive has into the lexical leg, and save it."""
+    """Index the archive's pending changes in the lexical index, and save it."""
     indexer = LexicalIndexer(rag.archive, rag.lexical)
     behind = await posts.get_last_seq(rag.archive) - rag.lexical.watermark
     with show_progress_bar("index") as moved:
@@ -42,7 +42,7 @@ async def catch_up_lexical_index(rag: Engine) -> None:
 
 
 async def catch_up_copies(rag: Engine) -> None:
-    """Find the copies among the posts of the whole archive. May be interrupted: it goes on from there."""
+    """Find copies among all posts of the archive. Can be interrupted: the next run continues."""
     indexer = CopyIndexer(rag.archive)
     waiting = await indexer.waiting()
     with show_progress_bar("copies") as moved:
@@ -50,7 +50,7 @@ async def catch_up_copies(rag: Engine) -> None:
 
 
 async def catch_up_vectors(rag: Engine) -> None:
-    """Take the whole archive into the dense leg, where there is one. May be interrupted: it goes on from there."""
+    """Embed the archive's pending posts, if there is a dense index. Can be interrupted: the next run continues."""
     if rag.dense is None:
         return
     indexer = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
@@ -61,11 +61,11 @@ async def catch_up_vectors(rag: Engine) -> None:
 
 @contextmanager
 def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, int], None]]:
-    """A progress bar that is told how much is done, and of how much; nothing is seen of work under a second."""
-    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False) as shown:
+    """Show a progress bar; the callback takes (done, total). Work that takes under a second shows nothing."""
+    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False) as bar:
 
         def moved(done: int, total: int) -> None:
-            shown.total = total
-            shown.update(done - shown.n)
+            bar.total = total
+            bar.update(done - bar.n)
 
         yield moved

@@ -23,14 +23,14 @@ _UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, or us
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("reindex", help="build the indexes anew; questions are answered from the old ones")
     parser.add_argument("--channel", metavar="@NAME|ID", help="only this channel (default: all)")
     parser.set_defaults(run=run)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Rebuild, or have the bot that runs do it. Returns the exit code."""
+    """Rebuild the indexes, or have the running bot do it. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             await _reindex_beside_bot(owner, args, settings)
@@ -59,7 +59,7 @@ async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
 
 
 async def _rebuild_indexes(rag: Engine, chat_id: int | None) -> None:
-    """Rebuild; what was interrupted comes first, so that nothing of it is lost."""
+    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
     try:

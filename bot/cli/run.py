@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("run", help="run the bot (needs BOT__TOKEN)")
     parser.set_defaults(run=run, chatty=True)
 

@@ -21,7 +21,7 @@ _UNKNOWN_TRACE_TEXT = (
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("trace", help="how an answer was made: stages, timings, counts")
     parser.add_argument("id", metavar="ID", help="trace_id of an answer")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
@@ -29,20 +29,20 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Look up and print; beside a running bot too, as reading disturbs nobody. Returns the exit code."""
+    """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
     archive = await Archive.open(settings.data.dir)
     try:
-        found = await fetch_trace(archive, args.id)
+        trace = await fetch_trace(archive, args.id)
     finally:
         await archive.close()
-    if found is None:
+    if trace is None:
         print(_UNKNOWN_TRACE_TEXT.format(args.id), file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps(asdict(found) | {"ended_at": found.ended_at.isoformat()}, ensure_ascii=False))
+        print(json.dumps(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}, ensure_ascii=False))
         return 0
-    print(f"{found.trace_id}  {found.recipe}  {found.ended_at:%Y-%m-%d %H:%M:%S} UTC")
-    print("\n".join(format_stages(found.spans)))
-    if found.without:
-        print(f"without: {', '.join(found.without)}")
+    print(f"{trace.trace_id}  {trace.recipe}  {trace.ended_at:%Y-%m-%d %H:%M:%S} UTC")
+    print("\n".join(format_stages(trace.spans)))
+    if trace.without:
+        print(f"without: {', '.join(trace.without)}")
     return 0

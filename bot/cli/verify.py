@@ -17,7 +17,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = commands.add_parser("verify", help="hold a text against the posts, as somebody who may read every channel")
     parser.add_argument("text")
     parser.add_argument("--json", action="store_true", help="the verdicts as one JSON object")
@@ -26,20 +26,20 @@ def declare(commands: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Verify, here or in the bot that runs here, and print. Returns the exit code."""
+    """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            found = await owner.verify(args.text, trace=args.trace)
+            verdicts = await owner.verify(args.text, trace=args.trace)
         else:
             async with open_up_to_date_engine(settings) as rag:
-                found = await verify_as_json(rag, args.text, settings.bot.zone, trace=args.trace)
-    if found is None:
+                verdicts = await verify_as_json(rag, args.text, settings.bot.zone, trace=args.trace)
+    if verdicts is None:
         print(Translator(settings.bot.language)("none-visible-admin"), file=sys.stderr)
         return 1
     if args.json:
-        shown = {name: value for name, value in found.items() if name != "trace" or value}
-        print(json.dumps(shown, ensure_ascii=False))
+        fields = {name: value for name, value in verdicts.items() if name != "trace" or value}
+        print(json.dumps(fields, ensure_ascii=False))
     else:
-        said = format_verdicts_text(found, Translator(settings.bot.language), settings.bot.zone)
-        print("\n".join([said, *format_stages(found["trace"])]))
+        text = format_verdicts_text(verdicts, Translator(settings.bot.language), settings.bot.zone)
+        print("\n".join([text, *format_stages(verdicts["trace"])]))
     return 0

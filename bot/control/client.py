@@ -31,10 +31,10 @@ __all__ = ["FolderOwner", "OnIndexProgress", "OwnerGone", "OwnerSilent", "hold_f
 
 OnIndexProgress = Callable[[int, int], None]  # done, total
 
-# A bot opens its models before it can be asked, and a short command is soon over: so long a holder may be silent.
+# A bot loads its models before it answers, and a short command ends soon: a holder may be silent for this long.
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _CHECK_INTERVAL_SECONDS = 0.1
-# Signs of life come every few seconds.
+# Heartbeats arrive every few seconds.
 _MAX_SILENCE_SECONDS = 6 * HEARTBEAT_SECONDS
 
 _SILENT_TEXT = (
@@ -48,19 +48,19 @@ _ROOT_USER_ID = 0
 
 
 class OwnerSilent(ArchiveUnavailable):
-    """Somebody holds the folder and does not answer."""
+    """The process that holds the folder does not answer."""
 
 
 class OwnerGone(RagError):
-    """The owner ended in the middle of a request."""
+    """The bot that holds the folder ended in the middle of a request."""
 
 
 @asynccontextmanager
 async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | None]:
-    """None: nobody holds the folder, and inside it is held by us. Else the bot that holds it.
+    """Lock the data folder and yield None, or yield the bot that holds it.
 
-    A holder that does not answer is waited for a while: it may be a bot that starts, or a command that ends.
-    Raises OwnerSilent, ArchiveUnavailable.
+    A holder that does not answer is waited for, up to 10 s: it may be a bot that starts or a command that ends. Raises
+    OwnerSilent, ArchiveUnavailable.
     """
     with ExitStack() as stack:
         yield await _wait_for_folder(folder, stack)
@@ -68,9 +68,9 @@ async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | No
 
 @asynccontextmanager
 async def hold_folder(folder: Path) -> AsyncIterator[None]:
-    """Hold the folder, for work that cannot be done beside a bot. A command that is soon over is waited for.
+    """Lock the data folder for work that cannot be done while a bot runs; a short command is waited for.
 
-    Raises FolderHeld where a bot runs, OwnerSilent, ArchiveUnavailable.
+    Raises FolderLocked where a bot runs, OwnerSilent, ArchiveUnavailable.
     """
     async with hold_folder_or_connect(folder) as owner:
         if owner is not None:
@@ -96,9 +96,9 @@ async def _wait_for_folder(folder: Path, stack: ExitStack) -> FolderOwner | None
 
 
 class FolderOwner:
-    """The bot that owns a folder. Every request is a connection of its own.
+    """Client of the bot that holds a data folder. Every request opens its own connection.
 
-    All raise RagError with the bot's own sentence, OwnerGone, OwnerSilent.
+    All requests raise RagError with the bot's message, OwnerGone, OwnerSilent.
     """
 
     def __init__(self, folder: Path, process: str) -> None:
@@ -107,45 +107,45 @@ class FolderOwner:
         self.version = ""
 
     async def greet(self) -> bool:
-        """Whether somebody answers."""
+        """Whether the bot answers."""
         try:
-            async with self._connected():
+            async with self._connect():
                 return True
         except (OSError, OwnerGone):
             return False
 
     async def ask(self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE) -> AnswerJson | None:
-        """The answer; None where there are no channels."""
+        """Answer a question; None if there are no channels."""
         return cast(
-            AnswerJson | None, (await self._asked("ask", question=question, trace=trace, recipe=recipe))["told"]
+            AnswerJson | None, (await self._request("ask", question=question, trace=trace, recipe=recipe))["told"]
         )
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
-        """The verdicts; None where there are no channels."""
-        return cast(VerdictsJson | None, (await self._asked("verify", text=text, trace=trace))["verified"])
+        """Verify a text; None if there are no channels."""
+        return cast(VerdictsJson | None, (await self._request("verify", text=text, trace=trace))["verified"])
 
     async def wake(self, moved: OnIndexProgress) -> None:
-        """Have the bot index what the archive has now; returns when posts are found by their words."""
-        await self._asked("wake", moved)
+        """Have the bot index the archive's pending changes; returns when the lexical index has them."""
+        await self._request("wake", moved)
 
     async def reindex(self, channel: int | None, moved: OnIndexProgress) -> None:
-        """Have the bot rebuild its indexes, whole or for a channel. It goes on when we leave."""
-        await self._asked("reindex", moved, channel=channel)
+        """Have the bot rebuild its indexes, all or one channel's. The rebuild continues if this client leaves."""
+        await self._request("reindex", moved, channel=channel)
 
     async def use(self, given: str, wanted: str) -> ModelSwitch:
-        """Have the bot use a model (a row's name, a path, auto, none, same); `wanted` may be empty."""
-        return ModelSwitch(**await self._asked("use", model=given, wanted=wanted))
+        """Have the bot use a model (catalog name, path, auto, none, same); `wanted` may be empty."""
+        return ModelSwitch(**await self._request("use", model=given, wanted=wanted))
 
     async def doctor(self) -> tuple[IndexFacts, int]:
-        """What the bot says of its indexes, and for how many seconds it runs."""
-        end = await self._asked("doctor")
+        """Fetch the bot's index facts and its uptime in seconds."""
+        end = await self._request("doctor")
         return cast(IndexFacts, end["facts"]), int(end["uptime_s"])
 
-    async def _asked(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
+    async def _request(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
         try:
-            async with self._connected() as (reader, writer):
+            async with self._connect() as (reader, writer):
                 writer.write(encode_message(build_greeting(do=do, **fields)))
-                while "end" not in (message := await self._next(reader, _MAX_SILENCE_SECONDS)):
+                while "end" not in (message := await self._read_message(reader, _MAX_SILENCE_SECONDS)):
                     _raise_error_message(message)
                     if moved and "at" in message:
                         done, total = message["at"]
@@ -155,12 +155,12 @@ class FolderOwner:
             raise OwnerGone(_GONE_TEXT.format(process=self.process)) from exc
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def _connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         with open_socket_path(self._folder) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
         try:
             self._check_user(writer)
-            hello = await self._next(reader, _CONNECT_TIMEOUT_SECONDS)
+            hello = await self._read_message(reader, _CONNECT_TIMEOUT_SECONDS)
             require_same_protocol(hello, asked=False)
             self.process, self.version = str(hello.get("process")), str(hello.get("version"))
             _raise_error_message(hello)
@@ -169,13 +169,13 @@ class FolderOwner:
             writer.transport.abort()
 
     def _check_user(self, writer: asyncio.StreamWriter) -> None:
-        """Raise RagError where another user answers: whoever may write to the folder can swap the socket."""
+        """Raise RagError if another user answers: anyone who can write to the folder can replace the socket."""
         user = get_peer_user(writer.get_extra_info("socket"))
         if user not in (None, os.geteuid(), _ROOT_USER_ID, self._folder.stat().st_uid):
             raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
 
-    async def _next(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
-        """The next line of the bot."""
+    async def _read_message(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
+        """Read the next message of the bot."""
         try:
             async with asyncio.timeout(patience):
                 raw = await reader.readline()

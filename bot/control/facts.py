@@ -25,22 +25,25 @@ _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
 
 
 async def collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
-    """Fine or not (None: neither), and a sentence. Measures, which takes a turn of the model and some seconds."""
-    said: list[tuple[bool | None, str]] = []
+    """Measure the language models: (True, False or None for neutral, a sentence) for each.
+
+    Takes a slot of the model and some seconds.
+    """
+    facts: list[tuple[bool | None, str]] = []
     for shortfall in rag.without:
         if shortfall.stage == "write":
-            said.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
+            facts.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
     if rag.writer:
-        said.append(await _measure_model("writer", rag.writer))
-    elif not said:
-        said.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
+        facts.append(await _measure_model("writer", rag.writer))
+    elif not facts:
+        facts.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
     if rag.planner is None:
-        said.append((None, "plans are made by rules"))
+        facts.append((None, "plans are made by rules"))
     elif rag.planner is not rag.writer:
-        said.append(await _measure_model("planner", rag.planner))
+        facts.append(await _measure_model("planner", rag.planner))
     if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
-        said.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
-    return said
+        facts.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
+    return facts
 
 
 async def _measure_model(use: str, model: LanguageModel) -> tuple[bool | None, str]:
@@ -64,17 +67,17 @@ async def _describe_local_model(model: LocalModel) -> str:
 
 async def _describe_remote_model(model: RemoteModel) -> str:
     rates = await model.speed()
-    held = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
-    seen = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
-    return f"{model.name} on {model.place} ({model.dialect}) {seen}; {held}"
+    form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
+    speed = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
+    return f"{model.name} on {model.place} ({model.dialect}) {speed}; {form}"
 
 
-_SAMPLE_COUNT = 16  # texts that are embedded to say how long a backlog takes
+_SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog
 _SAMPLE_TEXT = "Паром уходит в половине восьмого. The ferry leaves at half past seven, and comes back before dark. " * 2
 
 
 class DenseFacts(TypedDict):
-    """The dense leg; `seconds` is how long the posts that wait take on this machine."""
+    """Facts on the dense index; `seconds` estimates the time to embed the waiting posts on this machine."""
 
     model: str
     vectors: int
@@ -83,7 +86,7 @@ class DenseFacts(TypedDict):
 
 
 class ComparisonFacts(TypedDict):
-    """Posts compared by number, some of them by words, and how many each leg has wrong."""
+    """Comparison of indexes and archive: posts compared by id, those also by words, errors in each."""
 
     posts: int
     some: int
@@ -92,7 +95,7 @@ class ComparisonFacts(TypedDict):
 
 
 class IndexFacts(TypedDict):
-    """Both legs: what they hold, up to which change, and how many changes are to come (less than 0: the archive's)."""
+    """Facts on both indexes: size, watermark, and the changes still to index (below 0: the index is ahead)."""
 
     passages: int
     watermark: int
@@ -105,7 +108,7 @@ class IndexFacts(TypedDict):
 
 
 async def collect_index_facts(rag: Engine) -> IndexFacts:
-    """Ask the opened doors. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
+    """Collect the facts from an open engine. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
     last, dense = await posts.get_last_seq(rag.archive), await _collect_dense_facts(rag)
     late = rag.lexical.watermark > last or bool(await posts.list_post_changes(rag.archive, rag.lexical.watermark, 1))
     return IndexFacts(
@@ -121,8 +124,14 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
 
 
 async def _collect_comparison_facts(rag: Engine) -> ComparisonFacts | None:
-    seen = await compare_indexes(rag)
-    return ComparisonFacts(posts=seen.posts, some=seen.some, words=seen.words, vectors=seen.vectors) if seen else None
+    comparison = await compare_indexes(rag)
+    return (
+        ComparisonFacts(
+            posts=comparison.posts, some=comparison.some, words=comparison.words, vectors=comparison.vectors
+        )
+        if comparison
+        else None
+    )
 
 
 async def _collect_dense_facts(rag: Engine) -> DenseFacts | None:

@@ -33,7 +33,7 @@ __all__ = [
     "require_same_protocol",
 ]
 
-# Raised with every change that an older side would misunderstand.
+# Incremented with every change that an older side would misunderstand.
 PROTOCOL_VERSION = 1
 HEARTBEAT_SECONDS = 5.0
 MAX_REQUEST_BYTES = 1 << 16  # bytes: a question has 1000 characters at most
@@ -50,7 +50,7 @@ _OTHER_VERSION_TEXT = (
 
 @contextmanager
 def open_socket_path(folder: Path) -> Iterator[str]:
-    """A path to the folder's socket that the kernel takes, however long the folder's own is. Raises OSError."""
+    """Yield a path to the folder's socket that fits the kernel's length limit. Raises OSError."""
     path = folder / _SOCKET_FILE_NAME
     if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
         yield str(path)
@@ -63,7 +63,7 @@ def open_socket_path(folder: Path) -> Iterator[str]:
 
 
 def get_peer_user(connected: socket.socket) -> int | None:
-    """The user id of the process at the other end of a local socket; None where the system does not tell."""
+    """Get the user id of the peer of a local socket; None if the system does not provide it."""
     if not hasattr(socket, "SO_PEERCRED"):  # not Linux
         return None
     raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -72,18 +72,18 @@ def get_peer_user(connected: socket.socket) -> int | None:
 
 
 def build_greeting(**more: object) -> dict[str, object]:
-    """Who speaks: the protocol's number, this program's version, and more."""
+    """Build the greeting: protocol number, version of this program, and further fields."""
     return {"citegram": PROTOCOL_VERSION, "version": version("citegram"), **more}
 
 
 def encode_message(message: Mapping[str, object]) -> bytes:
-    """A message as one line."""
-    # ASCII: half a surrogate pair, which a terminal can type and UTF-8 cannot hold, survives.
+    """Encode a message as one line."""
+    # ASCII keeps lone surrogates, which a terminal can type and UTF-8 cannot encode.
     return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def decode_message(raw: bytes) -> dict[str, Any] | None:
-    """The message on a line; None where it is none."""
+    """Decode the message on a line; None if it is malformed."""
     try:
         message = json.loads(raw) if raw.endswith(b"\n") else None
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def decode_message(raw: bytes) -> dict[str, Any] | None:
 
 
 def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
-    """Raise RagError where the other side speaks another protocol; `asked`: it is the command, we are the bot."""
+    """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
     if message.get("citegram") == PROTOCOL_VERSION:
         return
     ours, theirs = version("citegram"), str(message.get("version", "unknown"))[:40]

@@ -43,82 +43,82 @@ __all__ = [
 
 
 async def build_terminal_question(text: str, rag: Engine, zone: tzinfo) -> Question | None:
-    """A question over every channel, by somebody in this time zone; None where there are no channels."""
+    """Build a question over all channels, asked in this time zone; None if there are no channels."""
     viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
     return Question(text, detect_language(text), datetime.now(zone), viewer) if viewer.channels else None
 
 
 class RunRecorder:
-    """The run of one question: give `rag` to what answers, then read `spans`."""
+    """Trace recorder for one question: pass `rag` to the code that answers, then read `spans`."""
 
     def __init__(self, rag: Engine) -> None:
-        self._before, self._runs = rag.traced, list[Run]()
-        self.rag = replace(rag, traced=self._note)
+        self._call_before, self._runs = rag.traced, list[Run]()
+        self.rag = replace(rag, traced=self._record)
 
-    def _note(self, run: Run) -> None:
+    def _record(self, run: Run) -> None:
         self._runs.append(run)
-        self._before(run)
+        self._call_before(run)
 
     def spans(self) -> list[dict[str, Any]]:
-        """Its stages, in the order they ended."""
+        """Return the run's spans, in the order in which they ended."""
         return [asdict(span) for run in self._runs for span in run.spans]
 
 
 class AnswerJson(TypedDict):
-    """What is known of an answer, as it goes over the socket. Dates are ISO texts in UTC."""
+    """An answer as sent over the socket. Dates are ISO texts in UTC."""
 
     answer: dict[str, Any]  # as printed by --json
     marks: list[list[int]]  # for each sentence the numbers of its sources
-    sources: list[dict[str, str]]  # link, title, date, edited, origin where it has them; by number, from 1
-    nearest: list[dict[str, str]]  # the same, of a refusal
+    sources: list[dict[str, str]]  # by number, from 1: link, title, date, and if known edited and origin
+    nearest: list[dict[str, str]]  # of a refusal, with the same fields
     trace: list[dict[str, Any]]
 
 
 async def answer_as_json(
     rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE
 ) -> AnswerJson | None:
-    """Answer somebody in this time zone who may read every channel; None where there are none."""
+    """Answer a question over all channels, asked in this time zone; None if there are no channels."""
     question = await build_terminal_question(text, rag, zone)
     if question is None:
         return None
-    notebook = RunRecorder(rag)
-    given = await answer_question(question, replace(notebook.rag, recipe=recipe))
-    numbers = {key: n for n, key in enumerate(given.posts(), 1)}
-    dates = {c.post: c.date for s in given.sentences for c in s.citations}
+    recorder = RunRecorder(rag)
+    answer = await answer_question(question, replace(recorder.rag, recipe=recipe))
+    numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
+    dates = {c.post: c.date for s in answer.sentences for c in s.citations}
     cited = await posts.fetch_posts(rag.archive, numbers)
     return AnswerJson(
-        answer=_build_answer_fields(given, cited),
-        marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in given.sentences],
-        sources=[_build_source(given, key, dates[key], cited.get(key)) for key in numbers],
-        nearest=[_build_source(given, p.key, p.date, p) for p in given.nearest],
-        trace=notebook.spans() if trace else [],
+        answer=_build_answer_fields(answer, cited),
+        marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
+        sources=[_build_source(answer, key, dates[key], cited.get(key)) for key in numbers],
+        nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
+        trace=recorder.spans() if trace else [],
     )
 
 
 def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
-    """The answer as text: sentences with numbers, then their sources; or what was nearest."""
-    given = found["answer"]
-    if given["refused"]:
-        # where a part of the search failed, "it is not there" would be a claim we cannot make
-        lines = [words("refused-partly" if set(given["without"]) - WRITING_STAGES else "refused")]
+    """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
+    answer = found["answer"]
+    if answer["refused"]:
+        # If a part of the search failed, "it is not there" would be an unfounded claim.
+        lines = [words("refused-partly" if set(answer["without"]) - WRITING_STAGES else "refused")]
         sources = [_format_source_line(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:
-        marked = zip(given["sentences"], found["marks"], strict=True)
+        marked = zip(answer["sentences"], found["marks"], strict=True)
         lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
         sources = [f"[{n}] {_format_source_line(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
-    if given["model"]:
-        sources += ["", words("footer-model", model=strip_control_characters(given["model"]))]
+    if answer["model"]:
+        sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
     return "\n".join((*lines, "", *sources)).rstrip()
 
 
 def format_answer_trace(found: AnswerJson) -> list[str]:
-    """The stages of the answer, a line each."""
+    """Format the stages of the answer, one line each."""
     return format_stages(found["trace"])
 
 
 def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The stages of a run, a line each."""
+    """Format the stages of a run, one line each."""
     lines = []
     for span in spans:
         counts = " ".join(f"{name}={value}" for name, value in span["counts"].items())
@@ -134,39 +134,39 @@ def _format_source_line(source: dict[str, str], words: Translator, zone: tzinfo)
     return f"{source['link']}  {who}, {date}"
 
 
-def _build_source(given: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
-    channel = given.channels.get(key.chat_id)
-    about = {"link": given.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
+def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
+    channel = answer.channels.get(key.chat_id)
+    about = {"link": answer.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
     return about | _build_post_details(key, post)
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
-    """When it was edited, and whose words it has where it is a forward."""
+    """Build the edit date, and the origin of a forwarded post."""
     edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
     origin = post.origin if post else None
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
 
 
-def _build_answer_fields(given: Answer, cited: Mapping[PostKey, Post]) -> dict[str, Any]:
+def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[str, Any]:
     return {
-        "refused": given.refused,
+        "refused": answer.refused,
         "sentences": [
             {"text": s.text, "support": s.support,
-             "citations": [{"link": given.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
+             "citations": [{"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
                            | _build_post_details(c.post, cited.get(c.post)) for c in s.citations]}
-            for s in given.sentences
+            for s in answer.sentences
         ],
-        "nearest": [given.link(p.key) for p in given.nearest],
-        "confidence": round(given.confidence, 4),
-        "recipe": given.recipe,
-        "model": given.model,
-        "without": [s.stage for s in given.shortfalls],
-        "trace_id": given.trace_id,
+        "nearest": [answer.link(p.key) for p in answer.nearest],
+        "confidence": round(answer.confidence, 4),
+        "recipe": answer.recipe,
+        "model": answer.model,
+        "without": [s.stage for s in answer.shortfalls],
+        "trace_id": answer.trace_id,
     }  # fmt: skip
 
 
 class VerdictsJson(TypedDict):
-    """Verdicts as they go over the socket and as `--json` prints them. Dates are ISO texts in UTC."""
+    """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
 
     verdicts: list[dict[str, Any]]
     left: int
@@ -176,25 +176,28 @@ class VerdictsJson(TypedDict):
 
 
 async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -> VerdictsJson | None:
-    """Hold a text against every channel, for somebody in this time zone; None where there are no channels."""
+    """Verify a text against all channels, in this time zone; None if there are no channels."""
     question = await build_terminal_question(text, rag, zone)
     if question is None:
         return None
-    notebook = RunRecorder(rag)
-    found = await verify_text(question, notebook.rag)
-    named = await posts.fetch_posts(rag.archive, found.posts())
-    dates = {key: post.date.isoformat() for key, post in named.items()}
+    recorder = RunRecorder(rag)
+    verification = await verify_text(question, recorder.rag)
+    cited = await posts.fetch_posts(rag.archive, verification.posts())
+    dates = {key: post.date.isoformat() for key, post in cited.items()}
     return VerdictsJson(
-        verdicts=[_build_verdict_fields(v, found) | _build_earliest_field(v, found, dates) for v in found.verdicts],
-        left=found.left,
-        without=[shortfall.stage for shortfall in found.shortfalls],
-        trace_id=found.trace_id,
-        trace=notebook.spans() if trace else [],
+        verdicts=[
+            _build_verdict_fields(v, verification) | _build_earliest_field(v, verification, dates)
+            for v in verification.verdicts
+        ],
+        left=verification.left,
+        without=[shortfall.stage for shortfall in verification.shortfalls],
+        trace_id=verification.trace_id,
+        trace=recorder.spans() if trace else [],
     )
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
-    """The verdicts as text."""
+    """Format the verdicts as text."""
     if not found["verdicts"]:
         return words("verify-nothing")
     missing = bool(set(found["without"]) - NON_SEARCH_STAGES)
@@ -206,8 +209,8 @@ def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -
     return "\n\n".join((*blocks, *notes))
 
 
-def _format_verdict_lines(verdict: dict[str, Any], missing: bool, shown: RenderContext) -> Iterator[str]:
-    words, later = shown.words, verdict["superseded"]
+def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: RenderContext) -> Iterator[str]:
+    words, later = context.words, verdict["superseded"]
     yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
     contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
     missed = missing and verdict["label"] == Label.NOT_FOUND.value
@@ -218,49 +221,49 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, shown: RenderC
     )
     if later:
         yield words("verify-superseded")
-        yield from _format_quote_lines([later], shown)
+        yield from _format_quote_lines([later], context)
         if verdict["citations"]:
             yield words("verify-before")
-    yield from _format_quote_lines(verdict["citations"], shown)
+    yield from _format_quote_lines(verdict["citations"], context)
     if first := verdict["earliest"]:
         moment = datetime.fromisoformat(first["date"])
-        when = f"{words.date(moment, shown.zone)}, {moment.astimezone(shown.zone):%H:%M}"
+        when = f"{words.date(moment, context.zone)}, {moment.astimezone(context.zone):%H:%M}"
         yield words("verify-sources", count=verdict["sources"], first=first["link"], when=when)
     others = [quote for quote in verdict["against"] if not later or quote["link"] != later["link"]]
     if others and verdict["citations"]:
         yield words("verify-against", count=len(others))
-    yield from _format_quote_lines(others, shown)
+    yield from _format_quote_lines(others, context)
 
 
-def _format_quote_lines(quotes: list[dict[str, str]], shown: RenderContext) -> Iterator[str]:
+def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) -> Iterator[str]:
     for quote in quotes:
-        date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, shown)
+        date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
         yield f"  “{strip_control_characters(quote['quote'])}”"
         yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
 
 
-def _build_verdict_fields(verdict: Verdict, found: Verification) -> dict[str, Any]:
+def _build_verdict_fields(verdict: Verdict, verification: Verification) -> dict[str, Any]:
     return {
         "claim": verdict.claim.text,
         "label": verdict.label.value,
         "likely": round(verdict.likely, 4),
         "layer": verdict.layer,
-        "citations": [_build_citation(c, found) for c in verdict.citations],
-        "against": [_build_citation(c, found) for c in verdict.against],
-        "superseded": _build_citation(verdict.superseded, found) if verdict.superseded else None,
+        "citations": [_build_citation(c, verification) for c in verdict.citations],
+        "against": [_build_citation(c, verification) for c in verdict.against],
+        "superseded": _build_citation(verdict.superseded, verification) if verdict.superseded else None,
         "sources": verdict.sources,
     }
 
 
-def _build_earliest_field(verdict: Verdict, found: Verification, dates: dict[Any, str]) -> dict[str, Any]:
+def _build_earliest_field(verdict: Verdict, verification: Verification, dates: dict[Any, str]) -> dict[str, Any]:
     key = verdict.earliest
-    return {"earliest": {"link": found.link(key), "date": dates[key]} if key and key in dates else None}
+    return {"earliest": {"link": verification.link(key), "date": dates[key]} if key and key in dates else None}
 
 
-def _build_citation(citation: Citation, found: Verification) -> dict[str, str]:
-    channel = found.channels.get(citation.post.chat_id)
+def _build_citation(citation: Citation, verification: Verification) -> dict[str, str]:
+    channel = verification.channels.get(citation.post.chat_id)
     return {
-        "link": found.link(citation.post),
+        "link": verification.link(citation.post),
         "title": channel.title if channel else "",
         "quote": citation.quote,
         "date": citation.date.isoformat(),

@@ -51,7 +51,7 @@ ReportProgress = Callable[[int, int], None]  # done, total; returns at once
 RequestHandler = Callable[[ControlRequest, ReportProgress], Awaitable[Mapping[str, object]]]
 
 _MAX_CALLERS = 64
-# A caller that connects writes its request at once, and reads what it gets.
+# A caller writes its request at once after connecting, and reads the replies.
 _CALLER_TIMEOUT_SECONDS = 10.0
 _ROOT_USER_ID = 0
 
@@ -67,14 +67,14 @@ log = logging.getLogger(__name__)
 
 
 class _CallerGone(Exception):
-    """The caller has gone: nobody waits for an end."""
+    """The caller has disconnected."""
 
 
 @asynccontextmanager
 async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandler]) -> AsyncIterator[None]:
-    """Answer requests at the folder's socket. To be called by the folder's owner: an old socket is replaced.
+    """Serve requests at the folder's socket. To be called by the folder's owner: an old socket is replaced.
 
-    Where there can be no socket (some network disks) the bot works without, and its log says so.
+    If no socket can be made (some network disks), the bot works without it and logs a warning.
     """
     callers: set[asyncio.Task[None]] = set()
 
@@ -83,12 +83,12 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
         assert task is not None
         callers.add(task)
         try:
-            if not server.is_serving():  # accepted in the moment in which the bot stopped
+            if not server.is_serving():  # accepted at the moment the bot stopped
                 return
             await _serve_caller(reader, writer, handlers, busy=len(callers) > _MAX_CALLERS)
-        except asyncio.CancelledError:  # the bot stops; asyncio's streams would log it as an error
+        except asyncio.CancelledError:  # the bot stops; asyncio's streams would log the cancellation as an error
             pass
-        except Exception:  # nobody awaits this task
+        except Exception:  # nothing awaits this task
             log.exception("a caller's request went wrong")
         finally:
             callers.discard(task)
@@ -113,13 +113,13 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
 
 
 def _open_socket(folder: Path) -> socket.socket:
-    """A socket that only its user may open."""
+    """Open a socket that only its user may connect to."""
     with open_socket_path(folder) as path:
         Path(path).unlink(missing_ok=True)
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             opened.bind(path)
-            Path(path).chmod(0o600)  # nobody can connect before it listens
+            Path(path).chmod(0o600)  # nothing can connect before it listens
         except BaseException:
             opened.close()
             raise
@@ -129,7 +129,7 @@ def _open_socket(folder: Path) -> socket.socket:
 async def _serve_caller(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler], *, busy: bool
 ) -> None:
-    """One caller, from the greeting to the end."""
+    """Serve one caller from greeting to end."""
     hello = build_greeting(process=os.getpid())
     if busy or not _is_trusted(writer):
         await _send_final_message(writer, hello | {"error": _BUSY_TEXT if busy else _STRANGER_TEXT})
@@ -149,7 +149,7 @@ async def _serve_caller(
 
 
 async def _send_final_message(writer: asyncio.StreamWriter, last: Mapping[str, object]) -> None:
-    """Say the last word. A caller that does not read it in time misses it."""
+    """Send the final message. A caller that does not read it in time misses it."""
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
             writer.write(encode_message(last))
@@ -174,8 +174,8 @@ async def _handle_request(
 
 
 def _is_trusted(writer: asyncio.StreamWriter) -> bool:
-    """Whether the caller is this process's user, or root."""
-    # Where the system does not tell, the socket's permissions must do.
+    """Whether the caller runs as this process's user or as root."""
+    # If the system does not provide the peer's user, the socket's permissions must do.
     return get_peer_user(writer.get_extra_info("socket")) in (None, os.geteuid(), _ROOT_USER_ID)
 
 
@@ -185,7 +185,7 @@ async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
             raw = await reader.readline()
     except TimeoutError:
         raise RagError(_SLOW_TEXT) from None
-    except ValueError:  # asyncio's word for a line beyond the limit
+    except ValueError:  # asyncio's error for a line beyond the limit
         raise RagError(_TOO_LONG_TEXT) from None
     except OSError:
         raise _CallerGone from None
@@ -200,22 +200,22 @@ async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
 async def _run_while_connected(
     work: Awaitable[Mapping[str, object]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> Mapping[str, object]:
-    """Work for as long as the caller is there."""
+    """Await the work; cancel it if the caller disconnects."""
     task = asyncio.ensure_future(work)
-    beside = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
+    watchers = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
     try:
-        await asyncio.wait([task, *beside], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, *watchers], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise _CallerGone
         return await task
     finally:
-        for one in (task, *beside):
-            one.cancel()
-        await asyncio.gather(task, *beside, return_exceptions=True)
+        for other in (task, *watchers):
+            other.cancel()
+        await asyncio.gather(task, *watchers, return_exceptions=True)
 
 
 async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:
-    """Return when the caller closes its side; what it still writes is not read as anything."""
+    """Return when the caller closes its side; what it still writes is discarded."""
     with suppress(OSError):
         while await reader.read(MAX_REQUEST_BYTES):
             pass
@@ -228,15 +228,15 @@ async def _send_heartbeats(writer: asyncio.StreamWriter) -> None:
 
 
 def _send_droppable_message(writer: asyncio.StreamWriter, message: Mapping[str, object]) -> None:
-    """Say something that may be missed: a caller that does not read gets no heap of it."""
+    """Send a message unless earlier ones are unread: a caller that does not read must not fill the buffer."""
     if not writer.transport.get_write_buffer_size():
         writer.write(encode_message(message))
 
 
-# Readers in chats have workers of their own; a script that asks a hundred questions waits here.
+# Questions in chats have their own workers; a script that asks a hundred questions waits here.
 _MAX_CONCURRENT_QUESTIONS = 2
 _CHECK_INTERVAL_SECONDS = 0.1
-# An index takes in two thousand posts a second, and writing a large one to disk takes some seconds.
+# Indexing runs at two thousand posts a second, and writing a large one to disk takes some seconds.
 _STUCK_AFTER_SECONDS = 60.0
 
 _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: its log says why."
@@ -244,24 +244,24 @@ _MALFORMED_TEXT = "The request {do!r} needs {what}: ask with the citegram comman
 
 
 class IndexWaker(Protocol):
-    """Who brings the indexes up to the archive."""
+    """Protocol of the indexer that brings the indexes up to the archive."""
 
     def wake(self) -> None:
-        """Look at the archive now."""
+        """Check the archive for changes now."""
 
 
 class IndexRebuilder(Protocol):
-    """Who rebuilds the indexes."""
+    """Protocol of the index rebuild."""
 
     async def start(self, chat_id: int | None) -> object:
-        """Begin: everything, or one channel. Raises RagError."""
+        """Start a rebuild of all indexes, or of one channel. Raises RagError."""
 
     def progress(self) -> AsyncIterator[tuple[int, int]]:
-        """Posts done and to do, until the end. Raises RagError where it failed or was cancelled."""
+        """Yield (posts done, posts total) until the end. Raises RagError if the rebuild failed or was cancelled."""
 
 
 class RequestHandlers:
-    """The handlers, by name in `all()`; `zone` is that of whoever asks on the terminal."""
+    """Request handlers, by name in `all()`; `zone` is the time zone of questions from the terminal."""
 
     def __init__(self, rag: Engine, waking: IndexWaker, rebuilding: IndexRebuilder, zone: tzinfo = UTC) -> None:
         self._rag = rag
@@ -272,7 +272,7 @@ class RequestHandlers:
         self._since = time.monotonic()
 
     def all(self) -> Mapping[str, RequestHandler]:
-        """Name -> handler."""
+        """Map each request name to its handler."""
         return {
             "ask": self._ask,
             "verify": self._verify,
@@ -283,7 +283,7 @@ class RequestHandlers:
         }
 
     async def _ask(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """{"question", "trace", "recipe"} -> {"told"}; null where there are no channels."""
+        """{"question", "trace", "recipe"} -> {"told"}; null if there are no channels."""
         question, recipe = request.get("question"), request.get("recipe", AUTO_RECIPE)
         if not isinstance(question, str):
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a question"))
@@ -294,7 +294,7 @@ class RequestHandlers:
             return {"told": await answer_as_json(self._rag, question, self._zone, trace=trace, recipe=str(recipe))}
 
     async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """{"text", "trace"} -> {"verified"}; null where there are no channels."""
+        """{"text", "trace"} -> {"verified"}; null if there are no channels."""
         text = request.get("text")
         if not isinstance(text, str):
             raise RagError(_MALFORMED_TEXT.format(do="verify", what="a text"))
@@ -302,27 +302,27 @@ class RequestHandlers:
             return {"verified": await verify_as_json(self._rag, text, self._zone, trace=request.get("trace") is True)}
 
     async def _wake(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """Take in what is in the archive now; {} when the lexical leg has it."""
+        """{} -> {} when the lexical index has all changes that the archive has now."""
         lexical = self._rag.lexical
         start, until = lexical.watermark, await posts.get_last_seq(self._rag.archive)
-        seen, moved = start, time.monotonic()
+        watermark, moved_at = start, time.monotonic()
         self._waking.wake()
-        while await self._behind(until):
-            if lexical.watermark != seen:
-                seen, moved = lexical.watermark, time.monotonic()
-                say(max(0, min(seen, until) - start), until - start)
-            elif time.monotonic() - moved > _STUCK_AFTER_SECONDS:
+        while await self._is_behind(until):
+            if lexical.watermark != watermark:
+                watermark, moved_at = lexical.watermark, time.monotonic()
+                say(max(0, min(watermark, until) - start), until - start)
+            elif time.monotonic() - moved_at > _STUCK_AFTER_SECONDS:
                 raise IndexUnavailable(_STUCK_TEXT)
             await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
         return {}
 
-    async def _behind(self, until: int) -> bool:
-        # not by the numbers alone: the last of them may belong to a post that is gone for good
+    async def _is_behind(self, until: int) -> bool:
+        # Not by comparing numbers: the last of them may belong to a permanently deleted post.
         waiting = await posts.list_post_changes(self._rag.archive, self._rag.lexical.watermark, 1)
         return bool(waiting) and waiting[0].seq <= until
 
     async def _reindex(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """{"channel": chat id or null} -> {} when it is done. It goes on when the caller leaves."""
+        """{"channel": chat id or null} -> {} when done. The rebuild continues if the caller leaves."""
         channel = request.get("channel")
         if not (channel is None or (isinstance(channel, int) and not isinstance(channel, bool))):
             raise RagError(_MALFORMED_TEXT.format(do="reindex", what="a channel's id, or null for all"))
@@ -332,12 +332,12 @@ class RequestHandlers:
         return {}
 
     async def _use(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """{"model", "wanted"} -> {"use", "name", "now"}. It is carried out when the caller leaves, too."""
-        given, wanted = request.get("model"), request.get("wanted")
-        if not isinstance(given, str) or not isinstance(wanted, str):
+        """{"model", "wanted"} -> {"use", "name", "now"}. The switch completes even if the caller leaves."""
+        model, wanted = request.get("model"), request.get("wanted")
+        if not isinstance(model, str) or not isinstance(wanted, str):
             raise RagError(_MALFORMED_TEXT.format(do="use", what="a model and what it is for"))
-        return asdict(await asyncio.shield(switch_model(self._rag, given, wanted)))
+        return asdict(await asyncio.shield(switch_model(self._rag, model, wanted)))
 
     async def _doctor(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """{"facts", "uptime_s"}."""
+        """{} -> {"facts", "uptime_s"}."""
         return {"facts": await collect_index_facts(self._rag), "uptime_s": round(time.monotonic() - self._since)}

@@ -28,7 +28,7 @@ from rag_core.types import Visibility
 
 __all__ = ["check_backups", "check_channels", "check_indexes", "check_jobs", "open_check_context"]
 
-_FACTS_TIMEOUT_SECONDS = 120.0  # models are opened and measured
+_FACTS_TIMEOUT_SECONDS = 120.0  # models are loaded and measured
 
 _OLD_ARCHIVE_TEXT = (
     "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it up to "
@@ -41,56 +41,56 @@ _SLOW_TEXT = (
 
 @asynccontextmanager
 async def open_check_context(case: CheckContext) -> AsyncIterator[tuple[CheckContext, list[Finding]]]:
-    """The case with all that could be opened, and what was found on the way."""
-    settings, found = case.settings.rag(), list[Finding]()
+    """Open the archive and collect the index facts for the checks; also yields the first findings."""
+    settings, findings = case.settings.rag(), list[Finding]()
     if await asyncio.to_thread(needs_migration, settings.data.dir):
         yield case, [Finding(None, _OLD_ARCHIVE_TEXT)]
         return
-    owner, known = await _collect_index_facts(settings, found)
-    archive = await _open_archive(settings, found)
+    owner, facts = await _collect_index_facts(settings, findings)
+    archive = await _open_archive(settings, findings)
     try:
-        yield replace(case, archive=archive, facts=known, runs=owner is not None), found
+        yield replace(case, archive=archive, facts=facts, runs=owner is not None), findings
     finally:
         if archive:
             await archive.close()
 
 
-async def _open_archive(settings: RagSettings, found: list[Finding]) -> Archive | None:
+async def _open_archive(settings: RagSettings, findings: list[Finding]) -> Archive | None:
     try:
         return await Archive.open(settings.data.dir)
     except RagError as exc:
-        if all(exc.reason != said.what for said in found):
-            found.append(Finding(False, exc.reason))
+        if all(exc.reason != finding.what for finding in findings):
+            findings.append(Finding(False, exc.reason))
         return None
 
 
 async def _collect_index_facts(
-    settings: RagSettings, found: list[Finding]
+    settings: RagSettings, findings: list[Finding]
 ) -> tuple[FolderOwner | None, IndexFacts | None]:
-    """The bot that holds the folder, if one does; and what is known of the indexes, by it or by looking."""
+    """Get the bot that holds the folder, if any, and the index facts, from the bot or from an engine opened here."""
     owner: FolderOwner | None = None
     try:
         async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(settings.data.dir) as owner:
             if owner is not None:
-                return owner, await _ask_running_bot(owner, found)
+                return owner, await _ask_running_bot(owner, findings)
             async with open_engine(settings) as rag:
                 return None, await collect_index_facts(rag)
     except RagError as exc:
-        found.append(Finding(False, exc.reason))
+        findings.append(Finding(False, exc.reason))
     except TimeoutError:
-        found.append(Finding(False, _SLOW_TEXT.format(seconds=_FACTS_TIMEOUT_SECONDS)))
+        findings.append(Finding(False, _SLOW_TEXT.format(seconds=_FACTS_TIMEOUT_SECONDS)))
     return owner, None
 
 
-async def _ask_running_bot(owner: FolderOwner, found: list[Finding]) -> IndexFacts:
-    known, seconds = await owner.doctor()
+async def _ask_running_bot(owner: FolderOwner, findings: list[Finding]) -> IndexFacts:
+    facts, seconds = await owner.doctor()
     hours, minutes = divmod(seconds // 60, 60)
     runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
-    found.append(Finding(True, f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}"))
-    return known
+    findings.append(Finding(True, f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}"))
+    return facts
 
 
-_MAX_BACKUP_AGE = timedelta(days=2)  # one night may be missed
+_MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
 
 _QUARANTINE_TEXT = (
     "{poison} updates could not be read and are in quarantine: update Citegram, and report the lines of the log that "
@@ -102,13 +102,13 @@ _BROKEN_BACKUP_TEXT = "The backup {file} cannot be put back: look at the disk, d
 
 
 async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
-    """Every channel in a line, and the inbox."""
+    """Report every channel in a line, and the inbox."""
     if case.archive is None:
         return
-    known = await channels.load_channels(case.archive)
-    if not known:
+    channels_by_id = await channels.load_channels(case.archive)
+    if not channels_by_id:
         yield Finding(None, "no channels yet: citegram import result.json, or make the bot admin of a channel")
-    for channel in known.values():
+    for channel in channels_by_id.values():
         count = await posts.count_posts(case.archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
         yield Finding(
@@ -123,39 +123,39 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
-    """Work the bot has begun on its own, or was told to."""
+    """Report the running rebuild and the scheduled jobs."""
     if case.archive is None:
         return
     if (rebuild := await index_state.find_running_rebuild(case.archive)) is not None:
         now = "is being rebuilt" if case.runs else "is half rebuilt (it goes on when the bot runs)"
         yield Finding(None, f"the index {now}: {rebuild.done} of {rebuild.total} posts")
-    ran = await jobs.load_jobs(case.archive)
-    for job in ran:
+    all_jobs = await jobs.load_jobs(case.archive)
+    for job in all_jobs:
         if job.failing:
             yield Finding(False, f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
-    if ran and not any(job.failing for job in ran):
-        yield Finding(True, f"scheduled jobs: {', '.join(job.name for job in ran)}; each ended well")
+    if all_jobs and not any(job.failing for job in all_jobs):
+        yield Finding(True, f"scheduled jobs: {', '.join(job.name for job in all_jobs)}; each ended well")
 
 
 async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
-    """How old the newest backup is, and whether it could be put back."""
+    """Check the age of the newest backup, and that it can be restored."""
     if case.archive is None or not (count := await posts.count_posts(case.archive)):
         return
-    there, now = list_backups(case.archive.folder), datetime.now(UTC)
-    if not there:
+    backups, now = list_backups(case.archive.folder), datetime.now(UTC)
+    if not backups:
         since = await channels.get_first_channel_date(case.archive)
         young = since is not None and now - since < _MAX_BACKUP_AGE
-        said = "no backup yet: the first is made at night, or with citegram backup"
-        yield Finding(None, said) if young else Finding(False, _NO_BACKUP_TEXT.format(count=count))
+        text = "no backup yet: the first is made at night, or with citegram backup"
+        yield Finding(None, text) if young else Finding(False, _NO_BACKUP_TEXT.format(count=count))
         return
-    newest, age = there[0], now - get_backup_time(there[0])
+    newest, age = backups[0], now - get_backup_time(backups[0])
     if age > _MAX_BACKUP_AGE:
         yield Finding(False, _OLD_BACKUP_TEXT.format(days=age.days))
     if not await run_cancellable(partial(read_archive_version, newest)):
         yield Finding(False, _BROKEN_BACKUP_TEXT.format(file=newest))
     elif age <= _MAX_BACKUP_AGE:
         yield Finding(
-            True, f"backups: {len(there)}, the last of {get_backup_time(newest):%Y-%m-%d %H:%M} UTC can be put back"
+            True, f"backups: {len(backups)}, the last of {get_backup_time(newest):%Y-%m-%d %H:%M} UTC can be put back"
         )
     if not case.settings.data.backups:
         yield Finding(None, "DATA__BACKUPS is 0: no backup is made at night")
@@ -169,50 +169,54 @@ _DIFFERS_TEXT = "{wrong} of {looked} posts that were compared stand differently 
 
 
 async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
-    """Both legs, and what the models that use them can do."""
+    """Check both indexes against the archive, and report the models that use them."""
     if case.archive is None:
         return
-    held, known = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
-    if known is None:
-        yield Finding(None, held)
+    archive_size, facts = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
+    if facts is None:
+        yield Finding(None, archive_size)
         return
-    yield _report_lexical_index(held, known, case.runs)
-    for reason in known["without"]:
+    yield _report_lexical_index(archive_size, facts, case.runs)
+    for reason in facts["without"]:
         yield Finding(False, f"search by meaning is off: {reason}")
-    if known["dense"]:
-        yield _report_dense_index(known["dense"])
-    elif not known["without"]:
+    if facts["dense"]:
+        yield _report_dense_index(facts["dense"])
+    elif not facts["without"]:
         yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
-    for finding in _report_comparison(known):
+    for finding in _report_comparison(facts):
         yield finding
-    for fine, said in known["language"]:
-        yield Finding(fine, said)
-    yield Finding(None, f"bar for answers: {known['bar']}")
+    for fine, text in facts["language"]:
+        yield Finding(fine, text)
+    yield Finding(None, f"bar for answers: {facts['bar']}")
 
 
-def _report_lexical_index(held: str, known: IndexFacts, runs: bool) -> Finding:
-    if known["behind"] < 0:
-        return Finding(False, _AHEAD_TEXT.format(ahead=-known["behind"]))
+def _report_lexical_index(archive_size: str, facts: IndexFacts, runs: bool) -> Finding:
+    if facts["behind"] < 0:
+        return Finding(False, _AHEAD_TEXT.format(ahead=-facts["behind"]))
     when = "the bot takes them in" if runs else "taken in at the next start"
-    late = f"{known['behind']} changes behind ({when})" if known["behind"] else "up to date"
-    return Finding(None if known["behind"] else True, f"{held}; lexical index: {known['passages']} passages, {late}")
+    late = f"{facts['behind']} changes behind ({when})" if facts["behind"] else "up to date"
+    return Finding(
+        None if facts["behind"] else True, f"{archive_size}; lexical index: {facts['passages']} passages, {late}"
+    )
 
 
-def _report_dense_index(known: DenseFacts) -> Finding:
-    held, waiting = f"{known['model']}: {known['vectors']} vectors", known["waiting"]
+def _report_dense_index(facts: DenseFacts) -> Finding:
+    index_size, waiting = f"{facts['model']}: {facts['vectors']} vectors", facts["waiting"]
     if not waiting:
-        return Finding(True, f"{held}, up to date")
-    minutes = max(1, round(known["seconds"] / 60))
-    return Finding(None, f"{held}, {waiting} posts to come: about {minutes} min of work while the bot runs")
+        return Finding(True, f"{index_size}, up to date")
+    minutes = max(1, round(facts["seconds"] / 60))
+    return Finding(None, f"{index_size}, {waiting} posts to come: about {minutes} min of work while the bot runs")
 
 
-def _report_comparison(known: IndexFacts) -> Iterator[Finding]:
-    looked = known["compared"]
-    if looked is None:
+def _report_comparison(facts: IndexFacts) -> Iterator[Finding]:
+    comparison = facts["compared"]
+    if comparison is None:
         return
-    legs = (("lexical index", looked["words"]), ("vectors", looked["vectors"]))
+    legs = (("lexical index", comparison["words"]), ("vectors", comparison["vectors"]))
     for leg, wrong in legs:
         if wrong:
-            yield Finding(False, _DIFFERS_TEXT.format(wrong=wrong, looked=looked["posts"], leg=leg))
-    if looked["posts"] and not any(wrong for _, wrong in legs):
-        yield Finding(True, f"indexes and archive agree: {looked['posts']} posts by number, {looked['some']} by words")
+            yield Finding(False, _DIFFERS_TEXT.format(wrong=wrong, looked=comparison["posts"], leg=leg))
+    if comparison["posts"] and not any(wrong for _, wrong in legs):
+        yield Finding(
+            True, f"indexes and archive agree: {comparison['posts']} posts by number, {comparison['some']} by words"
+        )

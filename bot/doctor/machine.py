@@ -24,9 +24,9 @@ from rag_core.storage import stats, users
 
 __all__ = ["check_file_system", "check_free_space", "check_models", "check_permissions", "check_servers"]
 
-_MIN_FREE_BYTES = 1 << 30  # bytes: logs, imports and models want room too
+_MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
 _MOUNTS_FILE = Path("/proc/mounts")
-# SQLite's log beside the file needs shared memory and locks, which these do not do reliably:
+# SQLite's write-ahead log needs shared memory and file locks, which these file systems do not provide reliably:
 # https://www.sqlite.org/wal.html, https://www.sqlite.org/faq.html#q5
 _NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -60,7 +60,7 @@ _OPEN_PERMISSIONS_TEXT = "{path} can be read by other users of this machine: run
 
 
 async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
-    """Whether the next backup and the next rebuild have room, which lie beside what is there."""
+    """Check that the disk has room for the next backup and rebuild, which are made beside the existing files."""
     folder = case.settings.data.dir.resolve()
     used = await asyncio.to_thread(measure_disk_usage, folder)
     need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
@@ -71,7 +71,7 @@ async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
-    """Whether the file system is one on which SQLite keeps its word."""
+    """Check that SQLite is safe on the file system of the data folder."""
     folder = case.settings.data.dir.resolve()
     kind = await asyncio.to_thread(_get_file_system, folder)
     if kind in _NETWORK_FILE_SYSTEMS:
@@ -83,18 +83,18 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 def _get_file_system(folder: Path) -> str:
-    """The file system a folder lies on, as the kernel calls it; "" where nobody says."""
+    """Get the kernel's name of the folder's file system; "" if unknown."""
     try:
         lines = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
     except OSError:
         return ""
-    places = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
-    above = (str(place) for place in (folder, *folder.parents))
-    return next((places[place] for place in above if place in places), "")
+    kinds = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
+    above = (str(mount) for mount in (folder, *folder.parents))
+    return next((kinds[mount] for mount in above if mount in kinds), "")
 
 
 async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
-    """Whether others may read the token, or the posts."""
+    """Check that other users cannot read the token or the posts."""
     for path, mode in ((case.env_file, "600"), (case.settings.data.dir, "700")):
         if is_open_to_others(path):
             yield Finding(False, _OPEN_PERMISSIONS_TEXT.format(path=path, mode=mode))
@@ -107,18 +107,18 @@ _MEMORY_TEXT = (
 
 
 async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
-    """Each model in use once: its checksums, read in full, and the memory it needs where no bot holds it yet."""
+    """Check each model in use once: its checksums, read in full, and its memory, unless a running bot has it loaded."""
     if case.archive is None:
         return
-    given = case.settings.rag()
-    used = list_models_in_use(given, await users.load_choices(case.archive))
+    rag_settings = case.settings.rag()
+    used = list_models_in_use(rag_settings, await users.load_choices(case.archive))
     for name in dict.fromkeys(used.values()):
         try:
-            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(given))
+            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(rag_settings))
         except ModelUnavailable as exc:
             yield Finding(False, exc.reason)
             continue
-        if need is None:  # a server's, or none
+        if need is None:  # a remote model, or none
             continue
         free = measure_free_memory()
         if not case.runs and free is not None and need > free:
@@ -128,7 +128,10 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 def _check_model_files(name: str, folder: Path) -> int | None:
-    """Bytes of memory a model needs, None for what is no file of ours; blocking. Raises ModelUnavailable."""
+    """Verify a model's files and return the memory it needs in bytes; None if it has no local files. Blocking.
+
+    Raises ModelUnavailable.
+    """
     if is_gguf_path(name):
         check_gguf_file(Path(name).expanduser())
         return Path(name).expanduser().stat().st_size
@@ -147,7 +150,7 @@ _SERVER_ERROR_TEXT = "The Qdrant server {place} answers with the error {status}:
 
 
 async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
-    """The Qdrant server, where one is set."""
+    """Check the Qdrant server, if one is configured."""
     qdrant = case.settings.qdrant
     if not qdrant.url:
         return

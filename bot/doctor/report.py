@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Finding(NamedTuple):
-    """One line of the report; `fine` None is neither good nor bad."""
+    """One line of the report; `fine` is None for a neutral finding."""
 
     fine: bool | None
     what: str
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What is looked at. `archive` and `facts` are None where they could not be had; `runs`: a bot has the folder."""
+    """Subject of the checks. `archive` and `facts` are None if unavailable; `runs`: a bot holds the folder."""
 
     settings: Settings
     env_file: Path = Path(".env")
@@ -44,7 +44,7 @@ class CheckContext:
 
 
 class Check(NamedTuple):
-    """A check: what it is called, how many seconds it may take, and what looks."""
+    """A check: its name, its timeout in seconds, and its function."""
 
     name: str
     seconds: float
@@ -52,30 +52,30 @@ class Check(NamedTuple):
 
 
 async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterator[tuple[str, Finding]]:
-    """Everything that is found, with the name of its check; nothing of it holds a secret."""
+    """Run the checks and yield (name of the check, finding); secrets are masked."""
     for check in checks:
         for fine, what in await _run_check(case, check):
             yield check.name, Finding(fine, hide_secrets(what, case.settings))
 
 
 async def _run_check(case: CheckContext, check: Check) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         async with asyncio.timeout(check.seconds):
             async for finding in check.look(case):
-                found.append(finding)
+                findings.append(finding)
     except TimeoutError:
-        found.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
+        findings.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
     except RagError as exc:
-        found.append(Finding(False, exc.reason))
-    except Exception as exc:  # whatever it is, the other checks go on
+        findings.append(Finding(False, exc.reason))
+    except Exception as exc:  # whatever the error, the other checks go on
         log.info("the check of %s failed", check.name, exc_info=True)
-        found.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
-    return found
+        findings.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
+    return findings
 
 
 def hide_secrets(what: str, settings: Settings) -> str:
-    """The same text without any secret of the settings in it."""
+    """Mask every secret of the settings in a text."""
     for secret in collect_secrets(settings):
         what = what.replace(secret, "…")
     return what

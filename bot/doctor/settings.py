@@ -31,19 +31,23 @@ _NO_ADMINS_TEXT = (
 
 
 async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
-    """All contradictions."""
-    given, found = case.settings, False
-    for said in (*_check_llm_settings(given), *_check_search_settings(given), *_check_encryption(given)):
-        found = True
-        yield Finding(False, said)
-    if not given.bot.admins:
-        yield Finding(False if given.bot.token.get_secret_value() else None, _NO_ADMINS_TEXT)
-    elif not found:
+    """Report all contradictory settings."""
+    settings, contradiction_found = case.settings, False
+    for contradiction in (
+        *_check_llm_settings(settings),
+        *_check_search_settings(settings),
+        *_check_encryption(settings),
+    ):
+        contradiction_found = True
+        yield Finding(False, contradiction)
+    if not settings.bot.admins:
+        yield Finding(False if settings.bot.token.get_secret_value() else None, _NO_ADMINS_TEXT)
+    elif not contradiction_found:
         yield Finding(True, "settings: none contradicts another")
 
 
-def _check_llm_settings(given: Settings) -> Iterator[str]:
-    llm, cores = given.llm, os.cpu_count() or 1
+def _check_llm_settings(settings: Settings) -> Iterator[str]:
+    llm, cores = settings.llm, os.cpu_count() or 1
     if llm.url and llm.model not in (*UNDECIDED_VALUES, "none"):
         yield _URL_AND_MODEL_TEXT.format(model=llm.model)
     for name, value in (("LLM__KEY", llm.key.get_secret_value()), ("LLM__NAME", llm.name)):
@@ -51,23 +55,23 @@ def _check_llm_settings(given: Settings) -> Iterator[str]:
             yield _ALONE_TEXT.format(name=name, needed="LLM__URL")
     if (needed := llm.evidence_tokens + llm.answer_tokens) >= llm.context:
         yield _CONTEXT_TEXT.format(sum=needed, context=llm.context)
-    for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", given.models.threads)):
+    for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
         if threads > cores:
             yield _THREADS_TEXT.format(name=name, threads=threads, cores=cores)
 
 
-def _check_search_settings(given: Settings) -> Iterator[str]:
-    if given.qdrant.key.get_secret_value() and not given.qdrant.url:
+def _check_search_settings(settings: Settings) -> Iterator[str]:
+    if settings.qdrant.key.get_secret_value() and not settings.qdrant.url:
         yield _ALONE_TEXT.format(name="QDRANT__KEY", needed="QDRANT__URL")
-    if given.retrieval.dense and given.models.embedder == "none":
+    if settings.retrieval.dense and settings.models.embedder == "none":
         yield _DENSE_WEIGHT_TEXT
 
 
-def _check_encryption(given: Settings) -> Iterator[str]:
+def _check_encryption(settings: Settings) -> Iterator[str]:
     sent = (
-        ("BOT__API", given.bot.api, given.bot.token),
-        ("LLM__URL", given.llm.url, given.llm.key),
-        ("QDRANT__URL", given.qdrant.url, given.qdrant.key),
+        ("BOT__API", settings.bot.api, settings.bot.token),
+        ("LLM__URL", settings.llm.url, settings.llm.key),
+        ("QDRANT__URL", settings.qdrant.url, settings.qdrant.key),
     )
     for name, url, secret in sent:
         address = urlsplit(url)

@@ -46,7 +46,7 @@ __all__ = [
     "open_bot",
 ]
 
-CALL_TIMEOUT_SECONDS = 8.0  # of one call
+CALL_TIMEOUT_SECONDS = 8.0  # for each call
 
 _PROXY_SILENT_TEXT = "The proxy {place} cannot be reached: start it, or correct BOT__PROXY."
 _INVALID_TOKEN_TEXT = "BOT__TOKEN is not a token: copy it from @BotFather again."  # noqa: S105
@@ -65,7 +65,7 @@ _SERVER_ERROR_TEXT = (
 
 @asynccontextmanager
 async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
-    """The bot, without anything that keeps updates. Raises SettingsWrong."""
+    """Open the bot without anything that stores updates. Raises SettingsWrong."""
     session = create_session(settings, CALL_TIMEOUT_SECONDS)
     try:
         bot = Bot(settings.token.get_secret_value(), session=session)
@@ -76,12 +76,12 @@ async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
 
 
 async def check_proxy(settings: BotSettings) -> str:
-    """Where the proxy is, once it took a connection; "" without one. Raises SettingsWrong."""
-    given = settings.proxy.get_secret_value()
-    if not given:
+    """Check that the proxy accepts a connection, and return its address; "" without a proxy. Raises SettingsWrong."""
+    proxy = settings.proxy.get_secret_value()
+    if not proxy:
         return ""
     try:
-        address = urlsplit(given)
+        address = urlsplit(proxy)
         host, port = address.hostname, address.port
     except ValueError:
         raise SettingsWrong(PROXY_ERROR) from None
@@ -97,7 +97,7 @@ async def check_proxy(settings: BotSettings) -> str:
 
 
 def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) -> str:
-    """What to do about a call that did not go through. The error's own text is not used: it may hold the token."""
+    """Explain a failed call and what to do. The error's own text is not used: it may contain the token."""
     if isinstance(exc, TelegramUnauthorizedError | TelegramNotFound | TelegramForbiddenError):
         return _UNKNOWN_TOKEN_TEXT.format(api=settings.api)
     if isinstance(exc, TelegramConflictError):
@@ -111,7 +111,7 @@ def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) 
 
 
 _MAX_CONCURRENT_CALLS = 4
-_MAX_CHATS = 500  # chats: Telegram answers some thirty calls a second
+_MAX_CHATS = 500  # Telegram answers some thirty calls a second
 _ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
 
 _NO_ADMIN_TEXT = (
@@ -126,27 +126,29 @@ _UNSURE_TEXT = "Telegram did not say what the bot may do in {title}: look again 
 
 
 async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
-    """A finding for each chat where something must be done, and one for all that are well."""
+    """Check the bot's rights: a finding for each chat that needs action, and one if all are in order."""
     token = case.settings.bot.token.get_secret_value()
     if case.archive is None or not token:
         return
     live = [
-        one for one in (await channels.load_channels(case.archive)).values() if one.inside and one.state == "active"
+        channel
+        for channel in (await channels.load_channels(case.archive)).values()
+        if channel.inside and channel.state == "active"
     ]
     groups = await channels.list_bound_groups(case.archive)
     async with open_bot(case.settings.bot) as bot:
         try:
             await bot.me()
         except (AiogramError, TimeoutError):
-            return  # the check of Telegram says so
+            return  # reported by the check of Telegram
         turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
-        asked = [_check_channel(bot, one, turns) for one in live[:_MAX_CHATS]] + [
-            _check_group(bot, one, turns) for one in groups[:_MAX_CHATS]
+        checks = [_check_channel(bot, channel, turns) for channel in live[:_MAX_CHATS]] + [
+            _check_group(bot, channel, turns) for channel in groups[:_MAX_CHATS]
         ]
-        said = [finding for finding in await asyncio.gather(*asked) if finding]
-    for finding in said:
+        findings = [finding for finding in await asyncio.gather(*checks) if finding]
+    for finding in findings:
         yield finding
-    if asked and not said:
+    if checks and not findings:
         yield Finding(True, f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
 
 
@@ -187,7 +189,7 @@ def _is_muted(me: ResultChatMemberUnion) -> bool:
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
 _RECENT_ERROR_AGE = timedelta(hours=1)
-_MANY_PENDING_UPDATES = 100  # updates that wait
+_MANY_PENDING_UPDATES = 100
 
 _EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: get one from @BotFather, or try citegram demo"  # noqa: S105
 _CLOCK_TEXT = (
@@ -207,20 +209,20 @@ _FAILING_WEBHOOK_TEXT = (
 
 
 async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
-    """The proxy, the token, what the bot is told in groups, and the webhook."""
-    given = case.settings.bot
-    if not given.token.get_secret_value():
+    """Check the proxy, the token, which messages the bot gets in groups, and the webhook."""
+    settings = case.settings.bot
+    if not settings.token.get_secret_value():
         yield Finding(None, _EMPTY_TOKEN_TEXT)
         return
-    if place := await check_proxy(given):
+    if place := await check_proxy(settings):
         yield Finding(True, f"the proxy {place} takes connections")
-    async with open_bot(given) as bot:
+    async with open_bot(settings) as bot:
         try:
-            yield _report_bot(await bot.get_me(), given.api)
+            yield _report_bot(await bot.get_me(), settings.api)
             for finding in _report_webhook(await bot.get_webhook_info(), case):
                 yield finding
         except (AiogramError, TimeoutError) as exc:
-            yield Finding(False, explain_call_error(exc, given))
+            yield Finding(False, explain_call_error(exc, settings))
 
 
 def _report_bot(me: User, api: str) -> Finding:
@@ -229,40 +231,40 @@ def _report_bot(me: User, api: str) -> Finding:
 
 
 def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
-    """Where updates go, against where they should go. Of an address only the host is shown: the rest may be secret."""
+    """Compare the webhook with the settings. Only the host of an address is shown: the rest may be secret."""
     wanted = case.settings.webhook.url
-    host, found = urlsplit(info.url).hostname or "", list[Finding]()
+    host, findings = urlsplit(info.url).hostname or "", list[Finding]()
     if info.url and not wanted:
-        found.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
+        findings.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
     elif info.url != wanted:
-        said = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
-        found.append(Finding(False if case.runs else None, said))
+        text = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
+        findings.append(Finding(False if case.runs else None, text))
     elif info.url:
-        found.append(Finding(True, f"updates come by webhook to {host}"))
+        findings.append(Finding(True, f"updates come by webhook to {host}"))
     if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
-        found.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
+        findings.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
     if info.pending_update_count > _MANY_PENDING_UPDATES:
-        found.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
-    return found
+        findings.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
+    return findings
 
 
 async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
-    """This machine's clock against the date of the Bot API server's answer; silent where it does not answer."""
-    given = case.settings.bot
-    if not given.token.get_secret_value():
+    """Compare this machine's clock with the Date header of the Bot API server; no finding if it does not answer."""
+    settings = case.settings.bot
+    if not settings.token.get_secret_value():
         return
-    async with open_bot(given) as bot:
-        asked = time.time()
-        theirs = await _fetch_server_time(bot, given.api)
-        ours = (asked + time.time()) / 2
+    async with open_bot(settings) as bot:
+        started = time.time()
+        theirs = await _fetch_server_time(bot, settings.api)
+        ours = (started + time.time()) / 2
     if theirs is None:
         return
     off = ours - theirs.timestamp()
     if abs(off) > _MAX_CLOCK_DIFFERENCE_SECONDS:
         how = "ahead of" if off > 0 else "behind"
-        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=given.api))
+        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=settings.api))
     else:
-        yield Finding(True, f"the clock agrees with {given.api}")
+        yield Finding(True, f"the clock agrees with {settings.api}")
 
 
 async def _fetch_server_time(bot: Bot, api: str) -> datetime | None:
@@ -272,4 +274,4 @@ async def _fetch_server_time(bot: Bot, api: str) -> datetime | None:
         async with session.get(api, allow_redirects=False, timeout=ClientTimeout(total=CALL_TIMEOUT_SECONDS)) as answer:
             return parsedate_to_datetime(answer.headers["Date"])
     except (ClientError, OSError, TimeoutError, KeyError, ValueError):
-        return None  # the check of Telegram says so
+        return None  # reported by the check of Telegram

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 FOLD_COUNT = 5
-_RIDGE_PENALTY = 5.0  # on standardised values: a few hundred pairs tell little about a rare feature
+_RIDGE_PENALTY = 5.0  # on standardised values: a few hundred pairs say little about a rare feature
 _NEWTON_STEPS = 40
 
 Matrix = NDArray[np.float64]
@@ -45,19 +45,19 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class LogisticFit:
-    """z = shift + values · features; above 0 is yes."""
+    """Logistic regression: z = shift + values · features; above 0 is yes."""
 
     shift: float
     values: Matrix
 
     def z(self, features: Matrix) -> Matrix:
-        """Log odds of rows of features, shape (rows,)."""
-        found: Matrix = self.shift + features @ self.values
-        return found
+        """Compute the log odds of rows of features, shape (rows,)."""
+        odds: Matrix = self.shift + features @ self.values
+        return odds
 
 
 def fit_logistic(features: Matrix, yes: Flags) -> LogisticFit:
-    """Newton's method on standardised features, shape (rows, features); both classes count alike."""
+    """Fit by Newton's method on standardised features, shape (rows, features); both classes have equal weight."""
     mean, spread = features.mean(0), features.std(0)
     spread = np.where(spread < 1e-9, 1.0, spread)
     rows = np.c_[np.ones(len(features)), (features - mean) / spread]
@@ -75,13 +75,13 @@ def fit_logistic(features: Matrix, yes: Flags) -> LogisticFit:
 
 
 def assign_folds(groups: Sequence[Hashable]) -> NDArray[np.int64]:
-    """The fold of each row: rows of one group are in one fold."""
+    """Assign each row to a fold; rows of one group share a fold."""
     order = {group: n % FOLD_COUNT for n, group in enumerate(sorted(set(groups), key=str))}
     return np.array([order[group] for group in groups])
 
 
 def predict_held_out(features: Matrix, yes: Flags, fold: NDArray[np.int64]) -> Matrix:
-    """The log odds of each row by a fit on the other folds."""
+    """Predict the log odds of each row by a fit on the other folds."""
     z = np.zeros(len(yes))
     for n in range(FOLD_COUNT):
         test = fold == n
@@ -93,8 +93,8 @@ def predict_held_out(features: Matrix, yes: Flags, fold: NDArray[np.int64]) -> M
 _FUSION_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 _FUSION_CANDIDATES = tuple(Fusion(kind, weight) for kind in ("sum", "rrf") for weight in _FUSION_WEIGHTS)
 _RECALL_DEPTHS = (1, 5, 20)
-_MAX_RECALL_LOSS = 0.005  # of a recall, against the lexical leg alone: less is noise
-_TOP_HITS = 50  # hits of each leg, as in an answer
+_MAX_RECALL_LOSS = 0.005  # of a recall, compared with lexical search alone: a smaller loss is noise
+_TOP_HITS = 50  # hits of each retriever, as in an answer
 _LEXICAL_ONLY = Fusion("sum", 0.0)
 
 Ranking = list[tuple[PassageRef, float]]
@@ -102,7 +102,7 @@ Ranking = list[tuple[PassageRef, float]]
 
 @dataclass(frozen=True, slots=True)
 class RetrieverRankings:
-    """What each leg found for one question, and what is relevant."""
+    """Rankings of both retrievers for one question, and its relevant documents."""
 
     lang: str
     relevant: frozenset[str]
@@ -111,7 +111,7 @@ class RetrieverRankings:
     names: dict[PassageRef, str]
 
     def recalls(self, fusion: Fusion) -> tuple[float, ...]:
-        """1 or 0 for each depth: whether a relevant document is that high; then the reciprocal rank to 10."""
+        """Compute recall (1 or 0) at each depth, then the reciprocal rank within the first 10."""
         order = fusion(self.lexical, self.dense, _TOP_HITS)
         hits = [self.names[place] in self.relevant for place, _ in order]
         reciprocal = next((1 / n for n, hit in enumerate(hits[:10], 1) if hit), 0.0)
@@ -119,7 +119,7 @@ class RetrieverRankings:
 
 
 async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
-    """Ask both legs every answerable question."""
+    """Run both retrievers for every answerable question."""
     only = SearchFilter(data.viewer.channels)
     rows = []
     for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="legs", delay=1, leave=False):
@@ -131,19 +131,19 @@ async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
 
 
 def choose_safest_fusions(rows: Sequence[RetrieverRankings]) -> dict[str, Fusion]:
-    """For each language the fusion with the best mean reciprocal rank that loses nothing at any depth.
+    """Choose for each language the fusion with the best mean reciprocal rank that loses recall at no depth.
 
-    Where none is safe, the words alone; of equals the one that trusts the dense leg less.
+    If none is safe, lexical search alone; of equal ones the one with the smaller dense weight.
     """
-    found = {}
+    fusions = {}
     for lang in sorted({row.lang for row in rows}):
-        own = [row for row in rows if row.lang == lang]
-        base = _compute_mean_recalls(own, _LEXICAL_ONLY)
-        safe = [(f, m) for f in _FUSION_CANDIDATES if _loses_nothing(m := _compute_mean_recalls(own, f), base)]
+        in_language = [row for row in rows if row.lang == lang]
+        base = _compute_mean_recalls(in_language, _LEXICAL_ONLY)
+        safe = [(f, m) for f in _FUSION_CANDIDATES if _loses_nothing(m := _compute_mean_recalls(in_language, f), base)]
         better = [(f, m) for f, m in safe if m[-1] > base[-1]]
         best = max(better, key=lambda pair: (round(float(pair[1][-1]), 4), -pair[0].dense), default=None)
-        found[lang] = best[0] if best else _LEXICAL_ONLY
-    return found
+        fusions[lang] = best[0] if best else _LEXICAL_ONLY
+    return fusions
 
 
 def _compute_mean_recalls(
@@ -159,44 +159,46 @@ def _loses_nothing(
     return bool(np.all(means[:-1] >= base[:-1] - _MAX_RECALL_LOSS))
 
 
-ScoredClaim = tuple[str, bool, float]  # language, whether it is borne out, how likely that is by the checks
+ScoredClaim = tuple[str, bool, float]  # language, whether it is supported, its probability by the checks
 
 
 def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimThreshold:
-    """The least bar that at most `target` of what is not borne out reaches, in each language.
+    """Fit the lowest threshold that at most `target` of the unsupported claims reach, in each language.
 
-    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims
-    that are drawn as these are. Raises ImportRefused where too few rows are not borne out.
+    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims drawn
+    like these. Raises ImportRefused if too few rows are unsupported.
     """
     scored = [_score_claim(row) for row in rows]
     bar = _compute_claim_bar(scored, target)
     if bar is None:
         raise ImportRefused(f"{data} holds too few claims that are not borne out for a promise of {target:.0%}.")
     fold = assign_folds([row.group for row in rows])
-    passed: list[bool] = []
-    kept: list[bool] = []
+    false_passed: list[bool] = []
+    true_passed: list[bool] = []
     for n in range(FOLD_COUNT):
-        other = _compute_claim_bar([one for one, its in zip(scored, fold, strict=True) if its != n], target)
-        for (_, borne_out, likely), its in zip(scored, fold, strict=True):
-            if its == n:
-                (kept if borne_out else passed).append(other is not None and likely >= other)
+        other = _compute_claim_bar(
+            [claim for claim, claim_fold in zip(scored, fold, strict=True) if claim_fold != n], target
+        )
+        for (_, borne_out, likely), claim_fold in zip(scored, fold, strict=True):
+            if claim_fold == n:
+                (true_passed if borne_out else false_passed).append(other is not None and likely >= other)
     return ClaimThreshold(
-        bar, target, _compute_share(passed), _compute_share(kept), data, f"{datetime.now(UTC):%Y-%m-%d}"
+        bar, target, _compute_share(false_passed), _compute_share(true_passed), data, f"{datetime.now(UTC):%Y-%m-%d}"
     )
 
 
 def _score_claim(row: ClaimRow) -> ScoredClaim:
-    """Only what counts as supported may pass at all."""
+    """Score a claim by its most likely support; only evidence labelled as supporting counts."""
     supports = [assess_text(row.claim, text, row.lang) for text in row.evidence]
     likely = max((s.likely for s in supports if s.label is Label.SUPPORTED), default=0.0)
     return row.lang, row.gold == "supported", likely
 
 
 def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | None:
-    """Just above the likelihood that a share of `target` of the claims not borne out reaches."""
+    """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
     bars = []
     for lang in {lang for lang, _, _ in scored}:
-        wrong = sorted(likely for its, borne_out, likely in scored if its == lang and not borne_out)
+        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
         place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
         if place >= len(wrong):
             return None

@@ -36,12 +36,12 @@ __all__ = [
 
 T = TypeVar("T")
 
-_DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # documents that are no posts have no date
+_DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # for documents without a date
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusDocument:
-    """Something to index."""
+    """A document to index."""
 
     id: str
     text: str
@@ -51,7 +51,7 @@ class CorpusDocument:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationQuery:
-    """A question with what answers it; `group` keeps questions together that share documents."""
+    """A question with its relevant documents and accepted answers; questions of one `group` share documents."""
 
     id: str
     text: str
@@ -65,7 +65,7 @@ class EvaluationQuery:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Documents and exports to index, and questions about them. `ids` is filled where posts are made."""
+    """Documents and exports to index, and questions about them. `ids` is filled as posts are made."""
 
     name: str
     documents: tuple[CorpusDocument, ...]
@@ -74,7 +74,7 @@ class Dataset:
     ids: dict[PostKey, str] = field(default_factory=dict)
 
     def posts(self) -> Iterator[tuple[Channel, list[Post]]]:
-        """The documents as posts of invented channels, one per source."""
+        """Convert the documents to posts of invented channels, one for each source."""
         sources: dict[str, list[CorpusDocument]] = {}
         for document in self.documents:
             sources.setdefault(document.source, []).append(document)
@@ -89,7 +89,7 @@ class Dataset:
 
 
 def read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file. Raises ImportRefused."""
+    """Read the objects of a JSON Lines file. Raises ImportRefused."""
     try:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             for line in lines:
@@ -134,18 +134,18 @@ def _read_queries(file: Path) -> Iterator[EvaluationQuery]:
     for row in read_json_lines(file):
         try:
             answerable = bool(row.get("answerable", True))
-            asked = row.get("asked_at")
+            asked_at = row.get("asked_at")
             yield EvaluationQuery(
                 str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
                 frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
-                str(row.get("group") or row["id"]), _parse_time(asked) if asked else None,
+                str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as exc:
             raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
 
 
 def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
-    """The first rows up to the limit; with a seed as many as it draws, in the order they stand in."""
+    """Draw a sample: the first rows up to the limit, or with a seed random rows in their original order."""
     if limit is None or seed is None or limit >= len(rows):
         return tuple(rows[:limit])
     chosen = np.random.default_rng(seed).choice(len(rows), size=limit, replace=False)
@@ -159,9 +159,9 @@ def read_dataset(
     seed: int | None = None,
     asked: Sequence[str] = ("queries.jsonl", "questions.jsonl"),
 ) -> Dataset:
-    """Read a folder. Raises ImportRefused with one sentence where it holds no questions or nothing to index.
+    """Read a dataset folder. `asked` lists the accepted names of the questions file.
 
-    `asked`: what the file of questions may be called.
+    Raises ImportRefused with one sentence if there are no questions or nothing to index.
     """
     questions = next((f for name in asked if (f := folder / name).exists()), None)
     if questions is None:
@@ -178,7 +178,7 @@ def read_dataset(
 
 
 CLAIMS_FILE_NAME = "claims.jsonl"
-# How the public sets name what we call supported, contradicted, not_found; "disputed" has evidence of both.
+# Labels of public datasets, mapped to supported, contradicted, not_found; "disputed" has evidence for and against.
 _GOLD_BY_LABEL = {
     "supports": "supported", "supported": "supported", "refutes": "contradicted", "refuted": "contradicted",
     "contradicted": "contradicted", "not_enough_info": "not_found", "not enough evidence": "not_found",
@@ -189,7 +189,7 @@ _GOLD_BY_LABEL = {
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A claim, its evidence (none where it is to be looked up), and what is right; `group` rows share documents."""
+    """A claim, its evidence (empty if it is to be retrieved), and its gold label; `group` rows share documents."""
 
     id: str
     lang: str
@@ -200,12 +200,12 @@ class ClaimRow:
 
 
 def read_claims(place: Path) -> list[ClaimRow]:
-    """The claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
+    """Read the claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
     file = place / CLAIMS_FILE_NAME if place.is_dir() else place
-    found = [_parse_claim_row(row, file) for row in read_json_lines(file)]
-    if not found:
+    claims = [_parse_claim_row(row, file) for row in read_json_lines(file)]
+    if not claims:
         raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
-    return found
+    return claims
 
 
 def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
@@ -220,7 +220,7 @@ def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
 
 
 def _extract_evidence(given: object) -> Iterator[str]:
-    """A text, or questions each with its answers; ids of a corpus are no evidence by themselves."""
+    """Extract the evidence: a text, or questions with their answers; ids of a corpus are not evidence by themselves."""
     if isinstance(given, str):
         yield given
     for part in given if isinstance(given, list) else []:

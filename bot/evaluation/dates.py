@@ -26,13 +26,13 @@ from rag_core.errors import ImportRefused, translate_errors
 
 __all__ = ["DateRow", "DaySpan", "compute_date_metrics", "read_date_rows", "read_with_dateparser"]
 
-_LANGUAGES = ["ru", "en"]  # it is not told which, as our own reader is not
+_LANGUAGES = ["ru", "en"]  # the language of a text is not given to dateparser, as it is not given to our own parser
 
 
 def read_with_dateparser(text: str, ref: datetime) -> Period | None:
-    """The whole text as a date, else the first date that dateparser finds in it, as long as dateparser says it is.
+    """Parse the whole text with dateparser, else the first date it finds, with the length it reports.
 
-    The past is preferred, as a search over posts wants it.
+    The past is preferred, as a search over posts needs it.
     """
     from dateparser.date import DateDataParser
     from dateparser.search import search_dates
@@ -40,7 +40,7 @@ def read_with_dateparser(text: str, ref: datetime) -> Period | None:
     settings = {"RELATIVE_BASE": ref.replace(tzinfo=None), "PREFER_DATES_FROM": "past"}
     reader = DateDataParser(languages=_LANGUAGES, settings=settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of days without a year, and of what later versions will do
+        warnings.simplefilter("ignore")  # about days without a year, and changes in later versions
         whole = reader.get_date_data(text)
         if whole.date_obj:
             return _build_period(whole.date_obj.date(), whole.period)
@@ -84,14 +84,14 @@ _HOLIDAY_PATTERN = re.compile(
     re.I,
 )
 _MAX_DAYS_BY_UNIT = {"day": 1, "week": 7, "month": 31, "year": 366}
-_MAX_UNITS = 150  # decades: more lead to before the year 1
+_MAX_UNITS = 150  # decades: more would begin before the year 1
 _AGO_PATTERN = re.compile(r"\b(?:ago|back|before|earlier|назад)\b", re.I)
 _LAST_N_PATTERN = re.compile(
     r"\b(?:last|past|previous|прошл\w+|последн\w+)\s+(?:few\s+|нескол\w+\s+)?(?P<n>[\w-]+)\s+"
     r"(?P<unit>days?|weeks?|months?|quarters?|years?|decades?|дн\w+|день|недел\w+|месяц\w*|квартал\w*|год\w*|лет)\b",
     re.I,
 )
-# "the last three quarters": how many months or days a unit has
+# Size of a unit in "the last three quarters": (months, days).
 _UNIT_SIZES = {
     "day": (0, 1), "дн": (0, 1), "день": (0, 1), "week": (0, 7), "недел": (0, 7), "month": (1, 0), "месяц": (1, 0),
     "quarter": (3, 0), "квартал": (3, 0), "year": (12, 0), "год": (12, 0), "лет": (12, 0), "decade": (120, 0),
@@ -107,8 +107,8 @@ _NUMBER_WORDS = {
 class DaySpan:
     """Days from `since` to before `until`; None is open.
 
-    With `widest` only the beginning is known, which lies in these days: what begins there is right, and so is
-    what holds the first of them and is not longer than `widest` days.
+    With `widest`, only the start is known, and it lies in these days: a period is right if it starts in them, or if it
+    contains the first of them and is not longer than `widest` days.
     """
 
     since: date | None
@@ -118,7 +118,7 @@ class DaySpan:
 
 @dataclass(frozen=True, slots=True)
 class DateRow:
-    """An expression, when it was said, and the readings that are right; none for one that holds no date."""
+    """An expression, its reference time, and the right readings; no readings if it holds no date."""
 
     id: str
     lang: str
@@ -128,19 +128,19 @@ class DateRow:
 
 
 def read_date_rows(folder: Path) -> list[DateRow]:
-    """The rows of all .jsonl files that are scored, and those without a date. Raises ImportRefused."""
+    """Read the rows to score from all .jsonl files, and the rows without a date. Raises ImportRefused."""
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
-    wrong = "{} is not a file of expressions of time: give a folder like temporal_peers."
-    found: list[DateRow] = []
+    refusal = "{} is not a file of expressions of time: give a folder like temporal_peers."
+    rows: list[DateRow] = []
     for file in files:
-        with translate_errors(ImportRefused, *_READ_ERRORS, say=wrong.format(file)):
+        with translate_errors(ImportRefused, *_READ_ERRORS, say=refusal.format(file)):
             lines = file.read_text(encoding="utf-8").splitlines()
-            found += [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
-    if not found:
+            rows += [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
+    if not rows:
         raise ImportRefused(
             f"{folder} holds no expressions of time that can be scored: give a folder like temporal_peers."
         )
-    return found
+    return rows
 
 
 def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
@@ -157,26 +157,28 @@ def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
         return None
     if ref is None and not re.search(r"\b(?:19|20)\d\d\b", text):
         return None
-    (one,) = expected
-    if "offset" in one and not _AGO_PATTERN.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
+    (value,) = expected
+    if "offset" in value and not _AGO_PATTERN.search(text) and not re.search(r"вчера|yesterday|last|прошл", text, re.I):
         return None  # a duration
     now = ref or _DEFAULT_REFERENCE
-    past = tuple(s for s in _parse_readings(one, now) if (s.since or s.until or date.max) <= now.date())
+    past = tuple(s for s in _parse_readings(value, now) if (s.since or s.until or date.max) <= now.date())
     return DateRow(raw["id"], raw["lang"], text, now, (*past, *_build_last_n_spans(text, now))) if past else None
 
 
-def _parse_readings(one: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
-    """What a source asserts, in each of its forms."""
-    if "values" in one:
-        yield from (s for value in one["values"] if (s := _parse_recognizer_value(value, one["type"])))
-    elif "grain" in one:
-        if one["grain"] in {"day", "week", "month", "quarter", "year"} and not one.get("holiday"):
-            yield DaySpan(_parse_day(one["start"]), _parse_day(one["end"]))
-    elif "offset" in one:
-        if one["period"] != "day" or not {"hours", "minutes", "seconds"} & set(one["offset"]):
-            day = _parse_day(one["start_at"])
-            yield DaySpan(day, day + _ONE_DAY if day else None, _MAX_DAYS_BY_UNIT.get(one["period"], 31))
-    elif span := _parse_asserted_span(one, now):
+def _parse_readings(expected: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
+    """Parse the expected values of a source, in each of its formats."""
+    if "values" in expected:
+        yield from (
+            s for raw_value in expected["values"] if (s := _parse_recognizer_value(raw_value, expected["type"]))
+        )
+    elif "grain" in expected:
+        if expected["grain"] in {"day", "week", "month", "quarter", "year"} and not expected.get("holiday"):
+            yield DaySpan(_parse_day(expected["start"]), _parse_day(expected["end"]))
+    elif "offset" in expected:
+        if expected["period"] != "day" or not {"hours", "minutes", "seconds"} & set(expected["offset"]):
+            day = _parse_day(expected["start_at"])
+            yield DaySpan(day, day + _ONE_DAY if day else None, _MAX_DAYS_BY_UNIT.get(expected["period"], 31))
+    elif span := _parse_asserted_span(expected, now):
         yield span
 
 
@@ -189,9 +191,12 @@ def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | No
     return None
 
 
-def _parse_asserted_span(one: Mapping[str, Any], now: datetime) -> DaySpan | None:
-    """Instants and the fields of dates that a test looks at; the year may be missing."""
-    start, end = one.get("start_at") or one.get("start_fields"), one.get("end_at") or one.get("end_fields")
+def _parse_asserted_span(expected: Mapping[str, Any], now: datetime) -> DaySpan | None:
+    """Parse instants, and the date fields that a test compares; the year may be missing."""
+    start, end = (
+        expected.get("start_at") or expected.get("start_fields"),
+        expected.get("end_at") or expected.get("end_fields"),
+    )
     begins, ends = _parse_asserted_days(start, now), _parse_asserted_days(end, now)
     if begins is None or ends is None:
         return begins
@@ -199,7 +204,7 @@ def _parse_asserted_span(one: Mapping[str, Any], now: datetime) -> DaySpan | Non
 
 
 def _parse_asserted_days(value: object, now: datetime) -> DaySpan | None:
-    """The days that an instant or the asserted fields of a date leave open."""
+    """Convert an instant, or the asserted fields of a date, to the days it can mean."""
     if isinstance(value, str):
         day = datetime.fromisoformat(value).date()
         return DaySpan(day, day + _ONE_DAY, 31)
@@ -221,12 +226,12 @@ def _parse_day(value: str | None) -> date | None:
 
 
 def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
-    """Both readings of "the last N units"."""
-    found = _LAST_N_PATTERN.search(text)
-    number = _NUMBER_WORDS.get(found["n"].lower().replace("ё", "е"), found["n"]) if found else ""
-    if not found or not str(number).isdecimal() or int(number) > _MAX_UNITS:
+    """Build the calendar and the rolling reading of "the last N units"."""
+    match = _LAST_N_PATTERN.search(text)
+    number = _NUMBER_WORDS.get(match["n"].lower().replace("ё", "е"), match["n"]) if match else ""
+    if not match or not str(number).isdecimal() or int(number) > _MAX_UNITS:
         return
-    months, days = next(size for start, size in _UNIT_SIZES.items() if found["unit"].lower().startswith(start))
+    months, days = next(size for start, size in _UNIT_SIZES.items() if match["unit"].lower().startswith(start))
     today, n = now.date(), int(number)
     rolling = today - relativedelta(months=months * n) - timedelta(days=days * n)
     yield DaySpan(rolling, today)
@@ -259,12 +264,12 @@ def _matches_reading(since: date | None, until: date | None, reading: DaySpan) -
 
 
 def _is_near_day(one: date | None, other: date | None) -> bool:
-    """The same day, or the next: some ends are inclusive, some exclusive."""
+    """Whether the days are equal or adjacent: some ends are inclusive, some exclusive."""
     return one == other or (one is not None and other is not None and abs(one - other) <= _ONE_DAY)
 
 
 def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:
-    """The last month or year is inside, where the source leaves it out: "from 2014 to 2018"."""
+    """Whether the period includes the last month or year where the source excludes it: "from 2014 to 2018"."""
     end = reading.until
     if until is None or end is None or reading.since is None or end.day > 1 or reading.since.day > 1:
         return False
@@ -283,17 +288,17 @@ def _compute_share(flags: Sequence[bool]) -> float | None:
 
 
 def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime], Period | None]) -> Metrics:
-    """right: of the rows with a date; false_finds: of those without; and how many are read in a second."""
+    """Compute the share of right readings, the share of false finds among rows without a date, and rows per second."""
     if rows:
-        read(rows[0].text, rows[0].ref)  # the first call loads what a reader needs
+        read(rows[0].text, rows[0].ref)  # the first call loads the reader's data
     started = time_module.perf_counter()
-    found = [read(row.text, row.ref) for row in rows]
+    periods = [read(row.text, row.ref) for row in rows]
     took = time_module.perf_counter() - started
-    right = [_is_right(given, row) for given, row in zip(found, rows, strict=True) if row.readings]
+    right = [_is_right(period, row) for period, row in zip(periods, rows, strict=True) if row.readings]
     return {
         "right": _compute_share(right),
         "false_finds": _compute_share(
-            [given is not None for given, row in zip(found, rows, strict=True) if not row.readings]
+            [period is not None for period, row in zip(periods, rows, strict=True) if not row.readings]
         ),
         "rows_applied": len(right),
         "per_second": round(len(rows) / took, 1) if rows else None,

@@ -38,7 +38,7 @@ _ON, _OFF = "on", "off"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How questions are asked; None is as this installation has it. `plan` and `rerank` are "on" or "off"."""
+    """How questions are asked; None keeps the setting of this installation. `plan` and `rerank` are "on" or "off"."""
 
     recipe: str = "direct"
     plan: str = _ON
@@ -48,11 +48,11 @@ class Variant:
     follow_up: bool | None = None
 
     def named(self, name: str) -> Variant:
-        """This way with the one thing changed that a name of WAYS stands for."""
+        """Return this variant with the change that VARIANTS gives for a name."""
         return replace(self, **VARIANTS[name])
 
     def over(self, rag: Engine) -> Engine:
-        """The same doors, used in this way. Raises ModelUnavailable where a model it needs could not be opened."""
+        """Apply the variant to an engine. Raises ModelUnavailable if a model it needs is not open."""
         if self.legs in {"dense", "hybrid"}:
             _require_model(rag.dense, "embedding model")
         if self.rerank == _ON:
@@ -66,9 +66,9 @@ class Variant:
         settings = rag.settings.model_copy(update=sections)
 
         def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
-            made = rag.plan(question, known) if self.plan == _ON else Plan((question.text,))
-            # by meaning alone: further queries look for words
-            return replace(made, queries=made.queries[:1], legs=HYBRID) if self.legs == "dense" else made
+            planned = rag.plan(question, known) if self.plan == _ON else Plan((question.text,))
+            # Dense search alone: further queries search for words.
+            return replace(planned, queries=planned.queries[:1], legs=HYBRID) if self.legs == "dense" else planned
 
         return replace(
             rag,
@@ -81,10 +81,10 @@ class Variant:
         )
 
 
-# What `--compare` can name; a recipe goes by its own name.
+# Names for `--compare`; a recipe has its own name.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"recipe": name} for name in RECIPES},
-    "council-once": {"recipe": "council", "follow_up": False},  # before the loop that asks for open parts again
+    "council-once": {"recipe": "council", "follow_up": False},  # without the loop that asks for open parts again
     "plan-on": {"plan": _ON},
     "plan-off": {"plan": _OFF},
     "lexical": {"legs": "lexical"},
@@ -98,7 +98,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> RagSettings:
-    """Settings that open what these ways need and no more. Raises ModelUnavailable where a model is not here."""
+    """Build settings that open only what these variants need. Raises ModelUnavailable if a model is missing."""
     models: dict[str, str] = {}
     folder = get_models_folder(settings)
     if all(way.legs == "lexical" for way in ways):
@@ -119,23 +119,23 @@ def _require_model(row: object, what: str) -> None:
 
 
 class IndexedDataset:
-    """A dataset ready to be asked. `run` is the notebook of the answer before."""
+    """An indexed dataset, ready for questions. `run` is the trace of the latest answer."""
 
     def __init__(self, rag: Engine, dataset: Dataset, viewer: Viewer) -> None:
         self.run: Run | None = None
-        self.rag = replace(rag, traced=self._ran)
+        self.rag = replace(rag, traced=self._record_run)
         self.dataset = dataset
         self.viewer = viewer
 
     def id_of(self, key: PostKey) -> str:
-        """What the dataset calls a post."""
+        """Map a post to its id in the dataset."""
         return self.dataset.ids.get(key, "")
 
-    def _ran(self, run: Run) -> None:
+    def _record_run(self, run: Run) -> None:
         self.run = run
 
     def asked(self, way: Variant) -> IndexedDataset:
-        """The same archive and indexes, asked in this way."""
+        """Return the same archive and indexes with this variant applied."""
         return IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
 
 

@@ -1,6 +1,6 @@
 """Question set generation without a model: cloze questions from posts, with a number or a name left out.
 
-Some posts are held back from the corpus: what only they say cannot be answered, and the right reaction is a refusal.
+Some posts are held back from the corpus: questions about them have no answer, and a refusal is right.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rag_core.types import Channel, Post, PostKey
 
 __all__ = ["QuestionSet", "make_questions"]
 
-_MIN_SENTENCE_CHARACTERS, _MAX_SENTENCE_CHARACTERS = 30, 220  # characters of a sentence that is asked about
-_MIN_TERMS = 4  # a sentence must have beside what is left out
-_HELD_BACK_SHARE = 0.2  # of the questions have no answer
+_MIN_SENTENCE_CHARACTERS, _MAX_SENTENCE_CHARACTERS = 30, 220  # length of a sentence to ask about
+_MIN_TERMS = 4  # besides the part left out
+_HELD_BACK_SHARE = 0.2  # share of questions without an answer
 _NUMBER_PATTERN = re.compile(
     r"(?<![\w.,:/@#-])\d{1,3}(?:[ \u00a0]\d{3})+(?![\w])|(?<![\w.,:/@#-])\d+(?:[.,:]\d+)?(?![\w/.-]\w)"
 )
@@ -35,7 +35,7 @@ _QUESTION_TEMPLATES = {
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The rows of queries.jsonl and corpus.jsonl."""
+    """Rows of queries.jsonl and corpus.jsonl."""
 
     queries: tuple[dict[str, object], ...]
     corpus: tuple[dict[str, object], ...]
@@ -50,22 +50,22 @@ class _Cloze:
 
 
 def make_questions(posts: Sequence[Post], known: dict[int, Channel], most: int, seed: int) -> QuestionSet:
-    """At most `most` questions about these posts, one for each, drawn by `seed`; a fifth without an answer."""
-    drawn = np.random.default_rng(seed)
-    found: list[_Cloze] = []
-    for n in drawn.permutation(len(posts)):
-        if len(found) == most:
+    """Make at most `most` questions, one for each post, drawn with `seed`; a fifth of them has no answer."""
+    generator = np.random.default_rng(seed)
+    clozes: list[_Cloze] = []
+    for n in generator.permutation(len(posts)):
+        if len(clozes) == most:
             break
         if cloze := next(_make_clozes(posts[n]), None):
-            found.append(cloze)
-    back = {cloze.post.key for cloze in found[: int(len(found) * _HELD_BACK_SHARE)]}
-    queries = tuple(_build_query_row(cloze, answerable=cloze.post.key not in back) for cloze in found)
-    corpus = tuple(_build_document_row(post, known) for post in posts if post.key not in back)
+            clozes.append(cloze)
+    held_back = {cloze.post.key for cloze in clozes[: int(len(clozes) * _HELD_BACK_SHARE)]}
+    queries = tuple(_build_query_row(cloze, answerable=cloze.post.key not in held_back) for cloze in clozes)
+    corpus = tuple(_build_document_row(post, known) for post in posts if post.key not in held_back)
     return QuestionSet(queries, corpus)
 
 
 def _make_clozes(post: Post) -> Iterator[_Cloze]:
-    """Sentences with exactly one thing left out that the rest of the post does not say."""
+    """Make clozes: sentences with one number or name left out that the post does not repeat."""
     for start, end in split_sentences(post.text):
         text = " ".join(post.text[start:end].split())
         if not _MIN_SENTENCE_CHARACTERS <= len(text) <= _MAX_SENTENCE_CHARACTERS or _LINK_PATTERN.search(text):

@@ -32,7 +32,7 @@ PLAN_FORMS = ("gbnf", "schema", "none")
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One question and the plan that was made of it. `reply` is None where the model gave none in time."""
+    """One question and the plan made for it. `reply` is None if the model did not answer in time."""
 
     lang: str
     reply: Generation | None
@@ -43,7 +43,7 @@ class PlanRow:
 
     @property
     def valid(self) -> bool:
-        """Strict JSON, a SearchPlan, whole, and with enough queries after the rules have looked at them."""
+        """Whether the reply is complete, strict JSON, a SearchPlan, and keeps enough queries after the rules."""
         whole = (
             self.reply is not None
             and self.reply.finish is FinishReason.STOP
@@ -53,33 +53,33 @@ class PlanRow:
 
     @property
     def usable(self) -> bool:
-        """At least one query of the model is complete."""
+        """Whether at least one query of the model is complete."""
         return self.reply is not None and bool(parse_proposal(self.reply.text).queries)
 
 
 class RecordingModel:
-    """A model whose replies are noted. `form`: what holds it to the form of a plan, a grammar, a schema or nothing."""
+    """Language model that records its replies. `form`: how output is constrained: grammar, schema or not at all."""
 
     def __init__(self, model: LanguageModel, form: str) -> None:
         self._model, self._form = model, form
-        self._seat: LlmSession | None = None
+        self._session: LlmSession | None = None
         self.replies: list[Generation] = []
         self.name, self.context, self.grammars = model.name, model.context, model.grammars
 
     @property
     def bare_verdicts(self) -> bool:
-        """As the model says."""
+        """Delegate to the model."""
         return self._model.bare_verdicts
 
     @property
     def waiting(self) -> int:
-        """As the model says."""
+        """Delegate to the model."""
         return self._model.waiting
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
-        """A turn with the model."""
-        async with self._model.turn(reader, on_place) as self._seat:
+        """Acquire a session of the model."""
+        async with self._model.turn(reader, on_place) as self._session:
             yield self
 
     async def stream(
@@ -90,44 +90,44 @@ class RecordingModel:
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        """What the model says."""
-        assert self._seat is not None
+        """Stream the model's output with the form under test, and record the reply."""
+        assert self._session is not None
         form = {"grammar": grammar} if self._form == "gbnf" else {"schema": schema} if self._form == "schema" else {}
-        async for piece in self._seat.stream(prompt, decoding, **form):
+        async for piece in self._session.stream(prompt, decoding, **form):
             if isinstance(piece, Generation):
                 self.replies.append(piece)
             yield piece
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """As the model says."""
-        assert self._seat is not None
-        return await self._seat.odds(prompt, yes, no)
+        """Delegate to the session."""
+        assert self._session is not None
+        return await self._session.odds(prompt, yes, no)
 
     async def count(self, texts: Sequence[str]) -> list[int]:
-        """As the model says."""
-        assert self._seat is not None
-        return await self._seat.count(texts)
+        """Delegate to the session."""
+        assert self._session is not None
+        return await self._session.count(texts)
 
     async def close(self) -> None:
-        """The model is closed by whoever opened it."""
+        """Do nothing: the model is closed by its opener."""
 
 
 def read_questions(file: Path) -> list[Question]:
-    """Questions of a queries.jsonl, or one on each line. Raises ImportRefused."""
-    wrong = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
+    """Read the questions of a queries.jsonl, or one for each line. Raises ImportRefused."""
+    refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
     with translate_errors(
-        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=wrong
+        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
     ):
-        found = [_parse_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not found:
+        questions = [_parse_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not questions:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
-    return found
+    return questions
 
 
 def _parse_question(line: str) -> Question:
     row = json.loads(line) if line.lstrip().startswith("{") else {"text": line.strip()}
-    text, asked = row["text"], row.get("asked_at")
-    moment = datetime.fromisoformat(asked) if asked else datetime.now(UTC)
+    text, asked_at = row["text"], row.get("asked_at")
+    moment = datetime.fromisoformat(asked_at) if asked_at else datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return Question(text, row.get("lang") or detect_language(text), moment, Viewer(0, frozenset()))
 
@@ -135,7 +135,7 @@ def _parse_question(line: str) -> Question:
 async def measure_plan(
     question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets
 ) -> PlanRow | None:
-    """One question planned by rules and model; None where there is nothing to plan."""
+    """Plan one question by rules and model; None if there is nothing to plan."""
     by_rules = plan_by_rules(question)
     if not by_rules.queries:
         return None
@@ -149,9 +149,9 @@ async def measure_plan(
 
 
 def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
-    """The figures of some plans; those of the model's work are of the plans that it finished."""
+    """Compute the metrics of plans; those of the model's work cover the replies that it finished."""
     replies = [row.reply.figures for row in rows if row.reply]
-    told = sum(figures.prompt_tokens for figures in replies)
+    prompt_tokens = sum(figures.prompt_tokens for figures in replies)
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
     firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
     return {
@@ -162,7 +162,7 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
         "shortfalls": _compute_share([row.shortfalls > 0 for row in rows]),
         "tokens": round(float(np.mean([figures.tokens for figures in replies])), 1) if replies else None,
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
-        "prefix_cache": round(1 - sum(f.evaluated for f in replies) / told, 4) if told else None,
+        "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,
         "first_ms_p50": _compute_percentile(firsts, 50),
         "first_ms_p95": _compute_percentile(firsts, 95),
         "latency_ms_p50": _compute_percentile(took, 50),

@@ -1,4 +1,4 @@
-"""Evaluation plots (PNG): recall among the first k, and what became of the questions.
+"""Evaluation plots (PNG): recall@k, and the outcomes of the questions.
 
 The only module that imports matplotlib, which comes with `citegram[plots]`: import it only where a plot is wanted.
 """
@@ -32,7 +32,7 @@ _RIGHT_COLOUR, _LATER_COLOUR, _ABSTAINED_COLOUR, _WRONG_COLOUR = "#0b6bcb", "#7d
 
 @dataclass(frozen=True, slots=True)
 class PlotCaption:
-    """What stands over the picture and under it."""
+    """Title above a plot and note below it."""
 
     title: str
     said: str
@@ -40,7 +40,7 @@ class PlotCaption:
 
 @dataclass(frozen=True, slots=True)
 class _OutcomeGroup:
-    """What may become of a question: what it is called, in which colour."""
+    """Possible outcomes of a question: name and colour of each."""
 
     title: str
     shares: tuple[tuple[str, str], ...]
@@ -62,7 +62,7 @@ _UNANSWERABLE_OUTCOMES = _OutcomeGroup(
 
 @dataclass(frozen=True, slots=True)
 class _OutcomeBar:
-    """Questions of one language, asked in one way: how many, and the shares of what became of them."""
+    """Questions of one language in one variant: their number, and the share of each outcome."""
 
     way: str
     lang: str
@@ -71,7 +71,7 @@ class _OutcomeBar:
 
 
 def draw_recall(found: Mapping[str, Sequence[RankedQuery]], caption: PlotCaption, file: Path) -> None:
-    """A line per way and a panel per language; with one way, its languages in one panel."""
+    """Draw recall@k: a line for each variant and a panel for each language; one variant has one panel."""
     langs = sorted({row.lang for rows in found.values() for row in rows})
     if len(found) == 1:
         ((_, rows),) = found.items()
@@ -89,35 +89,35 @@ def draw_recall(found: Mapping[str, Sequence[RankedQuery]], caption: PlotCaption
     figure = _make_figure(2.2 + 4.2 * len(panels), 3.9 + 0.2 * len(panels[0][1]), caption)
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     lowest = min(curve[0][1] for _, lines in panels for curve in lines.values())
-    for n, (one, (title, lines)) in enumerate(zip(axes, panels, strict=True)):
-        one.set_title(title, loc="left", fontsize=11, fontweight="bold")
-        one.set_xlim(0.4, 20.6)
-        one.set_ylim(max(0.0, lowest - 0.06), 1.015)
-        _draw_lines(one, lines, named=not n, first_broad=len(found) > 1)
+    for n, (axis, (title, lines)) in enumerate(zip(axes, panels, strict=True)):
+        axis.set_title(title, loc="left", fontsize=11, fontweight="bold")
+        axis.set_xlim(0.4, 20.6)
+        axis.set_ylim(max(0.0, lowest - 0.06), 1.015)
+        _draw_lines(axis, lines, named=not n, first_broad=len(found) > 1)
     _save_figure(figure, file)
 
 
 def draw_outcomes(found: Mapping[str, Sequence[JudgedAnswer]], caption: PlotCaption, file: Path) -> None:
-    """A stacked bar per language and way; questions that the posts answer apart from those they do not."""
+    """Draw the outcomes: a stacked bar for each language and variant; answerable and unanswerable questions apart."""
     panels = [
-        (fate, bars)
-        for fate in (_ANSWERABLE_OUTCOMES, _UNANSWERABLE_OUTCOMES)
-        if (bars := _build_bars(found, fate is _ANSWERABLE_OUTCOMES))
+        (group, bars)
+        for group in (_ANSWERABLE_OUTCOMES, _UNANSWERABLE_OUTCOMES)
+        if (bars := _build_bars(found, group is _ANSWERABLE_OUTCOMES))
     ]
     figure = _make_figure(2.4 + 5.2 * len(panels), 1.9 + 0.42 * len(panels[0][1]), caption)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    said: list[str] = []
-    for one, (fate, bars) in zip(axes, panels, strict=True):
+    shown_labels: list[str] = []
+    for axis, (group, bars) in zip(axes, panels, strict=True):
         asked = sum(bar.asked for bar in bars if bar.way == bars[0].way)
-        one.set_title(f"{fate.title}: {asked} questions", loc="left", fontsize=11, fontweight="bold", pad=26)
-        _draw_stacked_bars(one, bars, [colour for _, colour in fate.shares])
+        axis.set_title(f"{group.title}: {asked} questions", loc="left", fontsize=11, fontweight="bold", pad=26)
+        _draw_stacked_bars(axis, bars, [colour for _, colour in group.shares])
         labels = [
             f"{_get_language_name(bar.lang)}, {bar.way}" if bar.way else _get_language_name(bar.lang) for bar in bars
         ]
-        one.set_yticklabels([""] * len(labels) if labels == said else labels)
-        said = labels
-        handles = [Patch(color=colour, label=name) for name, colour in fate.shares]
-        one.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.012, 0.985), ncols=4, frameon=False,
+        axis.set_yticklabels([""] * len(labels) if labels == shown_labels else labels)
+        shown_labels = labels
+        handles = [Patch(color=colour, label=name) for name, colour in group.shares]
+        axis.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.012, 0.985), ncols=4, frameon=False,
                    fontsize=9, handlelength=0.9, handleheight=0.9, handletextpad=0.4, columnspacing=1.2,
                    borderpad=0.2)  # fmt: skip
     _save_figure(figure, file)
@@ -157,9 +157,9 @@ def _compute_recall_curve(rows: Sequence[RankedQuery]) -> RecallCurve:
 
 
 def _draw_lines(axes: Axes, lines: Mapping[str, RecallCurve], named: bool, first_broad: bool) -> None:
-    """Lines, and under the axis their figures at some depths, each in the colour of its line."""
+    """Draw the curves, and their values at some depths below the axis in the colour of the curve."""
     for n, ((name, curve), colour) in enumerate(zip(lines.items(), _pick_colours(len(lines)), strict=True)):
-        # where lines are one upon another, the thin one is seen on the broad one
+        # Where curves coincide, the thin one is visible on the broad one.
         broad = first_broad and not n
         axes.plot(*zip(*curve, strict=True), color=colour, lw=4.5 if broad else 1.8, alpha=0.55 if broad else 1,
                   solid_capstyle="round")  # fmt: skip
@@ -181,7 +181,7 @@ def _draw_lines(axes: Axes, lines: Mapping[str, RecallCurve], named: bool, first
 
 
 def _draw_text(axes: Axes, text: str, at: tuple[float, float], colour: str, align: str = "center") -> None:
-    """A text at a place on the x axis, so many points under it."""
+    """Draw a text at (x, points below the x axis)."""
     across, under = at
     axes.annotate(text, (across, 0), (0, under), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
                   ha=align, va="center", fontsize=9.5, color=colour, fontweight="bold",
@@ -197,9 +197,11 @@ def _build_bars(found: Mapping[str, Sequence[JudgedAnswer]], answerable: bool) -
     bars = []
     for lang in langs:
         for name, rows in found.items():
-            own = [row for row in rows if row.lang == lang and row.answerable is answerable]
+            group = [row for row in rows if row.lang == lang and row.answerable is answerable]
             bars.append(
-                _OutcomeBar(name if len(found) > 1 else "", lang, len(own), _compute_outcome_shares(own, answerable))
+                _OutcomeBar(
+                    name if len(found) > 1 else "", lang, len(group), _compute_outcome_shares(group, answerable)
+                )
             )
     return bars
 
@@ -214,22 +216,22 @@ def _compute_outcome_shares(rows: Sequence[JudgedAnswer], answerable: bool) -> t
 
 
 def _draw_stacked_bars(axes: Axes, bars: Sequence[_OutcomeBar], colours: Sequence[str]) -> None:
-    place, places = 0.0, list[float]()
+    position, positions = 0.0, list[float]()
     for before, bar in zip((None, *bars), bars, strict=False):
-        place += 1.35 if before and before.lang != bar.lang else 1.0
-        places.append(place)
+        position += 1.35 if before and before.lang != bar.lang else 1.0
+        positions.append(position)
         left = 0.0
         for share, colour in zip(bar.shares, colours, strict=True):
-            axes.barh(place, share, left=left, height=0.74, color=colour, edgecolor="white", linewidth=1.2)
+            axes.barh(position, share, left=left, height=0.74, color=colour, edgecolor="white", linewidth=1.2)
             if share >= 0.02:
                 ink = _TEXT_COLOUR if colour == _ABSTAINED_COLOUR else "white"
-                said = f"{share:.0%}" if share >= 0.07 else f"{100 * share:.0f}"
-                axes.text(left + share / 2, place, said, ha="center", va="center", fontsize=9, color=ink,
+                label = f"{share:.0%}" if share >= 0.07 else f"{100 * share:.0f}"
+                axes.text(left + share / 2, position, label, ha="center", va="center", fontsize=9, color=ink,
                           fontweight="bold")  # fmt: skip
             left += share
     axes.set_xlim(0, 1)
-    axes.set_ylim(place + 0.55, 0.45)
-    axes.yaxis.set_major_locator(FixedLocator(places))
+    axes.set_ylim(position + 0.55, 0.45)
+    axes.yaxis.set_major_locator(FixedLocator(positions))
     axes.xaxis.set_major_locator(FixedLocator([]))
     _style_axes(axes)
 

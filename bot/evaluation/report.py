@@ -1,7 +1,6 @@
 """Evaluation report: tables on the terminal and one JSON object.
 
-Plots (PNG) show recall among the first k, and what became of the questions. Only they need matplotlib, which comes
-with `citegram[plots]`.
+Plots (PNG) are in `bot.evaluation.plots`, the only module that needs matplotlib (`citegram[plots]`).
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ __all__ = [
 
 MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
 
-_SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # what two ways are divided by
+_SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants
 _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
 
 
 def format_table(metrics: MetricsByLanguage) -> str:
-    """A line per figure, a column per language."""
+    """Format the metrics as a table: a line for each figure, a column for each language."""
     rows = [[name, *(_format_figure(metrics[lang][name]) for lang in metrics)] for name in metrics["all"]]
     return _format_columns(["", *metrics], rows)
 
 
 def format_comparison(found: Mapping[str, MetricsByLanguage]) -> str:
-    """A table per language with a column per way, and how many times the first way's time the others take."""
+    """Format a table for each language, with a column for each variant and the ratios to the first one's speed."""
     first, *others = found
     ratio = compute_ratios(found)
     tables = []
@@ -51,12 +50,12 @@ def format_comparison(found: Mapping[str, MetricsByLanguage]) -> str:
 
 
 def compute_ratios(found: Mapping[str, MetricsByLanguage]) -> dict[str, dict[str, Metrics]]:
-    """For each way but the first: its times and speeds as multiples of the first way's."""
+    """Compute the times and speeds of each further variant as multiples of the first one's."""
     first, *others = found
 
     def ratio(other: str, lang: str, name: str) -> float | None:
-        mine, firsts = found[other][lang][name], found[first][lang][name]
-        return round(mine / firsts, 3) if mine is not None and firsts else None
+        value, first_value = found[other][lang][name], found[first][lang][name]
+        return round(value / first_value, 3) if value is not None and first_value else None
 
     return {
         other: {
@@ -76,7 +75,7 @@ def _format_figure(value: float | None) -> str:
 
 
 def _format_columns(head: list[str], rows: list[list[str]]) -> str:
-    """Columns: names to the left, figures to the right, at least as wide as they were always printed."""
+    """Format columns: names left-aligned, figures right-aligned, with minimum widths of 24 and 10."""
     widths = [max(10, *(len(row[n]) + 2 for row in (head, *rows))) for n in range(len(head))]
     widths[0] = max(24, widths[0])
     lines = []
@@ -87,13 +86,16 @@ def _format_columns(head: list[str], rows: list[list[str]]) -> str:
 
 
 def require_writable(file: Path | None, what: str, option: str) -> None:
-    """Ask before anything is measured. Raises SettingsWrong where the folder is not there or the name is a folder's."""
+    """Check an output path before anything is measured.
+
+    Raises SettingsWrong if the folder is missing or the name is a folder's.
+    """
     if file is not None and (file.is_dir() or not file.parent.is_dir()):
-        said = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(said))
+        reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(reason))
 
 
 def write_json_report(file: Path, result: Mapping[str, Any]) -> None:
-    """One JSON object. Raises SettingsWrong where the file cannot be written."""
+    """Write one JSON object. Raises SettingsWrong if the file cannot be written."""
     with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT.format("figures", "json")):
         file.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")

@@ -37,11 +37,11 @@ _FOLD_COUNT = 5
 
 
 class HasLanguage(Protocol):
-    """A row that says in which language it was."""
+    """Protocol of rows with a language."""
 
     @property
     def lang(self) -> str:
-        """Its code, such as "ru"."""
+        """Language code, such as "ru"."""
 
 
 R = TypeVar("R")
@@ -53,7 +53,7 @@ def _build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
 
 
 async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
-    """One question through plan, search and reranker: what the writer would get to read, best first."""
+    """Run plan, search and reranker for one question, and judge the ranking that the writer would get."""
     question, rag = _build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
@@ -61,18 +61,20 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     hits = await search_passages(plan, question, rag, run)
     hits = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
-    found = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
-    return RankedQuery(query.lang, tuple(name in query.relevant for name in found), len(query.relevant), took)
+    ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
+    return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took)
 
 
 async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
-    """One question through the whole `answer`."""
+    """Answer one question with `answer_question`, and judge the answer."""
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
     reply = await answer_question(_build_question(query, data), data.rag)
-    took, (known, asked) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
+    took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
     row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
     return replace(
-        row, cached=(known - hits, asked - looks), cost=measure_answer_cost(data.run, by_model=reply.model is not None)
+        row,
+        cached=(hits_after - hits, looks_after - looks),
+        cost=measure_answer_cost(data.run, by_model=reply.model is not None),
     )
 
 
@@ -81,9 +83,9 @@ async def run_interleaved(
     ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]],
     ways: Mapping[str, IndexedDataset],
 ) -> dict[str, list[R]]:
-    """Every question in each of the ways, turn and turn about, each way first as often as the others.
+    """Ask every question in each variant, interleaved; each variant comes first equally often.
 
-    What else the machine does, and what the way before has warmed, is then the same for all.
+    Other load on the machine, and caches warmed by the previous variant, then affect all alike.
     """
     names, rows = list(ways), {name: list[R]() for name in ways}
     for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False)):
@@ -94,24 +96,24 @@ async def run_interleaved(
 
 
 async def search_all(data: IndexedDataset) -> list[RankedQuery]:
-    """Every answerable question through the search."""
+    """Search for every answerable question."""
     return (await run_interleaved([q for q in data.dataset.queries if q.relevant], search_query, {"": data}))[""]
 
 
 async def ask_all(data: IndexedDataset) -> list[JudgedAnswer]:
-    """Every question through the whole `answer`."""
+    """Answer every question."""
     return (await run_interleaved(data.dataset.queries, answer_query, {"": data}))[""]
 
 
 def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metrics]) -> dict[str, Metrics]:
-    """The same figures for all questions and for those of each language."""
+    """Compute the metrics for all questions and for those of each language."""
     langs = sorted({row.lang for row in rows})
     return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}
 
 
 @dataclass(frozen=True, slots=True)
 class FittedCalibration:
-    """A bar, and what it does to questions it was not fitted on (5-fold over groups; 95 % interval)."""
+    """A fitted threshold, and its effect on held-out questions (5-fold over groups; 95 % interval)."""
 
     calibration: Calibration
     abstained: tuple[float, float, float]
@@ -119,21 +121,21 @@ class FittedCalibration:
 
 
 def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> FittedCalibration:
-    """The greatest bar that refuses at most `target` of the answerable questions of each language.
+    """Fit the greatest threshold that refuses at most `target` of the answerable questions of each language.
 
-    Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a
-    Random World" (2005), split conformal prediction. The rows must have been asked with the bar at 0.
+    Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a Random World"
+    (2005), split conformal prediction. The rows must have been measured with a threshold of 0.
     """
     groups = sorted({row.group for row in rows})
     fold = {group: n % _FOLD_COUNT for n, group in enumerate(groups)}
-    kept, gone = [], []
+    abstained, refused = [], []
     for n in range(_FOLD_COUNT):
         bar = _compute_bar([row for row in rows if fold[row.group] != n], target)
         test = [row for row in rows if fold[row.group] == n]
-        kept += [row.confidence < bar for row in test if row.answerable]
-        gone += [row.confidence < bar for row in test if not row.answerable]
+        abstained += [row.confidence < bar for row in test if row.answerable]
+        refused += [row.confidence < bar for row in test if not row.answerable]
     calibration = Calibration(round(_compute_bar(rows, target), 4), data, f"{datetime.now(UTC):%Y-%m-%d}")
-    return FittedCalibration(calibration, _compute_wilson_interval(kept), _compute_wilson_interval(gone))
+    return FittedCalibration(calibration, _compute_wilson_interval(abstained), _compute_wilson_interval(refused))
 
 
 def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
@@ -145,7 +147,7 @@ def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
 
 
 def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float]:
-    """A share with its 95 % interval (Wilson 1927)."""
+    """Compute a share with its 95 % interval (Wilson 1927)."""
     n, z = len(flags), 1.96
     if not n:
         return (0.0, 0.0, 1.0)

@@ -28,9 +28,9 @@ __all__ = [
     "measure_answer_cost",
 ]
 
-Metrics = dict[str, float | None]  # by the field's names; None where nothing was there to measure
+Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
 
-_MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # characters: longer is no answer but a text to search in
+_MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
 _GROUPED_DIGITS_PATTERN = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 _WORD_PATTERN = re.compile(r"[^\W_]+")
 _ISO_DATE_PATTERN = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
@@ -42,17 +42,17 @@ def _normalize_words(text: str) -> str:
 
 
 def _list_spellings(answer: str) -> list[str]:
-    """An answer as it is, and a date in its usual writings."""
-    found = _ISO_DATE_PATTERN.fullmatch(answer.strip())
-    if not found:
+    """List the spellings of an answer: itself, or a date in its usual formats."""
+    match = _ISO_DATE_PATTERN.fullmatch(answer.strip())
+    if not match:
         return [answer]
-    day = date(*map(int, found.groups()))
+    day = date(*map(int, match.groups()))
     forms = ("d MMMM y", "MMMM d, y", "d MMM y", "dd.MM.y", "d.MM.y", "y-MM-dd")
     return [format_date(day, form, locale=lang) for form in forms for lang in ("ru", "en")]
 
 
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Whether one of the accepted answers stands in the text as whole words."""
+    """Whether the text contains one of the accepted answers as whole words."""
     shown = _normalize_words(text)
     return any(
         (wanted := _normalize_words(form)).strip() and wanted in shown for a in answers for form in _list_spellings(a)
@@ -61,10 +61,10 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What a model did for an answer; `first_ms` until the first sentence stood, from the model's turn on.
+    """Cost of an answer; `first_ms`: from the start of the model's session to the first sentence.
 
-    None where it wrote nothing; `by_model`: its sentences are what was shown. `tools` it used, `late` of them were
-    ended for the time they took.
+    None if the model wrote nothing; `by_model`: the shown sentences are the model's. `tools` counts tool calls, `late`
+    those that were ended by their timeout.
     """
 
     calls: float = 0.0
@@ -77,23 +77,24 @@ class AnswerCost:
 
 
 def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
-    """What the stages of a run noted."""
+    """Sum up the counts in the spans of a run."""
     counts = [span.counts for span in run.spans] if run else []
 
     def noted(name: str) -> list[float]:
-        return [float(found[name]) for found in counts if name in found]
+        return [float(span_counts[name]) for span_counts in counts if name in span_counts]
 
     def last(name: str) -> float | None:
         return next(iter(noted(name)[::-1]), None)
 
-    calls = sum(float(found.get("calls", "tokens" in found)) for found in counts)  # one where it is not said
+    # One call if a span of the model has no count.
+    calls = sum(float(span_counts.get("calls", "tokens" in span_counts)) for span_counts in counts)
     return AnswerCost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
                 len(noted("late")), sum(noted("late")))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One question and what came of it; `cached`: how often a cache knew something, and how often it was asked."""
+    """One question and its judged answer; `cached`: (cache hits, cache lookups)."""
 
     lang: str
     group: str
@@ -111,19 +112,19 @@ class JudgedAnswer:
 
 
 def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
-    """Judge an answer; `ids` are the dataset's names of the cited posts, in order of citation."""
-    shown = [sentence.text for sentence in answer.sentences]
-    fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in shown) and sum(map(len, shown)) <= _MAX_ANSWER_CHARACTERS
+    """Judge an answer; `ids` are the dataset's ids of the cited posts, in order of citation."""
+    texts = [sentence.text for sentence in answer.sentences]
+    fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in texts) and sum(map(len, texts)) <= _MAX_ANSWER_CHARACTERS
     return JudgedAnswer(
         lang=query.lang,
         group=query.group,
         answerable=query.answerable,
         refused=answer.refused,
-        first_right=bool(shown) and fits and holds_answer(shown[0], query.answers),
-        shown_right=fits and any(holds_answer(s, query.answers) for s in shown),
+        first_right=bool(texts) and fits and holds_answer(texts[0], query.answers),
+        shown_right=fits and any(holds_answer(s, query.answers) for s in texts),
         cited_right=tuple(name in query.relevant for name in ids),
         covered_sentences=tuple(bool(s.citations) for s in answer.sentences),
-        length=sum(map(len, shown)),
+        length=sum(map(len, texts)),
         took_ms=took_ms,
         confidence=answer.confidence,
     )
@@ -138,30 +139,30 @@ def _compute_percentile(values: Sequence[float], share: int) -> float | None:
 
 
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
-    """What became of the questions; calls and tokens are those of a question. Where no tool was used: no rate."""
+    """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate."""
     tools = sum(r.cost.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
-    can, cannot = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
-    shown = [r for r in can if not r.refused]
+    answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
+    answered = [r for r in answerable if not r.refused]
     return {
-        "first_right": _compute_mean([r.first_right for r in can]),
-        "shown_right": _compute_mean([r.shown_right for r in can]),
-        "wrong": _compute_mean([not r.refused and not r.shown_right for r in can]),
-        "abstained": _compute_mean([r.refused for r in can]),
-        "refused": _compute_mean([r.refused for r in cannot]),
-        "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in shown]),
-        "citation_precision": _compute_mean([hit for r in shown for hit in r.cited_right]),
+        "first_right": _compute_mean([r.first_right for r in answerable]),
+        "shown_right": _compute_mean([r.shown_right for r in answerable]),
+        "wrong": _compute_mean([not r.refused and not r.shown_right for r in answerable]),
+        "abstained": _compute_mean([r.refused for r in answerable]),
+        "refused": _compute_mean([r.refused for r in unanswerable]),
+        "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
+        "citation_precision": _compute_mean([hit for r in answered for hit in r.cited_right]),
         "citation_coverage": _compute_mean([c for r in rows for c in r.covered_sentences]),
         "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
-        "by_model": _compute_mean([r.cost.by_model for r in shown]),
+        "by_model": _compute_mean([r.cost.by_model for r in answered]),
         "calls": _compute_mean([r.cost.calls for r in rows]),
         "tokens": _compute_mean([r.cost.tokens for r in rows]),
         "first_sentence_ms_p50": _compute_percentile(
             [r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50
         ),
         "tokens_per_s": _compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
-        "answer_length": _compute_mean([r.length for r in shown]),
+        "answer_length": _compute_mean([r.length for r in answered]),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
@@ -170,7 +171,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:
-    """One question, and which of the found documents were relevant, best first."""
+    """One question, and for each retrieved document, best first, whether it is relevant."""
 
     lang: str
     hits: tuple[bool, ...]
@@ -179,7 +180,10 @@ class RankedQuery:
 
 
 def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
-    """recall@k: the share of the relevant documents within the first k; all_relevant@20: all of them are."""
+    """Compute the retrieval metrics.
+
+    recall@k: share of the relevant documents in the first k; all_relevant@20: share of questions with all of them.
+    """
 
     def within(row: RankedQuery, k: int) -> float:
         return sum(row.hits[:k]) / row.relevant

@@ -33,14 +33,14 @@ from rag_core.verification.verdicts import decide_verdict, plan_claim_search, re
 __all__ = ["VERIFICATION_LAYERS", "JudgedClaim", "compute_label_metrics", "judge_claim_pairs", "verify_in_corpus"]
 
 VERIFICATION_LAYERS = ("majority", "coverage", "rules", "words", "all")
-_MIN_ROWS_TO_FIT = 100  # rows: fewer are judged with the project's own weights
+_MIN_ROWS_TO_FIT = 100  # with fewer rows the project's own weights are used
 _BOOTSTRAP_DRAWS = 500
 _MIN_SLOPE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """One claim: what is right, what each layer says, and the share of its evidence among the first five found."""
+    """One claim: its gold label, the label by each layer, and the share of its evidence in the first five hits."""
 
     lang: str
     gold: str
@@ -50,17 +50,17 @@ class JudgedClaim:
 
 
 def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
-    """Accuracy, mean recall over the classes that occur (with its 95 % interval, by group), mean F1."""
+    """Compute accuracy, mean recall over the occurring classes (with its 95 % interval, by group), and mean F1."""
     pairs = [(row.gold, row.said[layer]) for row in rows]
     balanced, low, high = _compute_balanced_accuracy(rows, layer)
-    found = [row.found for row in rows if row.found is not None]
+    recalls = [row.found for row in rows if row.found is not None]
     return {
-        "accuracy": _round_figure(np.mean([gold == said for gold, said in pairs])) if pairs else None,
+        "accuracy": _round_figure(np.mean([gold == label for gold, label in pairs])) if pairs else None,
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
         "balanced_accuracy_high": high,
         "macro_f1": _round_figure(_compute_macro_f1(pairs)) if pairs else None,
-        "evidence_recall@5": _round_figure(np.mean(found)) if found else None,
+        "evidence_recall@5": _round_figure(np.mean(recalls)) if recalls else None,
     }
 
 
@@ -70,13 +70,13 @@ def _round_figure(value: float | np.floating[Any]) -> float:
 
 def _compute_mean_recall(pairs: Sequence[tuple[str, str]]) -> float:
     golds = sorted({gold for gold, _ in pairs})
-    return float(np.mean([np.mean([said == gold for was, said in pairs if was == gold]) for gold in golds]))
+    return float(np.mean([np.mean([label == gold for row_gold, label in pairs if row_gold == gold]) for gold in golds]))
 
 
 def _compute_balanced_accuracy(
     rows: Sequence[JudgedClaim], layer: str
 ) -> tuple[float | None, float | None, float | None]:
-    """By drawing groups with replacement (Efron 1979): rows of one group are no independent witnesses."""
+    """Bootstrap over groups (Efron 1979): rows of one group are not independent."""
     if not rows:
         return None, None, None
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -94,20 +94,20 @@ def _compute_balanced_accuracy(
 def _compute_macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
     scores = []
     for name in {gold for gold, _ in pairs}:
-        right = sum(gold == said == name for gold, said in pairs)
-        given = sum(gold == name for gold, _ in pairs) + sum(said == name for _, said in pairs)
-        scores.append(2 * right / given)
+        right = sum(gold == label == name for gold, label in pairs)
+        occurrences = sum(gold == name for gold, _ in pairs) + sum(label == name for _, label in pairs)
+        scores.append(2 * right / occurrences)
     return float(np.mean(scores))
 
 
 def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
-    """Claims beside their evidence. What is fitted is fitted on the other folds, by language."""
+    """Judge claims with given evidence. Weights are fitted on the other folds, for each language."""
     checked = [[check_by_rules(row.claim, text, row.lang) for text in row.evidence] for row in rows]
-    told: list[JudgedClaim] = []
+    judged: list[JudgedClaim] = []
     for lang in sorted({row.lang for row in rows}):
-        mine = [n for n, row in enumerate(rows) if row.lang == lang]
-        told += _judge_language_pairs([rows[n] for n in mine], [checked[n] for n in mine])
-    return told
+        row_numbers = [n for n, row in enumerate(rows) if row.lang == lang]
+        judged += _judge_language_pairs([rows[n] for n in row_numbers], [checked[n] for n in row_numbers])
+    return judged
 
 
 def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[RuleCheck]]) -> list[JudgedClaim]:
@@ -118,37 +118,38 @@ def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[R
     table = np.array([compute_features(each[0]) for each in checked]) if single else np.zeros((0, 0))
     yes = np.array([row.gold == "supported" for row in rows])
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
-    told: list[JudgedClaim] = [JudgedClaim(row.lang, row.gold, {}, row.group) for row in rows]
+    judged: list[JudgedClaim] = [JudgedClaim(row.lang, row.gold, {}, row.group) for row in rows]
     for n in range(FOLD_COUNT):
         train, test = fold != n, np.flatnonzero(fold == n)
-        own = covered = None
+        weights = covered = None
         if single:
-            found, one = fit_logistic(table[train], yes[train]), fit_logistic(table[train][:, [1]], yes[train])
-            own, covered = EntailmentWeights(found.shift, tuple(found.values)), _find_threshold(one)
+            fit, coverage_fit = fit_logistic(table[train], yes[train]), fit_logistic(table[train][:, [1]], yes[train])
+            weights, covered = EntailmentWeights(fit.shift, tuple(fit.values)), _find_threshold(coverage_fit)
         for i in map(int, test):
-            said = {
+            labels = {
                 name: _map_label(label, other)
-                for name, label in _label_by_layers(checked[i], rows[i].lang, own, covered)
+                for name, label in _label_by_layers(checked[i], rows[i].lang, weights, covered)
             }
-            told[i] = JudgedClaim(rows[i].lang, rows[i].gold, {"majority": most, **said}, rows[i].group)
-    return told
+            judged[i] = JudgedClaim(rows[i].lang, rows[i].gold, {"majority": most, **labels}, rows[i].group)
+    return judged
 
 
-def _find_threshold(one: LogisticFit) -> float:
-    """Where a fit on one feature turns to yes; 0.5 where the feature tells nothing."""
-    slope = float(one.values[0])
-    return -one.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
+def _find_threshold(fit: LogisticFit) -> float:
+    """Find the value at which a fit on one feature turns to yes; 0.5 if the feature has no effect."""
+    slope = float(fit.values[0])
+    return -fit.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
 
 
 def _label_by_layers(
     checked: Sequence[RuleCheck], lang: str, own: EntailmentWeights | None, covered: float | None
 ) -> list[tuple[str, str]]:
     bar = 0.5 if covered is None else covered
-    coverage = [Label.SUPPORTED if one.met >= bar else Label.NOT_FOUND for one in checked]
-    rules = [one.label or Label.SUPPORTED for one in checked]
-    weighed = [assess_rule_check(one, lang, own) for one in checked]
+    coverage = [Label.SUPPORTED if check.met >= bar else Label.NOT_FOUND for check in checked]
+    rules = [check.label or Label.SUPPORTED for check in checked]
+    weighed = [assess_rule_check(check, lang, own) for check in checked]
     words = [
-        Label.SUPPORTED if score_by_words(one, lang, own) >= SUPPORT_THRESHOLD else Label.NOT_FOUND for one in checked
+        Label.SUPPORTED if score_by_words(check, lang, own) >= SUPPORT_THRESHOLD else Label.NOT_FOUND
+        for check in checked
     ]
     every = [support.label for support in weighed]
     return [(name, _join_labels(labels)) for name, labels in
@@ -156,7 +157,7 @@ def _label_by_layers(
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
-    """What several pieces of evidence say together."""
+    """Join the labels of several pieces of evidence."""
     for_it, against = Label.SUPPORTED in labels, Label.CONTRADICTED in labels
     return "disputed" if for_it and against else str(next(filter(None, (
         for_it and Label.SUPPORTED, against and Label.CONTRADICTED)), Label.NOT_FOUND))  # fmt: skip
@@ -169,11 +170,12 @@ def _map_label(label: str, other: str | None) -> str:
 async def verify_in_corpus(
     rows: Sequence[ClaimRow], queries: Sequence[EvaluationQuery], data: IndexedDataset
 ) -> list[JudgedClaim]:
-    """Claims looked up in an indexed corpus as `/verify` does, in the order of the rows."""
+    """Verify claims against an indexed corpus as `/verify` does, in the order of the rows."""
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
-    asked = {query.id: query for query in queries}
+    queries_by_id = {query.id: query for query in queries}
     return [
-        await _verify_claim(row, asked[row.id], data, most) for row in tqdm(rows, desc="verify", delay=1, leave=False)
+        await _verify_claim(row, queries_by_id[row.id], data, most)
+        for row in tqdm(rows, desc="verify", delay=1, leave=False)
     ]
 
 
@@ -186,15 +188,15 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
     supports = await run.require("verify", assess_passages(claim, passages, data.viewer, rag, run))
     checked = [check_by_rules(row.claim, p.text, row.lang, header=p.header, date=p.date) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
-    found = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
-    said = {
+    recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
+    labels = {
         "majority": most,
         "coverage": _join_labels([Label.SUPPORTED if c.met >= 0.5 else Label.NOT_FOUND for c in checked]),
     }
-    said["rules"] = _decide_label(claim, passages, [_build_rules_support(one) for one in checked], data)
-    said["words"] = _decide_label(claim, passages, [assess_rule_check(one, row.lang) for one in checked], data)
-    said["all"] = _decide_label(claim, passages, supports, data)
-    return JudgedClaim(row.lang, row.gold, said, row.group, found)
+    labels["rules"] = _decide_label(claim, passages, [_build_rules_support(check) for check in checked], data)
+    labels["words"] = _decide_label(claim, passages, [assess_rule_check(check, row.lang) for check in checked], data)
+    labels["all"] = _decide_label(claim, passages, supports, data)
+    return JudgedClaim(row.lang, row.gold, labels, row.group, recall)
 
 
 def _build_rules_support(checked: RuleCheck) -> Support:

@@ -23,27 +23,27 @@ from bot.imports.unpack import DocumentRefused
 
 __all__ = ["MAX_DOCUMENT_BYTES", "fetch_document"]
 
-# What Telegram lets bots download: https://core.telegram.org/bots/api#getfile
+# Telegram's limit for downloads by bots: https://core.telegram.org/bots/api#getfile
 MAX_DOCUMENT_BYTES = 20 * 2**20
 _MAX_TRIES = 3
-_DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB over half a megabit a second
+_DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB at half a megabit a second
 _CHUNK_BYTES = 2**16
 
 log = logging.getLogger(__name__)
 
 
 async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
-    """Put the document into `file`, which is new and for its owner only. Raises `DocumentRefused`."""
+    """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
     if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
         raise DocumentRefused("import-too-big")
-    place = await _get_file_path(bot, document)
-    if place.startswith("/"):
-        await asyncio.to_thread(_copy_local_file, Path(place), file)
+    path = await _get_file_path(bot, document)
+    if path.startswith("/"):
+        await asyncio.to_thread(_copy_local_file, Path(path), file)
         return
     for attempt in range(1, _MAX_TRIES + 1):
-        # From None: the exceptions of the wire hold the address.
+        # `from None`: the network exceptions contain the URL with the token.
         try:
-            await _download_file(bot, place, file)
+            await _download_file(bot, path, file)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
             log.warning("a document could not be fetched: %s", type(exc).__name__)
             if attempt == _MAX_TRIES:
@@ -53,27 +53,27 @@ async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
 
 
 async def _get_file_path(bot: Bot, document: Document) -> str:
-    """Telegram's path of the file."""
+    """Get Telegram's path of the file."""
     try:
-        place = (await bot.get_file(document.file_id)).file_path
+        path = (await bot.get_file(document.file_id)).file_path
     except TelegramBadRequest as exc:
         raise DocumentRefused("import-too-big" if "too big" in exc.message else "import-not-fetched") from exc
     except (TelegramAPIError, ClientDecodeError) as exc:
         raise DocumentRefused("import-not-fetched") from exc
-    if not place:
+    if not path:
         raise DocumentRefused("import-not-fetched")
-    return place
+    return path
 
 
-async def _download_file(bot: Bot, place: str, file: Path) -> None:
-    address = bot.session.api.file_url(bot.token, place)
+async def _download_file(bot: Bot, path: str, file: Path) -> None:
+    address = bot.session.api.file_url(bot.token, path)
     pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
     async with aclosing(pieces):
         await _write_chunks(pieces, file)
 
 
 async def _write_chunks(pieces: AsyncIterator[bytes], file: Path) -> None:
-    """The pieces as a file. What Telegram said of its size was only said."""
+    """Write the chunks to a file. The size that Telegram reported is not trusted."""
     size = 0
     with _create_private_file(file) as written:
         async for piece in pieces:
@@ -85,15 +85,15 @@ async def _write_chunks(pieces: AsyncIterator[bytes], file: Path) -> None:
 
 def _copy_local_file(source: Path, file: Path) -> None:
     try:
-        # A pipe must not be waited for.
+        # Opening a pipe must not block.
         with os.fdopen(os.open(source, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-            known = os.fstat(opened.fileno())
-            if not stat.S_ISREG(known.st_mode):
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise DocumentRefused("import-far")
-            if known.st_size > MAX_DOCUMENT_BYTES:
+            if status.st_size > MAX_DOCUMENT_BYTES:
                 raise DocumentRefused("import-too-big")
             content = opened.read(MAX_DOCUMENT_BYTES)
-    except OSError as exc:  # on another machine, in another container, or not ours to read
+    except OSError as exc:  # on another machine, in another container, or not readable by us
         log.warning("the Bot API server's file cannot be read: %s", exc.strerror)
         raise DocumentRefused("import-far") from exc
     with _create_private_file(file) as written:
@@ -101,6 +101,6 @@ def _copy_local_file(source: Path, file: Path) -> None:
 
 
 def _create_private_file(file: Path) -> BinaryIO:
-    """An empty file that only its owner may read; what an earlier try left of it is gone."""
+    """Create an empty file that only its owner may read; remove the rest of an earlier try."""
     file.unlink(missing_ok=True)
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

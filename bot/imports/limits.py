@@ -1,6 +1,6 @@
-"""Run a module with little memory, little time and low priority: for what strangers wrote.
+"""Process limits: run a module with limited memory, CPU time and priority, for data that strangers wrote.
 
-`python -m bot.confined MODULE ARGUMENTS...`. Limits are set before the module is read; it cannot lift them.
+`python -m bot.imports.limits MODULE ARGUMENTS...`. Limits are set before the module is loaded; it cannot lift them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ __all__ = ["MAX_CPU_SECONDS", "MAX_MEMORY_BYTES", "limit_process"]
 
 MAX_MEMORY_BYTES = 2**30  # of address space; an import needs a fifth of it
 MAX_CPU_SECONDS = 300  # an export of 500 MB needs a quarter of it on a small machine
-_NICENESS = 10  # the bot answers meanwhile
+_NICENESS = 10  # the bot keeps answering meanwhile
 
 
 def limit_process() -> None:
-    """Limit this process."""
+    """Limit memory, CPU time, core files and priority of this process."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold posts
     os.nice(_NICENESS)
-    # numpy reserves memory for every processor core, and an import computes nothing.
+    # numpy reserves memory for every processor core, and an import does not compute with it.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
 
 

@@ -20,22 +20,22 @@ from bot.imports.unpack import DocumentRefused
 __all__ = ["read_child_messages"]
 
 _MAX_SECONDS = 900.0
-_MAX_LINE_BYTES = 2**20  # bytes
+_MAX_LINE_BYTES = 2**20
 _CHILD_ARGUMENTS = ("-m", "bot.imports.limits", "bot.imports.worker")
 
 
 async def read_child_messages(order: Mapping[str, object]) -> AsyncGenerator[dict[str, Any], None]:
-    """What the child says (child.py), line by line. Raises `DocumentRefused` where its limits or our patience end it.
+    """Run the import child and yield its messages, line by line (format: worker.py).
 
-    To be closed (`aclosing`), which ends the child.
+    Close it with `aclosing`, which ends the child. Raises DocumentRefused if the limits or the timeout end the child.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *_CHILD_ARGUMENTS,
         json.dumps(order),
-        stdin=asyncio.subprocess.PIPE,  # closed when we die, which the child notices
+        stdin=asyncio.subprocess.PIPE,  # closed when this process dies, which the child notices
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl+C is for the bot, which then ends the child
+        start_new_session=True,  # Ctrl+C goes to the bot, which then ends the child
         limit=_MAX_LINE_BYTES,
     )
     assert process.stdout is not None

@@ -23,7 +23,7 @@ __all__ = ["MAX_COMPRESSION_RATIO", "MAX_MEMBERS", "MAX_UNPACKED_BYTES", "Docume
 
 
 class DocumentRefused(Exception):
-    """`sentence` is an id of `locales/*.ftl`."""
+    """The document cannot be imported; `sentence` is the id of a message in `locales/*.ftl`."""
 
     def __init__(self, sentence: str, **values: str | int) -> None:
         super().__init__(sentence)
@@ -33,8 +33,8 @@ class DocumentRefused(Exception):
 
 MAX_MEMBERS = 2_000
 MAX_UNPACKED_BYTES = 500 * 2**20  # unpacked, all members together
-MAX_COMPRESSION_RATIO = 100  # unpacked to packed; the text of an export is packed to a tenth
-_MIN_RATIO_BYTES = 2**16  # bytes; in smaller members a ratio says nothing
+MAX_COMPRESSION_RATIO = 100  # unpacked to packed; the text of an export compresses to about a tenth
+_MIN_RATIO_BYTES = 2**16  # in smaller members the ratio is not meaningful
 
 _JSON_FILE_NAME, _PAGE_NAME_PATTERN = "result.json", re.compile(r"messages[0-9]{0,4}\.html", re.ASCII)
 _ARCHIVE_SUFFIXES = frozenset(".zip .rar .7z .gz .tgz .bz2 .xz .zst .tar .lz4 .cab .jar".split())
@@ -43,7 +43,7 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImpl
 
 
 def unpack_document(document: Path, folder: Path) -> Path:
-    """The file to import, in `folder`. Raises `DocumentRefused`, OSError."""
+    """Extract or rename the export to a file in `folder`, and return its path. Raises DocumentRefused, OSError."""
     with document.open("rb") as opened:
         head = opened.read(512)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
@@ -73,7 +73,7 @@ def _refuse_broken_zip() -> Iterator[None]:
 
 
 def _check_members(members: Sequence[zipfile.ZipInfo], packed: int) -> None:
-    """Refuse what an export never is. `packed`: bytes of the zip."""
+    """Refuse zips that no export has. `packed`: size of the zip in bytes."""
     if len(members) > MAX_MEMBERS:
         raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
     if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
@@ -99,17 +99,17 @@ def _is_inside_folder(member: zipfile.ZipInfo) -> bool:
 
 
 def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """The one result.json, else the pages of one chat."""
+    """Select the only result.json, else the pages of one chat."""
     named = [(PurePosixPath(member.filename), member) for member in members if not member.is_dir()]
-    found = [member for path, member in named if path.name == _JSON_FILE_NAME]
-    if not found:
+    json_members = [member for path, member in named if path.name == _JSON_FILE_NAME]
+    if not json_members:
         pages = [(path, member) for path, member in named if _PAGE_NAME_PATTERN.fullmatch(path.name)]
         if len({path for path, _ in pages}) < len(pages) or len({path.parent for path, _ in pages}) > 1:
             raise DocumentRefused("import-zip-many")
         return [member for _, member in pages] or _refuse_empty_zip()
-    if len(found) > 1:
+    if len(json_members) > 1:
         raise DocumentRefused("import-zip-many")
-    return found
+    return json_members
 
 
 def _refuse_empty_zip() -> list[zipfile.ZipInfo]:
@@ -117,7 +117,7 @@ def _refuse_empty_zip() -> list[zipfile.ZipInfo]:
 
 
 def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
-    """The member as a file of ours; never longer than it says, which has been checked."""
+    """Extract a member into a private file; never longer than its stated size, which has been checked."""
     file = folder / PurePosixPath(member.filename).name
     with archive.open(member) as packed, _create_private_file(file) as written:
         left = member.file_size
@@ -128,5 +128,5 @@ def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: P
 
 
 def _create_private_file(file: Path) -> BinaryIO:
-    """A new file that only its owner may read."""
+    """Create a new file that only its owner may read."""
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

@@ -36,16 +36,16 @@ _MAX_CHANNELS, _MAX_NOTES = 200, 20
 
 
 def main(order: str) -> int:
-    """Do what was ordered; returns the exit code."""
+    """Run the order, given as JSON; returns the exit code."""
     os.umask(0o077)
     Thread(target=_exit_with_parent, daemon=True).start()
-    asked = json.loads(order)
+    parameters = json.loads(order)
     try:
-        report = asyncio.run(_import_document(asked))
+        report = asyncio.run(_import_document(parameters))
     except DocumentRefused as exc:
         _write_message({"refused": [exc.sentence, exc.values]})
     except RagError as exc:
-        _write_message({"error": exc.reason.replace(f"{asked['folder']}/", "")})
+        _write_message({"error": exc.reason.replace(f"{parameters['folder']}/", "")})
     except (MemoryError, RecursionError):
         _write_message({"refused": ["import-too-heavy", {}]})
     except OSError as exc:
@@ -80,7 +80,7 @@ async def _import_document(order: Mapping[str, Any]) -> ImportReport:
 
 
 def _exit_with_parent() -> None:
-    """Nobody writes to our standard input: that it ends says that the bot has died."""
+    """Exit when standard input closes: nothing is written to it, so its end means that the bot has died."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

@@ -27,36 +27,36 @@ from rag_core.storage.questions import VOTE_REASONS
 __all__ = ["StateCollector"]
 
 _NO_REASON = "none"
-# What is counted row by row, and moves slowly: a million rows take a tenth of a second and more.
+# Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.
 _REFRESH_SECONDS = 300.0
-_PART_TIMEOUT_SECONDS = 3.0  # of one part; Prometheus waits ten for all of them
+_PART_TIMEOUT_SECONDS = 3.0  # for each part; Prometheus waits ten seconds for all
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-def _make_gauge(name: str, said: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"citegram_{name}", said, labels=labels)
+def _make_gauge(name: str, description: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"citegram_{name}", description, labels=labels)
 
 
-def _make_counter(name: str, said: str, *labels: str) -> CounterMetricFamily:
-    return CounterMetricFamily(f"citegram_{name}", said, labels=labels)
+def _make_counter(name: str, description: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"citegram_{name}", description, labels=labels)
 
 
-def _make_value_gauge(name: str, said: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"citegram_{name}", said, value=value)
+def _make_value_gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"citegram_{name}", description, value=value)
 
 
 class _CachedValue(Generic[T]):
-    """Works something out, and gives the same for a while."""
+    """Value that is recomputed after `_REFRESH_SECONDS`."""
 
     def __init__(self, work: Callable[[Archive], Awaitable[T]]) -> None:
         self._work = work
         self._known: tuple[float, T] | None = None
 
     async def __call__(self, archive: Archive) -> T:
-        """The value, perhaps of a few minutes ago."""
+        """Return the value, which may be a few minutes old."""
         now = time.monotonic()
         if self._known is None or now - self._known[0] >= _REFRESH_SECONDS:
             self._known = now, await self._work(archive)
@@ -64,121 +64,129 @@ class _CachedValue(Generic[T]):
 
 
 class StateCollector:
-    """Reads the states of one bot. `desk` gives its tray, None while it is not laid yet."""
+    """Prometheus collector of a bot's states. `desk` returns its AppContext, None before it exists."""
 
     def __init__(self, desk: Callable[[], AppContext | None], meter: Meter) -> None:
-        self._desk = desk
+        self._get_context = desk
         self._meter = meter
-        self._seq: int | None = None  # of the last change that was counted
-        self._changed: dict[tuple[str, str], int] = {}
+        self._seq: int | None = None  # of the last counted change
+        self._change_counts: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
-        self._rows, self._voted = _CachedValue(stats.count_post_rows), _CachedValue(stats.count_votes_by_reason)
+        self._post_row_count, self._vote_counts = (
+            _CachedValue(stats.count_post_rows),
+            _CachedValue(stats.count_votes_by_reason),
+        )
 
     async def read(self) -> list[Metric]:
-        """All that can be told now; what cannot is counted as such."""
-        told = [
+        """Read all metrics; a part that fails is counted as a scrape failure."""
+        metrics = [
             _make_value_gauge(
                 "event_loop_lag_seconds", "How long the event loop took to come round.", await _measure_loop_lag()
             )
         ]
         silence = self._meter.wire.silence
         if silence is not None:
-            said = "Since Telegram last answered for updates, or for the webhook that brings them."
-            told.append(_make_value_gauge("telegram_silence_seconds", said, silence))
-        desk = self._desk()
+            description = "Since Telegram last answered for updates, or for the webhook that brings them."
+            metrics.append(_make_value_gauge("telegram_silence_seconds", description, silence))
+        context = self._get_context()
         parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
                  self._caches, self._jobs)  # fmt: skip
-        of_parts = await asyncio.gather(*(self._part(part, desk) for part in parts)) if desk else []
+        part_metrics = await asyncio.gather(*(self._read_part(part, context) for part in parts)) if context else []
         info = _make_gauge("build_info", "The version, as a label.", "version")
         info.add_metric([version("citegram")], 1)
-        return [info, *told, *chain.from_iterable(of_parts)]
+        return [info, *metrics, *chain.from_iterable(part_metrics)]
 
-    async def _part(self, part: Callable[[AppContext], AsyncIterator[Metric]], desk: AppContext) -> list[Metric]:
+    async def _read_part(
+        self, part: Callable[[AppContext], AsyncIterator[Metric]], context: AppContext
+    ) -> list[Metric]:
         name = part.__name__.removeprefix("_")
         try:
             async with asyncio.timeout(_PART_TIMEOUT_SECONDS):
-                return [metric async for metric in part(desk)]
+                return [metric async for metric in part(context)]
         except (RagError, OSError, TimeoutError) as exc:
             log.info("the metrics of %s cannot be read: %s", name, exc)
             self._meter.instruments.scrape_failures.labels(name).inc()
             return []
 
-    async def _lags(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """How far each leg is behind the archive."""
+    async def _lags(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Measure how far each index is behind the archive."""
         lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
-        lag.add_metric(["words"], max(0, await posts.get_last_seq(desk.archive) - desk.rag.lexical.watermark))
-        lag.add_metric(["copies"], await copies.count_uncompared_changes(desk.archive, FINGERPRINT_RECIPE))
-        if desk.rag.dense:
+        lag.add_metric(["words"], max(0, await posts.get_last_seq(context.archive) - context.rag.lexical.watermark))
+        lag.add_metric(["copies"], await copies.count_uncompared_changes(context.archive, FINGERPRINT_RECIPE))
+        if context.rag.dense:
             lag.add_metric(
-                ["vectors"], await index_state.count_unembedded_changes(desk.archive, desk.rag.dense.vectors.identity)
+                ["vectors"],
+                await index_state.count_unembedded_changes(context.archive, context.rag.dense.vectors.identity),
             )
         yield lag
 
-    async def _sizes(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What each leg holds."""
+    async def _sizes(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Measure the size of each index."""
         size = _make_gauge("index_passages", "Passages that a leg can find.", "leg")
-        size.add_metric(["words"], len(desk.rag.lexical))
-        if desk.rag.dense:
-            size.add_metric(["vectors"], await desk.rag.dense.vectors.count())
+        size.add_metric(["words"], len(context.rag.lexical))
+        if context.rag.dense:
+            size.add_metric(["vectors"], await context.rag.dense.vectors.count())
         yield size
 
-    async def _posts(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What is kept, and what came since the start: read from the last change on, whoever wrote it."""
-        async with self._counting:  # two who scrape at once would count the same changes twice
-            last = await posts.get_last_seq(desk.archive)
+    async def _posts(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Count the stored posts, and the changes since the start: read from the last change on, whatever wrote it."""
+        async with self._counting:  # two concurrent scrapes would count the same changes twice
+            last = await posts.get_last_seq(context.archive)
             after = last if self._seq is None else self._seq
-            for source, gone, number in await stats.count_changes_by_source(desk.archive, after, last):
-                key = source, "deleted" if gone else "kept"
-                self._changed[key] = self._changed.get(key, 0) + number
+            for source, deleted, number in await stats.count_changes_by_source(context.archive, after, last):
+                key = source, "deleted" if deleted else "kept"
+                self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
         changes = _make_counter("post_changes", "Posts that came, changed or went since the start.", "source", "change")
         for source in ("live", "import"):
             for change in ("kept", "deleted"):
-                changes.add_metric([source, change], self._changed.get((source, change), 0))
+                changes.add_metric([source, change], self._change_counts.get((source, change), 0))
         yield changes
         yield _make_value_gauge("archive_posts", "Posts in the archive, deleted ones that are remembered among them.",
-                     await self._rows(desk.archive))  # fmt: skip
+                     await self._post_row_count(context.archive))  # fmt: skip
         yield _make_value_gauge(
-            "channels", "Channels that the archive knows.", len(await channels.load_channels(desk.archive))
+            "channels", "Channels that the archive knows.", len(await channels.load_channels(context.archive))
         )
 
-    async def _line(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """Questions that wait."""
-        line = await stats.fetch_queue_stats(desk.archive)
-        oldest = max(0.0, time.time() - line.oldest) if line.oldest else 0.0
-        yield _make_value_gauge("questions_waiting", "Questions in the queue.", line.waiting)
-        yield _make_value_gauge("questions_running", "Questions that are worked on.", line.running)
+    async def _line(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Measure the question queue."""
+        queue = await stats.fetch_queue_stats(context.archive)
+        oldest = max(0.0, time.time() - queue.oldest) if queue.oldest else 0.0
+        yield _make_value_gauge("questions_waiting", "Questions in the queue.", queue.waiting)
+        yield _make_value_gauge("questions_running", "Questions that are worked on.", queue.running)
         yield _make_value_gauge("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
 
-    async def _waiting(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """The inbox, what was set aside in it, and times in which posts may have been missed."""
-        aside = (await inbox.count_updates_by_state(desk.archive))["poison"]
-        yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", aside)
+    async def _waiting(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Count the waiting and quarantined updates, and the gaps in channels."""
+        quarantined = (await inbox.count_updates_by_state(context.archive))["poison"]
+        yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
         yield _make_value_gauge(
             "updates_waiting",
             "Updates that are kept and not worked in.",
-            await stats.count_unhandled_updates(desk.archive),
+            await stats.count_unhandled_updates(context.archive),
         )
-        holes = [len(one) for one in (await gaps.list_open_gaps(desk.archive)).values()]
-        yield _make_value_gauge("gaps_open", "Times in which posts may have been missed, in all channels.", sum(holes))
-        yield _make_value_gauge("gap_channels", "Channels with such a time.", len(holes))
-        yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(holes, default=0))
+        gap_counts = [len(channel_gaps) for channel_gaps in (await gaps.list_open_gaps(context.archive)).values()]
+        yield _make_value_gauge(
+            "gaps_open", "Times in which posts may have been missed, in all channels.", sum(gap_counts)
+        )
+        yield _make_value_gauge("gap_channels", "Channels with such a time.", len(gap_counts))
+        yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(gap_counts, default=0))
 
-    async def _votes(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What readers say of answers."""
-        told = _make_gauge("feedback_votes", "Votes on answers; a vote can be changed.", "vote", "reason")
+    async def _votes(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Count the votes on answers."""
+        votes = _make_gauge("feedback_votes", "Votes on answers; a vote can be changed.", "vote", "reason")
         number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
         number |= {
             ("good" if good else "bad", why or _NO_REASON): n
-            for good, why, n in await stats.count_votes_by_reason(desk.archive)
+            for good, why, n in await stats.count_votes_by_reason(context.archive)
         }
         for labels, count in number.items():
-            told.add_metric(labels, count)
-        yield told
+            votes.add_metric(labels, count)
+        yield votes
 
-    async def _disk(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """What lies on the disk."""
-        folder = desk.archive.folder
+    async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Measure disk usage."""
+        folder = context.archive.folder
         disk = await asyncio.to_thread(files.measure_disk_usage, folder)
         sizes = _make_gauge("disk_bytes", "What lies in the data folder: archive, indexes, backups.", "part")
         for part, size in (("archive", disk.archive), ("indexes", disk.indexes), ("backups", disk.backups)):
@@ -189,21 +197,21 @@ class StateCollector:
             moment = get_backup_time(backups[0]).timestamp()
             yield _make_value_gauge("last_backup_timestamp_seconds", "When the last backup was made.", moment)
 
-    async def _caches(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """How often something was known."""
-        caches = desk.rag.caches
-        asked = _make_counter("cache_requests", "Looks into a cache: hit, miss.", "cache", "result")
+    async def _caches(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Count cache hits and misses."""
+        caches = context.rag.caches
+        requests = _make_counter("cache_requests", "Looks into a cache: hit, miss.", "cache", "result")
         for name, cache in (("plans", caches.plans), ("hits", caches.hits), ("verdicts", caches.verdicts)):
-            asked.add_metric([name, "hit"], cache.hits)
-            asked.add_metric([name, "miss"], cache.looks - cache.hits)
-        yield asked
+            requests.add_metric([name, "hit"], cache.hits)
+            requests.add_metric([name, "miss"], cache.looks - cache.hits)
+        yield requests
 
-    async def _jobs(self, desk: AppContext) -> AsyncIterator[Metric]:
-        """Work that runs by itself. Its label is no "job": Prometheus calls its targets so."""
+    async def _jobs(self, context: AppContext) -> AsyncIterator[Metric]:
+        """Count the runs of scheduled jobs. The label is not "job", which Prometheus uses for its targets."""
         runs = _make_counter("job_runs", "Runs of work that goes by itself.", "task")
         failed = _make_counter("job_failures", "Runs that failed.", "task")
         failing = _make_gauge("job_failing", "1 where the last run failed.", "task")
-        for job in [*desk.indexing.ledger.jobs.values()]:
+        for job in [*context.indexing.ledger.jobs.values()]:
             runs.add_metric([job.name], job.runs)
             failed.add_metric([job.name], job.failures)
             failing.add_metric([job.name], job.failing)

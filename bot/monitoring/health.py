@@ -29,8 +29,8 @@ __all__ = ["HEALTHY_STATES", "Monitoring", "ReadinessCheck", "monitor_bot", "ser
 
 OK, OFF = "ok", "off"
 HEALTHY_STATES = {OK, OFF}
-# A question for updates is held for 30 s, and is asked again after a pause where it failed. With a webhook it is
-# looked every minute whether Telegram still knows it.
+# A getUpdates request is held for 30 s, and is repeated after a pause if it failed. With a webhook, getWebhookInfo is
+# called every minute.
 _MAX_SILENCE_SECONDS, _MAX_WEBHOOK_SILENCE_SECONDS = 90.0, 200.0
 _CHECK_TIMEOUT_SECONDS = 5.0
 
@@ -39,26 +39,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReadinessCheck:
-    """Looks at what the bot stands on. `desk` gives its tray, None while it is not laid yet."""
+    """Readiness check of the bot's parts. `desk` returns its AppContext, None before it exists."""
 
     desk: Callable[[], AppContext | None]
     wire: TelegramCallMetrics
 
     async def look(self) -> dict[str, str]:
-        """Each thing and "ok", or what is wrong with it. "off" is fine too: the bot was started without."""
-        desk = self.desk()
-        if desk is None:
+        """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
+        context = self.desk()
+        if context is None:
             starting = "starting"
-            return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._telegram()}
-        archive, vectors = await asyncio.gather(_check_archive(desk), _check_vectors(desk))
+            return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._check_telegram()}
+        archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
         return {
             "archive": archive,
-            "words": _check_lexical_index(desk),
+            "words": _check_lexical_index(context),
             "vectors": vectors,
-            "telegram": self._telegram(),
+            "telegram": self._check_telegram(),
         }
 
-    def _telegram(self) -> str:
+    def _check_telegram(self) -> str:
         silence, most = (
             self.wire.silence,
             _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS,
@@ -68,10 +68,10 @@ class ReadinessCheck:
         return OK if silence < most else f"silent for {silence:.0f} s"
 
 
-async def _check_archive(desk: AppContext) -> str:
+async def _check_archive(context: AppContext) -> str:
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await stats.check_writable(desk.archive)
+            await stats.check_writable(context.archive)
     except TimeoutError:
         return "busy"
     except RagError as exc:
@@ -80,17 +80,19 @@ async def _check_archive(desk: AppContext) -> str:
     return OK
 
 
-def _check_lexical_index(desk: AppContext) -> str:
-    jobs = desk.indexing.ledger.jobs
+def _check_lexical_index(context: AppContext) -> str:
+    jobs = context.indexing.ledger.jobs
     return "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK
 
 
-async def _check_vectors(desk: AppContext) -> str:
-    if desk.rag.dense is None:  # without a model they are not wanted; what was wanted and not opened is a shortfall
-        return "not opened" if any(short.stage == "dense" for short in desk.rag.without) else OFF
+async def _check_vectors(context: AppContext) -> str:
+    if (
+        context.rag.dense is None
+    ):  # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
+        return "not opened" if any(short.stage == "dense" for short in context.rag.without) else OFF
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await desk.rag.dense.vectors.count()
+            await context.rag.dense.vectors.count()
     except TimeoutError:
         return "busy"
     except RagError as exc:
@@ -104,12 +106,12 @@ _CLOSE_TIMEOUT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _MetricsSnapshot:
-    """What was read, as Prometheus' client wants it."""
+    """Collected metrics in the interface that Prometheus' client expects."""
 
     metrics: list[Metric]
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics."""
+        """Return the metrics."""
         return self.metrics
 
 
@@ -120,46 +122,46 @@ class _MonitoringPages:
     readiness: ReadinessCheck
 
     async def healthz(self, request: web.Request) -> web.Response:
-        """An answer is the proof: the event loop turns."""
+        """Answer at all: this proves that the event loop runs."""
         return web.json_response({"alive": True})
 
     async def readyz(self, request: web.Request) -> web.Response:
-        """200 where the bot can work, else 503; which part of it cannot stands in the answer."""
+        """Answer 200 if the bot can work, else 503; the body names the parts that cannot."""
         checks = await self.readiness.look()
-        ready = all(said in HEALTHY_STATES for said in checks.values())
+        ready = all(state in HEALTHY_STATES for state in checks.values())
         return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """Everything, in Prometheus' text format."""
+        """Answer all metrics in Prometheus' text format."""
         states = _MetricsSnapshot(await self.states.read())
-        told = generate_latest(states) + generate_latest(self.meter.instruments.registry)
-        return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = generate_latest(states) + generate_latest(self.meter.instruments.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @asynccontextmanager
 async def serve_monitoring(
     settings: MonitoringSettings, meter: Meter, states: StateCollector, readiness: ReadinessCheck
 ) -> AsyncIterator[None]:
-    """Answer on the port of the settings until the block ends; without one do nothing. Raises SettingsWrong."""
+    """Serve on the configured port until the block ends; without a port do nothing. Raises SettingsWrong."""
     if not settings.port:
         yield
         return
     host = check_listen_host(settings.host, settings.public, "WATCH__HOST")
-    # A public port has whatever name others call it by; DNS rebinding is of use only where a browser runs.
+    # A public port may be called by any host name; DNS rebinding only matters where a browser runs.
     guards = [] if settings.public else [refuse_foreign_pages]
     pages, app = _MonitoringPages(meter, states, readiness), web.Application(middlewares=guards)
     for name in ("healthz", "readyz", "metrics"):
         app.router.add_get(f"/{name}", getattr(pages, name))
-    said = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
+    refusal = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
     async with AsyncExitStack() as opened:
-        with translate_errors(SettingsWrong, OSError, say=said):
+        with translate_errors(SettingsWrong, OSError, say=refusal):
             await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_TIMEOUT_SECONDS))
         log.info("watched on http://%s:%d/metrics", host, settings.port)
         yield
 
 
 class Monitoring:
-    """What is watched of one bot: `meter` counts, `desk` is set as soon as there is one."""
+    """Monitoring of one bot: `meter` counts, `desk` is set once the AppContext exists."""
 
     def __init__(self) -> None:
         self.meter = Meter()
@@ -169,29 +171,35 @@ class Monitoring:
 @asynccontextmanager
 async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterator[Monitoring]:
     """Count until the block ends. Raises SettingsWrong for a port that cannot or must not be opened."""
-    own, before, root = Monitoring(), rag.traced, logging.getLogger()
+    monitoring, before, root = Monitoring(), rag.traced, logging.getLogger()
 
-    readiness = ReadinessCheck(lambda: own.desk, own.meter.wire)
+    readiness = ReadinessCheck(lambda: monitoring.desk, monitoring.meter.wire)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serve_monitoring(settings, own.meter, StateCollector(lambda: own.desk, own.meter), readiness)
+            serve_monitoring(
+                settings, monitoring.meter, StateCollector(lambda: monitoring.desk, monitoring.meter), readiness
+            )
         )
-        root.addHandler(own.meter.lines)
-        stack.callback(root.removeHandler, own.meter.lines)
-        told = [before, own.meter.traced, *await stack.enter_async_context(_open_span_exporters(settings.collector))]
+        root.addHandler(monitoring.meter.lines)
+        stack.callback(root.removeHandler, monitoring.meter.lines)
+        trackers = [
+            before,
+            monitoring.meter.traced,
+            *await stack.enter_async_context(_open_span_exporters(settings.collector)),
+        ]
 
         def traced(run: Run) -> None:
-            for tell in told:
-                tell(run)
+            for track in trackers:
+                track(run)
 
         rag.exchange(traced=traced)
         stack.callback(rag.exchange, traced=before)
-        yield own
+        yield monitoring
 
 
 @asynccontextmanager
 async def _open_span_exporters(address: str) -> AsyncIterator[list[Callable[[Run], None]]]:
-    """Who sends runs to the collector; nobody where none is named, or OpenTelemetry is not installed."""
+    """Open the span exporters; none if no collector is configured or OpenTelemetry is not installed."""
     if not address:
         yield []
         return

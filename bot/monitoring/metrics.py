@@ -43,7 +43,7 @@ from rag_core.types import Answer
 __all__ = ["OTHER_LABEL", "Instruments", "LabelLimiter", "Meter", "TelegramCallMetrics"]
 
 OTHER_LABEL = "other"
-_MAX_LABEL_VALUES = 64  # values of one label
+_MAX_LABEL_VALUES = 64  # for one label
 _STAGE_SECONDS_BUCKETS = (
     0.005,
     0.01,
@@ -76,18 +76,18 @@ _QUESTION_SECONDS_BUCKETS = (
 _SHARE_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _COUNT_BUCKETS = (1, 2, 3, 4, 6, 8, 12)
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # another series beside each
+disable_created_metrics()  # type: ignore[no-untyped-call] # they would be a second series for each metric
 
 
 class LabelLimiter:
-    """Lets the first values of a label pass, and calls all further ones "other"."""
+    """Cardinality limit of a label: the first values pass, all further ones become "other"."""
 
     def __init__(self, most: int = _MAX_LABEL_VALUES) -> None:
         self._most = most
         self._known: set[str] = set()
 
     def __call__(self, value: str) -> str:
-        """The value, or "other"."""
+        """Return the value, or "other" beyond the limit."""
         if value not in self._known:
             if len(self._known) >= self._most:
                 return OTHER_LABEL
@@ -96,30 +96,30 @@ class LabelLimiter:
 
 
 class Instruments:
-    """All of one bot; `registry` holds them and what is known of the process."""
+    """Counters and histograms of one bot; `registry` holds them and the metrics of the process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        # Each label's names of its own: those of all together are more than one may have.
+        # One limiter for each label: together their values exceed the limit of one.
         self.stage_name, self.recipe_name, self.tool_name, self.method_name = (
             LabelLimiter(),
             LabelLimiter(),
             LabelLimiter(),
             LabelLimiter(),
         )
-        self._questions()
-        self._stages()
-        self._outside()
+        self._add_question_metrics()
+        self._add_stage_metrics()
+        self._add_external_metrics()
 
-    def _counter(self, name: str, said: str, *labels: str) -> Counter:
-        return Counter(f"citegram_{name}", said, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
 
-    def _histogram(self, name: str, said: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"citegram_{name}", said, labels, registry=self.registry, buckets=buckets)
+    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
 
-    def _questions(self) -> None:
+    def _add_question_metrics(self) -> None:
         self.questions = self._counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
         )
@@ -140,7 +140,7 @@ class Instruments:
             "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARE_BUCKETS, "recipe"
         )
 
-    def _stages(self) -> None:
+    def _add_stage_metrics(self) -> None:
         self.stage = self._histogram(
             "stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS_BUCKETS, "stage"
         )
@@ -154,7 +154,7 @@ class Instruments:
         self.calls = self._counter("model_calls", "Generations asked of a language model.", "stage")
         self.tokens = self._counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
 
-    def _outside(self) -> None:
+    def _add_external_metrics(self) -> None:
         self.telegram = self._counter(
             "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
         )
@@ -165,34 +165,34 @@ class Instruments:
         self.scrape_failures = self._counter("scrape_failures", "Parts that a scrape could not tell.", "part")
 
 
-# The first that fits; a network's and a server's error are TelegramAPIErrors too.
+# The first match counts; network and server errors are TelegramAPIErrors too.
 _OUTCOME_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
     (TelegramRetryAfter, "flood"),  # 429
-    (TelegramConflictError, "conflict"),  # 409: somebody else reads the updates of this bot
+    (TelegramConflictError, "conflict"),  # 409: another program reads this bot's updates
     (TelegramServerError, "server"),
     (TelegramNetworkError, "network"),
     (ClientDecodeError, "unreadable"),
     (TelegramAPIError, "refused"),
 )
-# What is asked about updates: for them, or every minute whether Telegram still knows where to bring them.
+# Methods about updates: fetching them, and checking every minute that Telegram still has the webhook.
 _UPDATE_METHODS = (GetUpdates, SetWebhook, GetWebhookInfo)
 
 
 class TelegramCallMetrics(BaseRequestMiddleware):
-    """Counts every try: to be the last of a session's middlewares.
+    """Request middleware that counts every try: must be the last of a session's middlewares.
 
-    `by_webhook`: set while updates come to a listener of ours, so that only the webhook is asked about.
+    `by_webhook`: set while updates arrive by webhook, so that only the webhook is checked.
     """
 
     def __init__(self, instruments: Instruments) -> None:
         self.by_webhook = False
         self._instruments = instruments
-        self._heard: float | None = None
+        self._last_answer_at: float | None = None
 
     @property
     def silence(self) -> float | None:
-        """Seconds since Telegram last answered a question for updates, or for its webhook; None where it never did."""
-        return None if self._heard is None else time.monotonic() - self._heard
+        """Seconds since Telegram last answered a request for updates or about its webhook; None before that."""
+        return None if self._last_answer_at is None else time.monotonic() - self._last_answer_at
 
     async def __call__(
         self,
@@ -200,13 +200,13 @@ class TelegramCallMetrics(BaseRequestMiddleware):
         bot: Bot,
         method: TelegramMethod[TelegramType],
     ) -> Response[TelegramType]:
-        """Make the request and note what came of it."""
+        """Make the request and count its outcome."""
         began, polling, outcome = time.monotonic(), isinstance(method, GetUpdates), "stopped"
         try:
             response = await make_request(bot, method)
             outcome = "ok"
             if isinstance(method, _UPDATE_METHODS):
-                self._heard = time.monotonic()
+                self._last_answer_at = time.monotonic()
             return response
         except Exception as exc:
             outcome = next((name for kind, name in _OUTCOME_BY_ERROR if isinstance(exc, kind)), "failed")
@@ -217,15 +217,15 @@ class TelegramCallMetrics(BaseRequestMiddleware):
                 self._instruments.telegram_took.observe(time.monotonic() - began)
 
 
-_NO_RECIPE = "none"  # the recipe of what never came to one
-_TOOL_STAGE_PREFIX = "tool."  # stages of this name are calls of tools
-# What stages note of a model's work, and what it counts as.
+_NO_RECIPE = "none"  # for questions that reached no recipe
+_TOOL_STAGE_PREFIX = "tool."  # stages with this prefix are tool calls
+# Span counts of a model's work, mapped to the kind of token.
 _TOKEN_KIND_BY_COUNT = {"tokens": "written", "evaluated": "read", "read": "read"}
 
 
 @dataclass
 class _QuestionOutcome:
-    """One question while it is worked on. Not frozen: what becomes of it is noted as it becomes known."""
+    """One question in progress. Not frozen: its outcome is set when it is known."""
 
     outcome: str = ""
     recipe: str = _NO_RECIPE
@@ -236,7 +236,7 @@ _CURRENT_QUESTION: ContextVar[_QuestionOutcome | None] = ContextVar("turn", defa
 
 
 class _LogLineCounter(logging.Handler):
-    """Counts the lines of the log that say that something is wrong."""
+    """Log handler that counts warnings and errors."""
 
     def __init__(self, instruments: Instruments) -> None:
         super().__init__(logging.WARNING)
@@ -247,7 +247,10 @@ class _LogLineCounter(logging.Handler):
 
 
 class Meter:
-    """Told of questions by the workers and of runs by `Rag.traced`; `wire` is told of calls, `lines` of the log."""
+    """Metrics recorder for questions (by the workers) and runs (by `Engine.traced`).
+
+    `wire` counts Telegram calls, `lines` counts log records.
+    """
 
     def __init__(self) -> None:
         self.instruments = Instruments()
@@ -256,10 +259,10 @@ class Meter:
 
     @contextmanager
     def turn(self, asked: QuestionRow) -> Iterator[str]:
-        """The work on one question, from a worker's taking it: one request, whose id it yields."""
+        """Measure the work on one question, from its start by a worker; yields the request id."""
         began, turn = time.monotonic(), _QuestionOutcome()
         waited = (datetime.now(UTC) - asked.asked_at).total_seconds()
-        self.instruments.waited.observe(max(0.0, waited))  # Telegram's clock is not ours
+        self.instruments.waited.observe(max(0.0, waited))  # Telegram's clock may differ from ours
         token = _CURRENT_QUESTION.set(turn)
         try:
             with begin_request() as request:
@@ -267,46 +270,46 @@ class Meter:
         finally:
             _CURRENT_QUESTION.reset(token)
             if turn.outcome:
-                self._ended(asked.kind, turn, time.monotonic() - began)
+                self._count_question(asked.kind, turn, time.monotonic() - began)
 
     def noted(self, outcome: str, answer: Answer | None = None) -> None:
-        """What became of the question that is worked on; what is noted last counts."""
-        if turn := _CURRENT_QUESTION.get():
-            turn.outcome = "refused" if outcome == "answered" and answer and answer.refused else outcome
-            turn.answer = answer
+        """Set the outcome of the current question; the last one set counts."""
+        if current := _CURRENT_QUESTION.get():
+            current.outcome = "refused" if outcome == "answered" and answer and answer.refused else outcome
+            current.answer = answer
             if answer:
-                turn.recipe = answer.recipe
+                current.recipe = answer.recipe
 
-    def _ended(self, kind: str, turn: _QuestionOutcome, took: float) -> None:
-        instruments, answer = self.instruments, turn.answer
-        recipe = instruments.recipe_name(turn.recipe)
-        instruments.questions.labels(kind, recipe, turn.outcome).inc()
+    def _count_question(self, kind: str, question: _QuestionOutcome, took: float) -> None:
+        instruments, answer = self.instruments, question.answer
+        recipe = instruments.recipe_name(question.recipe)
+        instruments.questions.labels(kind, recipe, question.outcome).inc()
         instruments.took.labels(recipe).observe(took)
-        if answer and turn.outcome in {"answered", "refused"}:
+        if answer and question.outcome in {"answered", "refused"}:
             instruments.confidence.labels(recipe).observe(answer.confidence)
             if answer.sentences:
                 cited = sum(bool(sentence.citations) for sentence in answer.sentences)
                 instruments.coverage.labels(recipe).observe(cited / len(answer.sentences))
 
     def traced(self, run: Run) -> None:
-        """Count what the stages of a finished run took."""
+        """Count the stages of a finished run."""
         recipe = self.instruments.recipe_name(run.recipe)
-        if turn := _CURRENT_QUESTION.get():
-            turn.recipe = run.recipe
+        if question := _CURRENT_QUESTION.get():
+            question.recipe = run.recipe
         for span in run.spans:
             if span.stage.startswith(_TOOL_STAGE_PREFIX):
-                self._tool(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))
+                self._count_tool_call(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))
             else:
-                self._stage(span, self.instruments.stage_name(span.stage))
+                self._count_stage(span, self.instruments.stage_name(span.stage))
         for stage in {shortfall.stage for shortfall in run.shortfalls}:
             self.instruments.without.labels(self.instruments.stage_name(stage)).inc()
         names = [span.stage for span in run.spans]
         if steps := names.count("step"):
             self.instruments.steps.labels(recipe).observe(steps)
-        if rounds := names.count("recall"):  # with which every search begins
+        if rounds := names.count("recall"):  # the first stage of every search
             self.instruments.rounds.labels(recipe).observe(rounds)
 
-    def _stage(self, span: Span, name: str) -> None:
+    def _count_stage(self, span: Span, name: str) -> None:
         instruments = self.instruments
         instruments.stage.labels(name).observe(span.took_ms / 1000)
         if span.error:
@@ -319,7 +322,7 @@ class Meter:
         if tokens:
             instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
 
-    def _tool(self, span: Span, name: str) -> None:
+    def _count_tool_call(self, span: Span, name: str) -> None:
         instruments = self.instruments
         instruments.tool.labels(name).observe(span.took_ms / 1000)
         outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"
@@ -327,7 +330,7 @@ class Meter:
 
 
 def _classify_error(error: str) -> str:
-    """The kind of a failure, by the class of the exception."""
+    """Classify a failure by the exception's class name."""
     if "Timeout" in error:
         return "timeout"
     return "stopped" if error == "CancelledError" else "failed"

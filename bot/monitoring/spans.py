@@ -18,12 +18,12 @@ from rag_core.tracing import Run, Span
 
 __all__ = ["RunSpanExporter", "open_span_exporter"]
 
-_EXPORT_TIMEOUT_SECONDS = 5.0  # with a collector that does not answer
+_EXPORT_TIMEOUT_SECONDS = 5.0  # if the collector does not answer
 _NANOSECONDS_PER_SECOND = 1_000_000_000
 
 
 class RunSpanExporter:
-    """Gives finished runs to a processor. `close` sends what waits; blocking."""
+    """Export finished runs to a span processor. `close` flushes it; blocking."""
 
     def __init__(self, processor: SpanProcessor) -> None:
         resource = Resource.create({"service.name": "citegram", "service.version": version("citegram")})
@@ -32,7 +32,7 @@ class RunSpanExporter:
         self._tracer = self._provider.get_tracer("citegram")
 
     def traced(self, run: Run) -> None:
-        """One span for the run, and one in it for each stage: names, times, figures, classes of errors."""
+        """Create one span for the run and a child span for each stage: names, times, counts, error classes."""
         if not run.spans:
             return
         began, ended = min(map(_compute_start_time, run.spans)), max(span.ended for span in run.spans)
@@ -53,16 +53,16 @@ class RunSpanExporter:
         whole.end(int(ended * _NANOSECONDS_PER_SECOND))
 
     def close(self) -> None:
-        """Send what waits."""
+        """Flush and shut down."""
         self._provider.shutdown()
 
 
 def _compute_start_time(span: Span) -> float:
-    """When a stage began, in Unix seconds."""
+    """Compute the start of a stage, in Unix seconds."""
     return span.ended - span.took_ms / 1000
 
 
 def open_span_exporter(address: str) -> RunSpanExporter:
-    """Spans for the collector at this address, by OTLP over HTTP, in the background."""
+    """Open an exporter to the collector at this address, by OTLP over HTTP, in the background."""
     exporter = OTLPSpanExporter(endpoint=f"{address.rstrip('/')}/v1/traces", timeout=_EXPORT_TIMEOUT_SECONDS)
     return RunSpanExporter(BatchSpanProcessor(exporter))

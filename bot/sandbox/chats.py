@@ -11,18 +11,18 @@ __all__ = ["ChangeNotifier", "Json", "Membership", "SandboxChat", "SandboxUser",
 
 
 class ChangeNotifier:
-    """Any number of tasks wait, one ring wakes them all. Belongs to one event loop."""
+    """Condition for tasks of one event loop: one ring wakes all that wait."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def ring(self) -> None:
-        """Wake everybody who waits now."""
+        """Wake all waiting tasks."""
         self._event.set()
         self._event = asyncio.Event()
 
     async def until(self, true: Callable[[], bool], seconds: float) -> bool:
-        """Wait at most so many seconds for `true()`, asked again after each ring; the last answer."""
+        """Wait up to `seconds` for `true()`, checked again after each ring; returns its last value."""
         try:
             async with asyncio.timeout(seconds):
                 while not true():
@@ -68,12 +68,12 @@ _MEMBER_RIGHTS = (
 
 
 def _drop_empty_fields(**fields: Any) -> Json:
-    """The fields that have a value: Telegram leaves the others out."""
+    """Drop fields that are None, as Telegram does."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def remove_nested_reply(message: Json) -> Json:
-    """A message as it is shown inside another one: without the message it replies to itself."""
+    """Copy a message for embedding in another one: without the message that it replies to."""
     return {name: value for name, value in message.items() if name != "reply_to_message"}
 
 
@@ -91,7 +91,7 @@ class SandboxUser:
     blocked: bool = False
 
     def wire(self) -> Json:
-        """As a Bot API `User`."""
+        """Convert to a Bot API `User`."""
         return _drop_empty_fields(
             id=self.id,
             is_bot=self.is_bot,
@@ -104,36 +104,36 @@ class SandboxUser:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What somebody is in a chat; `status` is the Bot API's, `is_member` matters for `restricted` only."""
+    """Membership in a chat; `status` is the Bot API's, `is_member` matters for `restricted` only."""
 
     status: str
     is_member: bool = True
 
     @property
     def inside(self) -> bool:
-        """True where the chat's messages are theirs to read."""
+        """Whether the member can read the chat's messages."""
         if self.status == "restricted":
             return self.is_member
         return self.status in {"creator", "administrator", "member"}
 
     @property
     def leads(self) -> bool:
-        """True for the owner and the administrators."""
+        """Whether the member is the owner or an administrator."""
         return self.status in {"creator", "administrator"}
 
     def wire(self, person: SandboxUser, kind: str) -> Json:
-        """As a Bot API `ChatMember` in a chat of this kind."""
-        shown: Json = {"status": self.status, "user": person.wire()}
+        """Convert to a Bot API `ChatMember` in a chat of this kind."""
+        fields: Json = {"status": self.status, "user": person.wire()}
         if self.status == "creator":
-            return shown | {"is_anonymous": False}
+            return fields | {"is_anonymous": False}
         if self.status == "administrator":
-            own = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
-            rights = dict.fromkeys((*_ADMIN_RIGHTS, *own), True)
-            return shown | {"can_be_edited": False, "is_anonymous": False} | rights
+            more_rights = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
+            rights = dict.fromkeys((*_ADMIN_RIGHTS, *more_rights), True)
+            return fields | {"can_be_edited": False, "is_anonymous": False} | rights
         if self.status == "restricted":
             rights = dict.fromkeys(_MEMBER_RIGHTS, False)
-            return shown | {"is_member": self.is_member, "until_date": 0} | rights
-        return shown | ({"until_date": 0} if self.status == "kicked" else {})
+            return fields | {"is_member": self.is_member, "until_date": 0} | rights
+        return fields | ({"until_date": 0} if self.status == "kicked" else {})
 
 
 _NOT_A_MEMBER = Membership("left")
@@ -141,7 +141,7 @@ _NOT_A_MEMBER = Membership("left")
 
 @dataclass(slots=True)
 class SandboxChat:
-    """A chat with its members and messages, newest last. Private chats have their user's id."""
+    """A chat with its members and messages, newest last. A private chat has its user's id."""
 
     id: int
     kind: str
@@ -159,7 +159,7 @@ class SandboxChat:
     topics: dict[int, str] = field(default_factory=dict)
 
     def wire(self) -> Json:
-        """As a Bot API `ExportedChat`."""
+        """Convert to a Bot API `Chat`."""
         return _drop_empty_fields(
             id=self.id,
             type=self.kind,
@@ -170,7 +170,7 @@ class SandboxChat:
         )
 
     def full(self) -> Json:
-        """As a Bot API `ChatFullInfo`."""
+        """Convert to a Bot API `ChatFullInfo`."""
         gifts = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription")
         more = _drop_empty_fields(
             linked_chat_id=self.linked,
@@ -189,5 +189,5 @@ class SandboxChat:
         )
 
     def member(self, user_id: int) -> Membership:
-        """What this user is here; strangers are `left`."""
+        """Get a user's membership; `left` for strangers."""
         return self.members.get(user_id, _NOT_A_MEMBER)

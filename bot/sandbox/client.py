@@ -10,17 +10,17 @@ __all__ = ["LoopbackSession", "make_local_bot"]
 
 
 class LoopbackSession(AiohttpSession):
-    """aiogram's session over plain HTTP."""
+    """aiogram session over plain HTTP."""
 
     def __init__(self, url: str) -> None:
         super().__init__(api=TelegramAPIServer.from_base(url))
 
     async def close(self) -> None:
-        """Close at once: aiogram waits a quarter of a second for TLS, of which there is none here."""
+        """Close at once: aiogram waits a quarter of a second for TLS, which is not used here."""
         if self._session is not None and not self._session.closed:
             await self._session.close()
 
 
 def make_local_bot(url: str, token: str) -> Bot:
-    """A bot whose Telegram is at `url`. Use as `async with`, or close its session."""
+    """Make a bot that uses the Bot API server at `url`. Use as `async with`, or close its session."""
     return Bot(token, session=LoopbackSession(url))

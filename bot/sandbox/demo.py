@@ -26,23 +26,22 @@ __all__ = ["ADMIN_ID", "GROUP_ID", "READER_ID", "import_sample_channels", "open_
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 
 _SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
-_MAX_CHANGES = 1_000_000  # changes: more than a demo's archive will ever hold
+_MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
 
 
 @asynccontextmanager
 async def open_demo_sandbox(settings: Settings, port: int) -> AsyncIterator[tuple[Sandbox, Settings]]:
-    """The sandbox on 127.0.0.1, and the settings of the bot in it. Raises SettingsWrong where the port is taken,
-    FolderHeld where a demo runs in the folder.
+    """Start the sandbox on 127.0.0.1, and build the settings of the bot in it.
 
-    The sample channels are imported into `settings.data.dir` (again is no work); posts made in an earlier
-    demo are still there.
+    The sample channels are imported into `settings.data.dir` (once only); posts made in an earlier demo are still
+    there. Raises SettingsWrong if the port is taken, FolderLocked if a demo runs in the folder.
     """
     sandbox = Sandbox()  # its token is random and stays in this process
     async with hold_folder(settings.data.dir), open_engine(settings.rag(), language=False) as rag:
-        found = await import_sample_channels(rag.archive)
+        sample_channels = await import_sample_channels(rag.archive)
         await catch_up_lexical_index(rag)
         await catch_up_vectors(rag)
-        await _add_people_and_channels(sandbox, rag.archive, found)
+        await _add_people_and_channels(sandbox, rag.archive, sample_channels)
     try:
         await sandbox.start(port)
     except OSError as exc:
@@ -53,39 +52,39 @@ async def open_demo_sandbox(settings: Settings, port: int) -> AsyncIterator[tupl
         await sandbox.stop()
 
 
-def _build_demo_settings(given: Settings, sandbox: Sandbox) -> Settings:
+def _build_demo_settings(settings: Settings, sandbox: Sandbox) -> Settings:
     values = {"token": SecretStr(sandbox.token), "admins": (ADMIN_ID,), "api": sandbox.url, "proxy": SecretStr("")}
-    # The webhook is the real bot's: its address and its port are not for the one of the demo.
-    return given.model_copy(update={"bot": given.bot.model_copy(update=values), "webhook": WebhookSettings()})
+    # The webhook's address and port belong to the real bot, not to the demo's.
+    return settings.model_copy(update={"bot": settings.bot.model_copy(update=values), "webhook": WebhookSettings()})
 
 
 async def import_sample_channels(archive: Archive) -> list[Channel]:
-    """Read the sample channels into an archive; those that have posts already are left as they are."""
-    found = []
+    """Import the sample channels into an archive; channels that already have posts are left unchanged."""
+    sample_channels = []
     for row in json.loads((_SAMPLE_CHANNELS_FOLDER / "channels.json").read_text(encoding="utf-8")):
         channel = Channel(row["chat_id"], row["title"], row["username"], visibility=Visibility(row["visibility"]))
         if not await posts.count_posts(archive, channel.chat_id):
             options = ImportOptions(channel.username, visibility=channel.visibility)
             await import_export(archive, _SAMPLE_CHANNELS_FOLDER / row["folder"], options)
-        found.append(channel)
-    return found
+        sample_channels.append(channel)
+    return sample_channels
 
 
-async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, found: list[Channel]) -> None:
-    """Two people, a group, and the channels with everything the archive has of them."""
+async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_channels: list[Channel]) -> None:
+    """Add two people, a group, and the channels with all their posts in the archive."""
     world = sandbox.world
     world.add_person(ADMIN_ID, "Вера", lang="ru")
     world.add_person(READER_ID, "Alex", lang="en")
     world.add_group(GROUP_ID, "Соседи · Neighbours", members=[ADMIN_ID, READER_ID], bot="member")
-    told: dict[int, list[Post]] = {channel.chat_id: [] for channel in found}
+    posts_by_channel: dict[int, list[Post]] = {channel.chat_id: [] for channel in sample_channels}
     for change in await posts.list_post_changes(archive, 0, _MAX_CHANGES):
-        if change.post and change.key.chat_id in told:
-            told[change.key.chat_id].append(change.post)
-    for channel in found:
+        if change.post and change.key.chat_id in posts_by_channel:
+            posts_by_channel[change.key.chat_id].append(change.post)
+    for channel in sample_channels:
         public = channel.visibility is Visibility.PUBLIC
         members = [ADMIN_ID, READER_ID] if public else [ADMIN_ID]
         world.add_channel(channel.chat_id, channel.title, channel.username, members=members, bot=True)
-        history: list[Post] = sorted(told[channel.chat_id], key=_get_message_id)
+        history: list[Post] = sorted(posts_by_channel[channel.chat_id], key=_get_message_id)
         world.add_history(channel.chat_id, history)
         if public:
             await channels.bind_channel(archive, GROUP_ID, channel.chat_id)
@@ -97,7 +96,7 @@ def _get_message_id(post: Post) -> int:
 
 @asynccontextmanager
 async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
-    """The bot, reading updates from the first line inside on; stopped cleanly at the end."""
+    """Run the bot; it reads updates when the block begins, and is stopped cleanly at its end."""
     stop, ready = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
     waiting = asyncio.create_task(ready.wait())
@@ -105,7 +104,7 @@ async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
     waiting.cancel()
     try:
         if task.done():
-            await task  # it did not begin: its reason
+            await task  # it failed to start: raise its error
         yield
     finally:
         stop.set()

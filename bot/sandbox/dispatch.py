@@ -41,7 +41,7 @@ _MISSING_PARAMETER_TEXTS = {
 
 
 def find_method(name: str) -> BotApiMethod:
-    """Aiogram's model of a method; 404 where Telegram has none, 501 where the sandbox has none yet."""
+    """Find aiogram's model of a method; 404 if Telegram has no such method, 501 if the sandbox does not have it."""
     method = _METHOD_BY_NAME.get(name.lower())
     if method is None:
         raise not_found("method not found")
@@ -51,28 +51,28 @@ def find_method(name: str) -> BotApiMethod:
 
 
 async def read_call_parameters(request: web.Request, world: SandboxState) -> Json:
-    """The parameters of a call, from the query and the body; uploads become files of the world."""
-    given: Json = dict(request.query)
+    """Read the parameters of a call from query and body; uploads are stored in the state's files."""
+    parameters: Json = dict(request.query)
     if request.content_type == "application/json":
         try:
             body = await request.json()
         except ValueError as exc:
             raise bad_request("can't parse JSON object") from exc
-        return given | (body if isinstance(body, dict) else {})
+        return parameters | (body if isinstance(body, dict) else {})
     uploads: dict[str, str] = {}
     for name, value in (await request.post()).items():
         if isinstance(value, web.FileField):
             uploads[name] = _store_upload(value, world)
         else:
-            given[name] = value if isinstance(value, str) else bytes(value).decode()
-    return _attach_uploads(given, uploads)
+            parameters[name] = value if isinstance(value, str) else bytes(value).decode()
+    return _attach_uploads(parameters, uploads)
 
 
-def _attach_uploads(given: Json, uploads: Mapping[str, str]) -> Json:
-    """Files stand where the call names them: `attach://<part>`, or a part with the parameter's own name."""
-    named = {part: name for name, value in given.items() if (part := _get_attached_part(value)) in uploads}
+def _attach_uploads(parameters: Json, uploads: Mapping[str, str]) -> Json:
+    """Replace references to uploads by file ids: `attach://<part>`, or a part with the parameter's own name."""
+    named = {part: name for name, value in parameters.items() if (part := _get_attached_part(value)) in uploads}
     by_name = {named.get(part, part): file_id for part, file_id in uploads.items()}
-    return given | by_name
+    return parameters | by_name
 
 
 def _get_attached_part(value: Any) -> str:
@@ -86,7 +86,7 @@ def _store_upload(field: web.FileField, world: SandboxState) -> str:
 
 
 async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
-    """Check a call, do what it asks, check the answer."""
+    """Validate a call, run its handler, and validate the result."""
     handler = _HANDLER_BY_METHOD[method]
     try:
         call = method.model_validate(_decode_parameters(method, parameters))
@@ -94,7 +94,7 @@ async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxSta
         raise _convert_first_error(exc) from exc
     result = handler(call, world)
     if isawaitable(result):
-        return await result  # raw updates go out as they are, broken ones too
+        return await result  # raw updates are returned unchecked, since a test may queue invalid ones
     _make_result_adapter(method).validate_python(result)
     return result
 
@@ -105,7 +105,7 @@ def _make_result_adapter(method: BotApiMethod) -> TypeAdapter[Any]:
 
 
 def _decode_parameters(method: BotApiMethod, parameters: Json) -> Json:
-    """Nested values travel as JSON text; a parameter that may be text is left as it is."""
+    """Decode nested values, which are sent as JSON text; a parameter that may be text is left unchanged."""
     return {name: _decode_value(method, name, value) for name, value in parameters.items()}
 
 
@@ -130,7 +130,7 @@ def _flatten_union(annotation: Any) -> set[Any]:
 
 
 def _convert_first_error(exc: ValidationError) -> BotApiError:
-    """The first complaint, in Telegram's words where it has some."""
+    """Convert the first validation error, with Telegram's wording where it is known."""
     error = exc.errors(include_url=False)[0]
     name = str(error["loc"][0]) if error["loc"] else "request"
     if error["type"] == "missing" and len(error["loc"]) == 1:

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class BotApiError(Exception):
-    """A call that ends with `{"ok": false}`: HTTP status, sentence, and `parameters` if any."""
+    """Failed call, answered with `{"ok": false}`: HTTP status, description, and `parameters` if any."""
 
     def __init__(self, code: int, description: str, **parameters: int) -> None:
         super().__init__(description)
@@ -52,33 +52,33 @@ class BotApiError(Exception):
         self.parameters = parameters
 
     def body(self) -> dict[str, Any]:
-        """The JSON object of the answer."""
+        """Build the JSON object of the response."""
         answer: dict[str, Any] = {"ok": False, "error_code": self.code, "description": self.description}
         return answer | ({"parameters": self.parameters} if self.parameters else {})
 
 
 def bad_request(what: str) -> BotApiError:
-    """400: the request itself is wrong."""
+    """Build a 400 error: the request itself is wrong."""
     return BotApiError(400, f"Bad Request: {what}")
 
 
 def forbidden(what: str) -> BotApiError:
-    """403: the bot may not."""
+    """Build a 403 error: the bot lacks the permission."""
     return BotApiError(403, f"Forbidden: {what}")
 
 
 def not_found(what: str) -> BotApiError:
-    """404: there is no such method or file."""
+    """Build a 404 error: there is no such method or file."""
     return BotApiError(404, f"Not Found: {what}")
 
 
 def conflict(what: str) -> BotApiError:
-    """409: somebody else already receives the updates."""
+    """Build a 409 error: another program already receives the updates."""
     return BotApiError(409, f"Conflict: {what}")
 
 
 _DOMAIN_EXPRESSION = r"(?:[\w-]+\.)+"
-# TDLib knows the list of all top-level domains; here are some of it. In letters of other alphabets all are taken.
+# TDLib has the list of all top-level domains; this is a part of it. Domains in other alphabets all match.
 _TOP_LEVEL_DOMAIN_EXPRESSION = (
     r"(?:com|org|net|ru|me|io|dev|info|app|xyz|top|online|site|shop|club|museum|zip|md|example|test"
     r"|xn--[a-z0-9-]+|(?![a-z0-9_])[^\W\d_]{2,})"
@@ -93,7 +93,7 @@ _ENTITY_PATTERNS = (
     ("email", re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
     ("url", re.compile(_URL_EXPRESSION, re.IGNORECASE)),
     ("bot_command", re.compile(rf"(?<![\w/<>@])/[A-Za-z0-9_]{{1,64}}(?:@{_USERNAME_EXPRESSION})?(?![\w/])")),
-    # a tag of one channel: https://core.telegram.org/api/entities
+    # A hashtag can name a channel: https://core.telegram.org/api/entities
     ("hashtag", re.compile(rf"(?<![\w#/&])#\w*[^\W\d]\w*(?:@{_USERNAME_EXPRESSION})?(?!\w*#)")),
     ("cashtag", re.compile(rf"(?<![\w$])\$(?:1INCH|[A-Z]{{1,8}})(?:@{_USERNAME_EXPRESSION})?(?![\w$])")),
     ("mention", re.compile(r"(?<![\w@/])@[A-Za-z][A-Za-z0-9_]{3,31}(?!\w)")),
@@ -108,9 +108,9 @@ _BANK_CARD_TYPE = "bank_card"
 
 
 def detect_entities(text: str, known: list[Json]) -> list[Json]:
-    """Entities not yet among `known`, never inside a link or code."""
+    """Detect entities that do not overlap closed ones in `known`, such as links and code."""
     taken = [(e["offset"], e["offset"] + e["length"]) for e in known if e["type"] in _CLOSED_ENTITY_TYPES]
-    found: list[Json] = []
+    detected: list[Json] = []
     for kind, pattern in _ENTITY_PATTERNS:
         for match in pattern.finditer(text):
             if kind == _BANK_CARD_TYPE and not _is_bank_card(match[0]):
@@ -120,12 +120,12 @@ def detect_entities(text: str, known: list[Json]) -> list[Json]:
             end = start + _count_units(piece)
             if all(end <= left or start >= right for left, right in taken):
                 taken.append((start, end))
-                found.append({"type": kind, "offset": start, "length": end - start})
-    return found
+                detected.append({"type": kind, "offset": start, "length": end - start})
+    return detected
 
 
 def _is_bank_card(text: str) -> bool:
-    """Luhn's check of a card's number."""
+    """Check a card number by the Luhn algorithm."""
     digits = [int(char) for char in reversed(text) if char.isdigit()]
     doubled = (2 * digit - 9 * (digit > 4) for digit in digits[1::2])
     return (sum(digits[::2]) + sum(doubled)) % 10 == 0
@@ -155,7 +155,7 @@ _ENTITY_TYPE_BY_TAG = {
 
 
 def read_html(markup: str) -> tuple[str, list[Json]]:
-    """Text and entities of a piece of Telegram HTML; 400 where a tag is unknown or not closed."""
+    """Parse Telegram HTML into text and entities; 400 if a tag is unknown or not closed."""
     reader = _HtmlReader()
     position = 0
     for token in _HTML_TAG_PATTERN.finditer(markup):
@@ -177,7 +177,7 @@ def _make_parse_error(what: str) -> BotApiError:
 
 
 class _HtmlReader:
-    """The text so far, and the tags that are still open."""
+    """State of the HTML parser: the text so far, and the open tags."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -186,18 +186,18 @@ class _HtmlReader:
         self._entities: list[Json] = []
 
     def text(self, raw: str) -> None:
-        """Take plain text with Telegram's five escapes."""
-        shown = _ESCAPE_PATTERN.sub(lambda match: unescape(match[0]), raw)
-        self._pieces.append(shown)
-        self._length += len(shown.encode("utf-16-le", "surrogatepass")) // 2
+        """Append plain text, decoding Telegram's five escapes."""
+        plain = _ESCAPE_PATTERN.sub(lambda match: unescape(match[0]), raw)
+        self._pieces.append(plain)
+        self._length += len(plain.encode("utf-16-le", "surrogatepass")) // 2
 
     def open(self, name: str, rest: str, byte: int) -> None:
-        """Remember a start tag."""
+        """Push a start tag."""
         values = {m[1].lower(): unescape(m[2] or m[3] or m[4] or "") for m in _ATTRIBUTE_PATTERN.finditer(rest)}
         self._open.append((name, self._length, _parse_start_tag(name, values, byte)))
 
     def close(self, name: str, byte: int) -> None:
-        """Turn the innermost start tag into an entity."""
+        """Pop the innermost start tag and make its entity."""
         if not self._open:
             raise _make_parse_error(f"Unexpected end tag at byte offset {byte}")
         opened, start, entity = self._open.pop()
@@ -208,14 +208,14 @@ class _HtmlReader:
             self._entities.append(entity | {"offset": start, "length": self._length - start})
 
     def done(self) -> tuple[str, list[Json]]:
-        """Everything read, if every tag was closed."""
+        """Return text and entities if every tag is closed."""
         if self._open:
             raise _make_parse_error(f'Can\'t find end tag corresponding to start tag "{self._open[-1][0]}"')
         return "".join(self._pieces), sorted(self._entities, key=lambda e: (e["offset"], -e["length"]))
 
 
 def _parse_start_tag(name: str, values: dict[str, str], byte: int) -> Json | None:
-    """What a start tag stands for; None for a link that Telegram would not follow."""
+    """Parse a start tag into an entity; None for a link that Telegram would not follow."""
     if name in _ENTITY_TYPE_BY_TAG:
         return {"type": _ENTITY_TYPE_BY_TAG[name]}
     if name == "blockquote":
@@ -245,12 +245,12 @@ _QUOTE_END_PATTERN = re.compile(r"\|\|(?:\n(?!>)|\Z)")
 
 
 def read_markdown(markup: str) -> tuple[str, list[Json]]:
-    """Text and entities of a piece of MarkdownV2; 400 for a reserved character without a backslash."""
+    """Parse MarkdownV2 into text and entities; 400 for an unescaped reserved character."""
     return _MarkdownReader(markup).read()
 
 
 class _MarkdownReader:
-    """One pass over the characters, with the marks that are still open."""
+    """One-pass MarkdownV2 parser with a stack of open marks."""
 
     def __init__(self, markup: str) -> None:
         self._markup = markup
@@ -262,12 +262,12 @@ class _MarkdownReader:
         self._quote: int | None = None
 
     def read(self) -> tuple[str, list[Json]]:
-        """Read to the end."""
+        """Parse to the end and return text and entities."""
         while self._at < len(self._markup):
             self._step()
         if self._open:
             kind = _ENTITY_TYPE_BY_MARK.get(self._open[-1][0], "text link").capitalize()
-            raise self._broken(f"Can't find end of {kind} entity at byte offset {self._byte()}")
+            raise self._make_error(f"Can't find end of {kind} entity at byte offset {self._get_byte_offset()}")
         self._end_quote(expandable=False)
         return "".join(self._text), sorted(self._entities, key=lambda e: (e["offset"], -e["length"]))
 
@@ -278,7 +278,7 @@ class _MarkdownReader:
             self._take(rest[1], 2)
         elif inside in {"`", "```"} and not rest.startswith(inside):
             self._take(rest[0], 1)
-        elif rest[0] == ">" and self._line_start():
+        elif rest[0] == ">" and self._is_at_line_start():
             self._quote = self._length if self._quote is None else self._quote
             self._at += 1
         elif rest[0] == "\n":
@@ -292,7 +292,7 @@ class _MarkdownReader:
             self._bracket(rest, inside)
         elif rest[0] in _RESERVED_CHARACTERS:
             reason = "is reserved and must be escaped with the preceding '\\'"
-            raise self._broken(f"Character '{rest[0]}' {reason}")
+            raise self._make_error(f"Character '{rest[0]}' {reason}")
         else:
             self._take(rest[0], 1)
 
@@ -311,7 +311,7 @@ class _MarkdownReader:
         link = _LINK_END_PATTERN.match(rest)
         if inside != "[" or link is None:
             reason = "is reserved and must be escaped with the preceding '\\'"
-            raise self._broken(f"Character '{rest[0]}' {reason}")
+            raise self._make_error(f"Character '{rest[0]}' {reason}")
         self._at += link.end()
         self._close({"type": "text_link", "url": re.sub(r"\\(.)", r"\1", link[1])})
 
@@ -336,22 +336,22 @@ class _MarkdownReader:
         self._length += 2 if character > "\uffff" else 1
         self._at += read
 
-    def _line_start(self) -> bool:
+    def _is_at_line_start(self) -> bool:
         return self._at == 0 or self._markup[self._at - 1] == "\n"
 
-    def _byte(self) -> int:
+    def _get_byte_offset(self) -> int:
         return len(self._markup[: self._at].encode())
 
-    def _broken(self, what: str) -> BotApiError:
+    def _make_error(self, what: str) -> BotApiError:
         return bad_request(f"can't parse entities: {what}")
 
 
 MAX_TEXT_CHARACTERS = 4096
 MAX_CAPTION_CHARACTERS = 1024
 MAX_QUOTE_CHARACTERS = 1024
-_MAX_ENTITIES = 100  # further ones are silently forgotten by the server
-# What TDLib takes out of every text and quote that a bot sends, and what it puts in place of a run of direction marks:
-# https://github.com/tdlib/td/blob/master/td/telegram/misc.cpp (clean_input_string)
+_MAX_ENTITIES = 100  # the server silently drops further ones
+# Characters that TDLib removes from every text and quote of a bot, and direction marks, of which it replaces all but
+# the last of a run: https://github.com/tdlib/td/blob/master/td/telegram/misc.cpp (clean_input_string)
 _DROPPED_CHARACTERS_PATTERN = re.compile("[\r\u2028-\u202e\u030a\u0333\u033f]")
 _DIRECTION_MARKS_PATTERN = re.compile("[\u200e\u200f]+(?=[\u200e\u200f])")
 _LINK_SCHEMES = {"http", "https", "tg"}
@@ -363,12 +363,12 @@ _MARKUP_PARSERS: dict[str, Callable[[str], tuple[str, list[Json]]]] = {
 
 
 def count_utf16_units(text: str) -> int:
-    """Length in UTF-16 units."""
+    """Compute the length in UTF-16 units."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def extract_entity_text(text: str, offset: int, length: int) -> str:
-    """The piece of text that an entity covers."""
+    """Extract the text that an entity covers."""
     raw = text.encode("utf-16-le", "surrogatepass")
     return raw[2 * offset : 2 * (offset + length)].decode("utf-16-le", "replace")
 
@@ -381,15 +381,15 @@ def prepare_text(
     *,
     empty: bool = False,
 ) -> tuple[str, list[Json]]:
-    """The text and entities as a message keeps them; 400 for what Telegram refuses.
+    """Check and clean a text and its entities as a message stores them; 400 for what Telegram refuses.
 
-    `empty` allows a text with nothing in it (captions, drafts).
+    `empty` allows an empty text (captions, drafts).
     """
-    shown, marks = text or "", [dict(entity) for entity in entities or ()]
+    plain, marks = text or "", [dict(entity) for entity in entities or ()]
     if parse_mode and not marks:
-        shown, marks = _parse_markup(shown, parse_mode)
-    _check_entities(shown, marks)
-    clean, kept = _trim_text(*_clean_text(shown, marks))
+        plain, marks = _parse_markup(plain, parse_mode)
+    _check_entities(plain, marks)
+    clean, kept = _trim_text(*_clean_text(plain, marks))
     if not clean and not empty:
         raise bad_request("message text is empty")
     if len(clean) > limit:
@@ -398,7 +398,7 @@ def prepare_text(
 
 
 def prepare_quote(text: str, entities: list[Json]) -> tuple[str, list[Json], int]:
-    """A quote as the server looks for it, cleaned like any text, and how many units went at its start."""
+    """Clean a quote like any text; also returns how many units were removed at its start."""
     _check_entities(text, entities)
     plain, moved = _clean_text(text, entities)
     clean, kept = _trim_text(plain, moved)
@@ -417,7 +417,7 @@ def _parse_markup(text: str, parse_mode: str) -> tuple[str, list[Json]]:
 
 
 def _check_entities(text: str, entities: list[Json]) -> None:
-    """Stricter than Telegram, which drops some of these in silence: a test should notice them."""
+    """Check entities more strictly than Telegram, which silently drops some: a test should notice them."""
     ends = {0, *accumulate(2 if character > "\uffff" else 1 for character in text)}
     total = max(ends)
     for number, entity in enumerate(entities):
@@ -446,7 +446,7 @@ def _normalize_link(url: str | None, number: int) -> str:
 
 
 def _clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
-    """Carriage returns and the like vanish, other control characters become spaces; entities follow."""
+    """Remove carriage returns and the like, replace other control characters by spaces, and move the entities."""
     plain = "".join(" " if char < " " and char not in "\n\r" else char for char in text)
     plain = _DIRECTION_MARKS_PATTERN.sub(lambda run: "\u200c" * len(run[0]), plain)
     if not _DROPPED_CHARACTERS_PATTERN.search(plain):
@@ -463,7 +463,7 @@ def _clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
 
 
 def _trim_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
-    """White space goes at the end, and at the start up to the first entity."""
+    """Strip white space at the end, and at the start up to the first entity."""
     shorter = text.rstrip()
     first = min((entity["offset"] for entity in entities), default=len(text))
     lead = min(len(shorter) - len(shorter.lstrip()), first)

@@ -27,11 +27,10 @@ _LIMITED_METHOD_PREFIXES = ("send", "edit", "forward", "copy")
 
 @dataclass(slots=True)
 class Fault:
-    """One fault that waits: `times` calls of `method` ("*": any but getUpdates; "file": a download) meet it.
+    """A pending fault: the next `times` calls of `method` meet it ("*": any but getUpdates; "file": a download).
 
-    "drop" closes the line before the call was read, "lost" after it was carried out, "stall" waits
-    `seconds` and then carries it out. "409" is said where another bot polls with the same token, "garbled" is an
-    answer whose JSON breaks off.
+    "drop" closes the connection before the call is read, "lost" after it is carried out; "stall" waits `seconds` and
+    then carries it out; "409" reports another poller with the same token; "garbled" answers truncated JSON.
     """
 
     method: str
@@ -43,7 +42,7 @@ class Fault:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """The faults that wait, and the rate limits."""
+    """Pending faults and rate limits."""
 
     clock: Callable[[], float]
     limits: bool = False
@@ -54,20 +53,20 @@ class FaultInjector:
     def fail_next(
         self, method: str, kind: FaultKind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
     ) -> None:
-        """Let the next `times` calls of a method fail."""
+        """Make the next `times` calls of a method fail."""
         self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
 
     def storm(self, kind: FaultKind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
-        """Let this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed: the same calls."""
+        """Make this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed selects the same."""
         self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)  # noqa: S311 - no secret
 
     def clear(self) -> None:
-        """Forget the faults that wait, and end the storm."""
+        """Remove the pending faults, and end the storm."""
         self.waiting.clear()
         self._storm = None
 
     def meet(self, method: str) -> Fault | None:
-        """The fault that this call meets, if any."""
+        """Take the fault for this call, if any."""
         name = method.lower()
         for fault in self.waiting:
             if fault.method == name or (fault.method == "*" and name != "getupdates"):
@@ -80,7 +79,7 @@ class FaultInjector:
         return None
 
     def count(self, method: str, chat_id: int | None) -> None:
-        """Count a call against the limits; 429 with `retry_after` when there were too many."""
+        """Count a call against the rate limits; raises 429 with `retry_after` beyond them."""
         if not self.limits or not method.lower().startswith(_LIMITED_METHOD_PREFIXES):
             return
         windows: list[tuple[object, int, float]] = [("all", *_OVERALL_LIMIT)]
@@ -103,5 +102,5 @@ class FaultInjector:
 
 
 def too_many_requests(seconds: int) -> BotApiError:
-    """429 with the seconds to wait."""
+    """Build a 429 error with the seconds to wait."""
     return BotApiError(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)

@@ -85,23 +85,23 @@ __all__ = [
     "get_parse_mode",
 ]
 
-# What a quote must have where its message has it: https://core.telegram.org/bots/api#replyparameters
+# Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters
 _STYLE_TYPES = {"bold", "italic", "underline", "strikethrough", "spoiler"}
 _WHOLE_ENTITY_TYPES = {"custom_emoji", "date_time"}
 
 
 def get_parse_mode(value: object) -> str | None:
-    """A parse mode, where one was given; aiogram's placeholder for "the default" is none."""
+    """Return a given parse mode; aiogram's placeholder for "the default" counts as none."""
     return value if isinstance(value, str) and value else None
 
 
 def dump_entities(entities: list[Any] | None) -> list[Json]:
-    """Entities of a call as plain objects."""
+    """Dump the entities of a call to plain objects."""
     return [entity.model_dump(exclude_none=True) for entity in entities or ()]
 
 
 def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | None = None) -> Json:
-    """The topic a message goes to: the one asked for, else the one of the message it replies to."""
+    """Build the topic fields: the requested topic, else that of the replied message."""
     if thread is not None and thread not in room.topics:
         raise bad_request("message thread not found")
     inherited = (parent or {}).get("message_thread_id") if room.forum else None
@@ -112,7 +112,7 @@ def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | No
 def build_reply_fields(
     world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None, old_style: int | None
 ) -> Json:
-    """`reply_to_message` (or `external_reply`) and `quote`; 400 where there is no such message or quote."""
+    """Build `reply_to_message` (or `external_reply`) and `quote`; 400 if there is no such message or quote."""
     if wanted is None:
         wanted = ReplyParameters(message_id=old_style) if old_style else None
     if wanted is None or not wanted.message_id:
@@ -125,16 +125,16 @@ def build_reply_fields(
             return {}
         raise bad_request("message to be replied not found")
     if elsewhere and (source.protected or parent.get("has_protected_content") or SERVICE_FIELDS & parent.keys()):
-        return {}  # TDLib sends the message all the same, and says nothing
+        return {}  # TDLib sends the message anyway, without a reply and without an error
     quote = _build_quote_fields(parent, wanted)
     if elsewhere:
-        seen = {"origin": build_message_origin(parent), "chat": source.wire(), "message_id": parent["message_id"]}
-        return {"external_reply": seen} | quote
+        external = {"origin": build_message_origin(parent), "chat": source.wire(), "message_id": parent["message_id"]}
+        return {"external_reply": external} | quote
     return {"reply_to_message": remove_nested_reply(parent)} | quote
 
 
 def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
-    """The quote must be in the message word for word, with its bold and the like; a blank one is none."""
+    """Build the quote, which must match the message word for word and in its styles; a blank quote is ignored."""
     text, entities = wanted.quote or "", dump_entities(wanted.quote_entities)
     mode = (get_parse_mode(wanted.quote_parse_mode) or "").lower()
     if mode and not entities:
@@ -144,12 +144,13 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
         return {}
     whole = parent.get("text") or parent.get("caption") or ""
     spans = parent.get("entities") or parent.get("caption_entities") or []
-    asked = (wanted.quote_position or 0) + lead
-    places = sorted(_find_offsets(whole, text), key=lambda place: abs(place - asked))
+    wanted_position = (wanted.quote_position or 0) + lead
+    offsets = sorted(_find_offsets(whole, text), key=lambda offset: abs(offset - wanted_position))
     fitting = [
-        p
-        for p in places
-        if _collect_styles(spans, p, count_utf16_units(text)) == _collect_styles(entities, 0, count_utf16_units(text))
+        offset
+        for offset in offsets
+        if _collect_styles(spans, offset, count_utf16_units(text))
+        == _collect_styles(entities, 0, count_utf16_units(text))
     ]
     if not fitting or len(text) > MAX_QUOTE_CHARACTERS:
         raise bad_request("QUOTE_TEXT_INVALID")
@@ -159,17 +160,18 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
 
 
 def _find_offsets(whole: str, piece: str) -> list[int]:
-    found, start = [], whole.find(piece)
+    offsets, start = [], whole.find(piece)
     while start >= 0:
-        found.append(count_utf16_units(whole[:start]))
+        offsets.append(count_utf16_units(whole[:start]))
         start = whole.find(piece, start + 1)
-    return found
+    return offsets
 
 
 def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[object, ...]]:
-    """The styles inside a span, counted from its start.
+    """Collect the styles inside a span, with offsets from its start.
 
-    Bold and the like as the units that they cover: two that touch are one. Emoji and times whole, with what they are.
+    Text styles as covered units, so that adjacent entities equal one; emoji and dates as whole entities with their
+    fields.
     """
     inside: set[tuple[object, ...]] = set()
     for entity in entities:
@@ -178,13 +180,13 @@ def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[
         if entity["type"] in _STYLE_TYPES:
             inside |= {(entity["type"], place) for place in range(left, right)}
         elif entity["type"] in _WHOLE_ENTITY_TYPES and right > left:
-            known = sorted((name, value) for name, value in entity.items() if name not in ("offset", "length"))
-            inside.add((left, right, *known))
+            fields = sorted((name, value) for name, value in entity.items() if name not in ("offset", "length"))
+            inside.add((left, right, *fields))
     return inside
 
 
 def build_inline_keyboard(markup: object) -> Json | None:
-    """The inline keyboard as the message keeps it; other keyboards are not part of a message."""
+    """Build the inline keyboard that the message stores; None for other keyboards, which no message stores."""
     if not isinstance(markup, InlineKeyboardMarkup):
         return None
     for button in (button for row in markup.inline_keyboard for button in row):
@@ -204,7 +206,7 @@ def _make_bad_url_error(url: str) -> BotApiError:
     return bad_request(f"inline keyboard button URL '{url}' is invalid: Wrong HTTP URL")
 
 
-_MAX_POLL_SECONDS = 50  # seconds
+_MAX_POLL_SECONDS = 50
 _WEBHOOK_PORTS = {None, 80, 88, 443, 8443}
 _WEBHOOK_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{0,256}")
 _DEFAULT_CONNECTIONS = 40
@@ -212,22 +214,22 @@ _COMMAND_PATTERN = re.compile(r"[a-z0-9_]{1,32}")
 
 
 def get_me(call: GetMe, world: SandboxState) -> Json:
-    """The bot."""
+    """Describe the bot."""
     off = ("guest_queries", "inline_queries")
     flags = (*(f"supports_{name}" for name in off), "can_connect_to_business", "has_main_web_app")
-    mine = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
-    return world.bot.wire() | mine | dict.fromkeys((*flags, "has_topics_enabled"), False)
+    group_flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
+    return world.bot.wire() | group_flags | dict.fromkeys((*flags, "has_topics_enabled"), False)
 
 
 def get_updates(call: GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
-    """Long polling."""
+    """Long polling for updates."""
     world.queue.allow(call.allowed_updates)
     limit = min(max(call.limit or 100, 1), 100)
     return world.queue.poll(call.offset or 0, limit, min(max(call.timeout or 0, 0), _MAX_POLL_SECONDS))
 
 
 def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
-    """Remember a webhook: updates are brought to it from now on."""
+    """Set the webhook; updates are delivered to it from now on."""
     if call.url and not call.url.startswith("https://"):
         raise bad_request("bad webhook: An HTTPS URL must be provided for webhook")
     if call.url and urlsplit(call.url).port not in _WEBHOOK_PORTS:
@@ -241,7 +243,7 @@ def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
 
 
 def delete_webhook(call: DeleteWebhook, world: SandboxState) -> bool:
-    """Forget the webhook."""
+    """Remove the webhook."""
     _drop_pending_updates(world, call.drop_pending_updates)
     world.queue.hook("")
     return True
@@ -253,18 +255,18 @@ def _drop_pending_updates(world: SandboxState, wanted: bool | None) -> None:
 
 
 def get_webhook_info(call: GetWebhookInfo, world: SandboxState) -> Json:
-    """The webhook and how many updates wait."""
+    """Describe the webhook, with the number of pending updates."""
     queue = world.queue
-    shown: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
+    info: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
     if queue.webhook:
-        shown["max_connections"] = queue.connections
+        info["max_connections"] = queue.connections
     if queue.failed:
-        shown |= {"last_error_date": int(queue.failed[0]), "last_error_message": queue.failed[1]}
-    return shown | {"allowed_updates": sorted(queue.allowed)}
+        info |= {"last_error_date": int(queue.failed[0]), "last_error_message": queue.failed[1]}
+    return info | {"allowed_updates": sorted(queue.allowed)}
 
 
 def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
-    """Commands for a scope and a language."""
+    """Set the commands for a scope and a language."""
     if len(call.commands) > 100:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
     for command in call.commands:
@@ -272,19 +274,19 @@ def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
             raise bad_request("BOT_COMMAND_INVALID")
         if not 1 <= len(command.description) <= 256:
             raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
-    shown = [command.model_dump(exclude_none=True) for command in call.commands]
-    world.commands[_format_scope_key(call.scope), call.language_code or ""] = shown
+    commands = [command.model_dump(exclude_none=True) for command in call.commands]
+    world.commands[_format_scope_key(call.scope), call.language_code or ""] = commands
     world.changed()
     return True
 
 
 def get_my_commands(call: GetMyCommands, world: SandboxState) -> list[Json]:
-    """Exactly what was set for this scope and language."""
+    """Get exactly the commands set for this scope and language."""
     return world.commands.get((_format_scope_key(call.scope), call.language_code or ""), [])
 
 
 def delete_my_commands(call: DeleteMyCommands, world: SandboxState) -> bool:
-    """No commands of its own for this scope and language."""
+    """Remove the commands of this scope and language."""
     world.commands.pop((_format_scope_key(call.scope), call.language_code or ""), None)
     world.changed()
     return True
@@ -332,8 +334,8 @@ BOT_METHODS: dict[Any, Callable[..., Any]] = {
 }
 
 
-_DRAFT_SECONDS = 30.0  # seconds, https://core.telegram.org/bots/api#sendmessagedraft
-_MAX_DOWNLOAD_BYTES = 20 * 2**20  # bytes, https://core.telegram.org/bots/api#getfile
+_DRAFT_SECONDS = 30.0  # https://core.telegram.org/bots/api#sendmessagedraft
+_MAX_DOWNLOAD_BYTES = 20 * 2**20  # https://core.telegram.org/bots/api#getfile
 _CHAT_ACTIONS = frozenset(action.value for action in ChatAction)
 # https://core.telegram.org/bots/api#reactiontypeemoji
 _REACTION_EMOJIS = (
@@ -345,12 +347,12 @@ ALLOWED_REACTIONS = frozenset(_REACTION_EMOJIS.split())
 
 
 def get_chat(call: GetChat, world: SandboxState) -> Json:
-    """Everything about a chat the bot is in."""
+    """Get all fields of a chat that the bot can read."""
     return require_readable_chat(world, call.chat_id).full()
 
 
 def get_chat_member(call: GetChatMember, world: SandboxState) -> Json:
-    """What somebody is in a chat; in channels only for an administrator."""
+    """Get a membership; in channels only for an administrator."""
     room = require_readable_chat(world, call.chat_id)
     if room.kind == "private":
         raise bad_request("there are no members in the private chat")
@@ -363,7 +365,7 @@ def get_chat_member(call: GetChatMember, world: SandboxState) -> Json:
 
 
 def get_chat_administrators(call: GetChatAdministrators, world: SandboxState) -> list[Json]:
-    """The owner and the administrators."""
+    """List the owner and the administrators."""
     room = require_readable_chat(world, call.chat_id)
     if room.kind == "private":
         raise bad_request("there are no administrators in the private chat")
@@ -373,13 +375,13 @@ def get_chat_administrators(call: GetChatAdministrators, world: SandboxState) ->
 
 
 def get_chat_member_count(call: GetChatMemberCount, world: SandboxState) -> int:
-    """How many are in the chat."""
+    """Count the members of a chat."""
     room = require_readable_chat(world, call.chat_id)
     return 2 if room.kind == "private" else sum(member.inside for member in room.members.values())
 
 
 def leave_chat(call: LeaveChat, world: SandboxState) -> bool:
-    """The bot goes, and is told so like of everything that happens to it."""
+    """Let the bot leave; it gets an update, as for every change of its membership."""
     room = require_readable_chat(world, call.chat_id)
     if room.kind == "private":
         raise bad_request("chat member status can't be changed in private chats")
@@ -390,7 +392,7 @@ def leave_chat(call: LeaveChat, world: SandboxState) -> bool:
 
 
 def send_chat_action(call: SendChatAction, world: SandboxState) -> bool:
-    """ "Typing" and the like."""
+    """Show "typing" or another chat action."""
     room = require_writable_chat(world, call.chat_id)
     if call.action not in _CHAT_ACTIONS:
         raise bad_request("wrong parameter action in request")
@@ -400,7 +402,7 @@ def send_chat_action(call: SendChatAction, world: SandboxState) -> bool:
 
 
 def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
-    """A message that is still being written; one a chat and topic, for half a minute."""
+    """Set the draft of a message; one for each chat and topic, for half a minute."""
     room = require_writable_chat(world, call.chat_id)
     if room.kind != "private":
         raise bad_request("message drafts are available only in private chats")
@@ -416,7 +418,7 @@ def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
 
 
 def set_message_reaction(call: SetMessageReaction, world: SandboxState) -> bool:
-    """At most one emoji a message for a bot; none takes it away."""
+    """Set the bot's reaction: at most one emoji for each message; none removes it."""
     room = require_readable_chat(world, call.chat_id)
     if call.message_id not in room.messages:
         raise bad_request("message to react not found")
@@ -431,7 +433,7 @@ def set_message_reaction(call: SetMessageReaction, world: SandboxState) -> bool:
 
 
 def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> bool:
-    """The end of a button's spinning; once a query."""
+    """Answer a callback query; only once."""
     query = world.queries.get(call.callback_query_id)
     if query is None or query.answer is not None:
         raise bad_request("query is too old and response timeout expired or query ID is invalid")
@@ -443,19 +445,19 @@ def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> boo
 
 
 def get_file(call: GetFile, world: SandboxState) -> Json:
-    """Where a file can be fetched."""
+    """Get the download path of a file."""
     upload = world.files.get(call.file_id)
     if upload is None:
         raise bad_request("wrong file_id or the file is temporarily unavailable")
     if world.local is None and len(upload.data) > _MAX_DOWNLOAD_BYTES:
         raise bad_request("file is too big")
-    known = upload.wire()
-    kept = {name: known[name] for name in ("file_id", "file_unique_id", "file_size")}
-    return kept | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
+    fields = upload.wire()
+    shown = {name: fields[name] for name in ("file_id", "file_unique_id", "file_size")}
+    return shown | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
 
 
 def _write_local_file(upload: UploadedFile, folder: Path) -> str:
-    """The absolute path that a server with --local gives instead."""
+    """Write the file to disk; a server with --local returns its absolute path."""
     file = folder / upload.path()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(upload.data)
@@ -477,7 +479,7 @@ CHAT_METHODS: dict[Any, Callable[..., Any]] = {
 
 
 _CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
-_DELETABLE_SECONDS = 48 * 3600  # seconds, https://core.telegram.org/bots/api#deletemessage
+_DELETABLE_SECONDS = 48 * 3600  # https://core.telegram.org/bots/api#deletemessage
 _NOT_MODIFIED_TEXT = (
     "message is not modified: specified new message content and reply markup are exactly the same as "
     "a current content and reply markup of the message"
@@ -485,7 +487,7 @@ _NOT_MODIFIED_TEXT = (
 
 
 def send_message(call: SendMessage, world: SandboxState) -> Json:
-    """A text message."""
+    """Send a text message."""
     room = require_writable_chat(world, call.chat_id)
     text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode))
     preview = _dump_preview_options(call.link_preview_options)
@@ -493,42 +495,42 @@ def send_message(call: SendMessage, world: SandboxState) -> Json:
 
 
 def send_document(call: SendDocument, world: SandboxState) -> Json:
-    """A file; the decoder has already put uploaded ones among the world's files."""
+    """Send a file; uploads are already among the state's files."""
     room = require_writable_chat(world, call.chat_id)
     upload = world.files.get(str(call.document))
     if upload is None:
         raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
-    given = dump_entities(call.caption_entities)
+    given_entities = dump_entities(call.caption_entities)
     caption, entities = prepare_text(
-        call.caption, given, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
+        call.caption, given_entities, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
     )
     content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
     return _add_bot_message(world, room, call, content)
 
 
 def forward_message(call: ForwardMessage, world: SandboxState) -> Json:
-    """The same message with its origin."""
+    """Forward a message with its origin."""
     room = require_writable_chat(world, call.chat_id)
     source = _get_source_message(world, call.from_chat_id, call.message_id, "forward")
     return _add_bot_message(world, room, call, _copy_content(source) | {"forward_origin": build_message_origin(source)})
 
 
 def copy_message(call: CopyMessage, world: SandboxState) -> Json:
-    """The same content without its origin; the id of the copy."""
+    """Copy the content of a message without its origin; returns the id of the copy."""
     room = require_writable_chat(world, call.chat_id)
     source = _get_source_message(world, call.from_chat_id, call.message_id, "copy")
     content = _copy_content(source)
     if call.caption is not None and "text" not in content:
-        given = dump_entities(call.caption_entities)
+        given_entities = dump_entities(call.caption_entities)
         caption, entities = prepare_text(
-            call.caption, given, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
+            call.caption, given_entities, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
         )
         content |= {"caption": caption, "caption_entities": entities}
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
 
 
 def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
-    """Another text; without `reply_markup` the buttons go away. 400 where nothing would change."""
+    """Edit a text; without `reply_markup` the buttons are removed. 400 if nothing would change."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     if "text" not in message:
         raise bad_request("there is no text in the message to edit")
@@ -542,7 +544,7 @@ def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
 
 
 def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState) -> Json:
-    """Other buttons, or none. Not shown as an edit."""
+    """Replace or remove the buttons, without an edit date."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     markup = build_inline_keyboard(call.reply_markup)
     if markup == message.get("reply_markup"):
@@ -551,22 +553,22 @@ def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState)
 
 
 def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
-    """Gone for everybody."""
+    """Delete a message for everybody."""
     room = require_readable_chat(world, call.chat_id)
     message = room.messages.get(call.message_id)
     if message is None:
         raise bad_request("message to delete not found")
-    mine = call.message_id in world.sent.get(room.id, ())
-    theirs = room.kind == "private" or room.member(world.bot.id).leads
+    is_own = call.message_id in world.sent.get(room.id, ())
+    may_delete_others = room.kind == "private" or room.member(world.bot.id).leads
     fresh = world.clock() - message["date"] < _DELETABLE_SECONDS
-    if not (mine or theirs) or not (fresh or room.member(world.bot.id).leads):
+    if not (is_own or may_delete_others) or not (fresh or room.member(world.bot.id).leads):
         raise bad_request("message can't be deleted for everyone")
     world.remove(room, call.message_id)
     return True
 
 
 def delete_messages(call: DeleteMessages, world: SandboxState) -> bool:
-    """Several at once; those that are not there are skipped."""
+    """Delete several messages; missing ones are skipped."""
     room = require_readable_chat(world, call.chat_id)
     for message_id in call.message_ids:
         if message_id in room.messages:
@@ -595,7 +597,7 @@ def unpin_chat_message(call: UnpinChatMessage, world: SandboxState) -> bool:
 
 
 def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
-    """Put a message of the bot where it belongs."""
+    """Add a message of the bot to a chat."""
     old_style = getattr(call, "reply_to_message_id", None)
     reply = build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
     thread = build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
@@ -614,7 +616,7 @@ def _dump_preview_options(options: object) -> Json | None:
 
 
 def _get_own_message(world: SandboxState, chat: int | str | None, message_id: int | None) -> tuple[SandboxChat, Json]:
-    """A message of the bot that it may edit."""
+    """Get a message that the bot may edit."""
     room = require_readable_chat(world, chat)
     if not message_id:
         raise bad_request("message identifier is not specified")

@@ -12,83 +12,85 @@ from rag_core.types import Answer, Citation, Passage, Post, PostKey, Source
 
 __all__ = ["DemoObserver"]
 
-_MAX_ANSWERS = 500  # kept; a page that stays open has seen the older ones
-_MAX_SHOWN_POSTS = 5  # posts beside an answer, and those it cites
+_MAX_ANSWERS = 500  # older ones have reached any open page
+_MAX_SHOWN_POSTS = 5  # best posts shown with an answer, besides the cited ones
 
 
 class DemoObserver:
-    """A `bot.worker.observer.BotObserver` with the memory the page asks for."""
+    """`bot.worker.observer.BotObserver` that keeps what the page shows."""
 
     def __init__(self, world: SandboxState) -> None:
         self._world = world
         self._answers: dict[tuple[int, int], tuple[int, list[Json]]] = {}
         self._waiting: dict[str, int] = {}
-        self._taken: dict[PostKey, dict[str, str]] = {}
-        self._before: dict[PostKey, str] | None = None
-        self._begun = 0
+        self._indexed_texts: dict[PostKey, dict[str, str]] = {}
+        self._initial_texts: dict[PostKey, str] | None = None
+        self._initial_change = 0
 
     def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
-        """Remember what an answer was found by."""
+        """Record the posts that an answer was found by."""
         self._world.changed()
         self._answers[chat_id, message_id] = (self._world.n, _build_found_posts(answer))
         if len(self._answers) > _MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
     def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
-        """Remember how far a leg is. The first report draws the line between old posts and new ones."""
-        if self._before is None:
-            self._before = {PostKey(chat, n): self._text(chat, n) for _, chat, n in self._world.log}
-            self._begun = self._world.n
+        """Record the progress of an index. The first report marks the posts that existed before the bot began."""
+        if self._initial_texts is None:
+            self._initial_texts = {PostKey(chat, n): self._get_text(chat, n) for _, chat, n in self._world.log}
+            self._initial_change = self._world.n
         for post in taken:
-            self._taken.setdefault(post.key, {})[leg] = post.text.strip()
+            self._indexed_texts.setdefault(post.key, {})[leg] = post.text.strip()
         if taken or self._waiting.get(leg) != waiting:
             self._waiting[leg] = waiting
             self._world.changed()
 
     def shown(self, since: int, visible: Collection[int]) -> Json:
-        """For a page that sees these chats: answers observed after `since`, and the state of indexing."""
+        """Build the answers observed after `since` and the state of indexing, for a page that sees these chats."""
         insights = {
-            f"{chat}/{message}": [one for one in found if self._there(one, visible)]
-            for (chat, message), (n, found) in self._answers.items()
+            f"{chat}/{message}": [post for post in posts if self._can_open(post, visible)]
+            for (chat, message), (n, posts) in self._answers.items()
             if n > since and chat in visible
         }
-        findable = {f"{key.chat_id}/{key.message_id}": self._legs(key) for key in self._new(visible)}
+        findable = {
+            f"{key.chat_id}/{key.message_id}": self._list_retrievers(key) for key in self._list_new_posts(visible)
+        }
         indexing = {leg: {"waiting": waiting} for leg, waiting in self._waiting.items()}
         return {"insights": insights, "indexing": indexing, "findable": findable}
 
-    def _there(self, one: Json, visible: Collection[int]) -> bool:
-        """False for a post that this user cannot open, or that has been deleted."""
-        chat, message = one["post"]
+    def _can_open(self, post: Json, visible: Collection[int]) -> bool:
+        """Whether the user can open the post: it is visible and not deleted."""
+        chat, message = post["post"]
         room = self._world.rooms.get(chat)
         return room is None or (chat in visible and message in room.messages)
 
-    def _new(self, visible: Collection[int]) -> list[PostKey]:
-        """Posts that came or got another text since the bot began, in channels it reads."""
+    def _list_new_posts(self, visible: Collection[int]) -> list[PostKey]:
+        """List the posts added or changed since the bot began, in channels that it reads."""
         log = self._world.log
-        if self._before is None:
+        if self._initial_texts is None:
             return []
-        changed = dict.fromkeys(PostKey(*key[1:]) for key in log[bisect_right(log, (self._begun, inf)) :])
+        changed = dict.fromkeys(PostKey(*key[1:]) for key in log[bisect_right(log, (self._initial_change, inf)) :])
         return [
             key
             for key in changed
             if key.chat_id in visible
             and (room := self._world.rooms[key.chat_id]).kind == "channel"
             and room.member(self._world.bot.id).inside
-            and self._text(*key) not in ("", self._before.get(key))
+            and self._get_text(*key) not in ("", self._initial_texts.get(key))
         ]
 
-    def _legs(self, key: PostKey) -> list[str]:
-        """The legs that find the post by the text it has now."""
-        now = self._text(*key)
-        return [leg for leg, text in self._taken.get(key, {}).items() if text == now]
+    def _list_retrievers(self, key: PostKey) -> list[str]:
+        """List the retrievers that find the post by its current text."""
+        now = self._get_text(*key)
+        return [leg for leg, text in self._indexed_texts.get(key, {}).items() if text == now]
 
-    def _text(self, chat_id: int, message_id: int) -> str:
+    def _get_text(self, chat_id: int, message_id: int) -> str:
         message = self._world.rooms[chat_id].messages.get(message_id, {})
         return str(message.get("text") or message.get("caption") or "").strip()
 
 
 def _build_found_posts(answer: Answer) -> list[Json]:
-    """The cited posts and the best of the others, best first; posts cited without a search come last."""
+    """Build the cited posts and the best others, best first; posts cited without a search come last."""
     cited: dict[PostKey, list[Citation]] = {}
     for sentence in answer.sentences:
         for citation in sentence.citations:
@@ -102,14 +104,16 @@ def _build_found_posts(answer: Answer) -> list[Json]:
         if n < _MAX_SHOWN_POSTS or source.passage.key in cited
     ]
     known = {source.passage.key for source in answer.found}
-    told = [
-        _build_counted_post(found[0]) | {"number": numbers[key]} for key, found in cited.items() if key not in known
+    counted = [
+        _build_counted_post(citations[0]) | {"number": numbers[key]}
+        for key, citations in cited.items()
+        if key not in known
     ]
-    return shown + told
+    return shown + counted
 
 
 def _build_searched_post(source: Source, cited: Sequence[Citation], top: float) -> Json:
-    """A post that search found; `score` is a share of the best one's, `likeness` a cosine."""
+    """Build a post found by search; `score` is relative to the best one, `likeness` is a cosine."""
     passage = source.passage
     shares = {
         "score": round(max(source.score, 0.0) / top, 3) if top > 0 else 0.0,
@@ -120,13 +124,13 @@ def _build_searched_post(source: Source, cited: Sequence[Citation], top: float) 
 
 
 def _build_counted_post(citation: Citation) -> Json:
-    """A post that an answer by dates and counts cites: no leg found it."""
+    """Build a post cited by an answer from dates and counts, which no retriever found."""
     head = {"post": list(citation.post), "date": citation.date.timestamp(), "leg": ""}
     return head | {"score": 0.0, "likeness": 0.0, "pieces": [[citation.quote, True]]}
 
 
 def _split_by_quotes(passage: Passage, cited: Sequence[Citation]) -> list[list[object]]:
-    """The passage cut into [text, whether it is quoted]; together they are its text."""
+    """Split the passage into [text, whether it is quoted]; together the pieces are its text."""
     spans = sorted((max(c.start - passage.start, 0), min(c.end, passage.end) - passage.start) for c in cited)
     pieces: list[list[object]] = []
     at = 0

@@ -21,8 +21,8 @@ from bot.sandbox.user_actions import UserMessage
 __all__ = ["add_page_routes"]
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
-_MAX_NEWS_WAIT_SECONDS = 25.0  # seconds a question for news waits
-_MAX_ANSWER_WAIT_SECONDS = 15.0  # seconds a pressed button waits for the bot
+_MAX_NEWS_WAIT_SECONDS = 25.0  # long polling of the page
+_MAX_ANSWER_WAIT_SECONDS = 15.0  # a pressed button waits for the bot's answer
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ ActionHandlers = dict[str, Callable[[Json, SandboxState], Awaitable[Json]]]
 
 
 def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObserver) -> None:
-    """Add the page and its control to the server."""
+    """Add the page and its API to the server."""
 
     async def state(request: web.Request) -> web.Response:
         since, user_id = int(request.query.get("since", 0)), int(request.query.get("user", 0))
@@ -52,11 +52,11 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         return web.json_response({"messages": [_build_message(world, room, i) for i in room.messages]})
 
     async def act(request: web.Request) -> web.Response:
-        deed = _ACTION_HANDLERS.get(request.match_info["deed"])
-        if deed is None or request.content_type != "application/json":
+        handler = _ACTION_HANDLERS.get(request.match_info["deed"])
+        if handler is None or request.content_type != "application/json":
             raise web.HTTPNotFound
         try:
-            return web.json_response({"ok": True, "result": await deed(await request.json(), world)})
+            return web.json_response({"ok": True, "result": await handler(await request.json(), world)})
         except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
 
@@ -75,12 +75,12 @@ async def _serve_page(request: web.Request) -> web.StreamResponse:
 
 
 def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
-    """What changed after `since`, as far as this user may see it; 0: the chats with their last message."""
+    """Build the changes after `since` that this user may see; with 0, the chats with their last message."""
     rooms = [room for room in world.rooms.values() if _is_visible(world, room, user_id)]
     if since:
-        known = {room.id: room for room in rooms}
+        rooms_by_id = {room.id: room for room in rooms}
         changed = dict.fromkeys(key[1:] for key in world.log[bisect_right(world.log, (since, inf)) :])
-        fresh = [(known[chat_id], message_id) for chat_id, message_id in changed if chat_id in known]
+        fresh = [(rooms_by_id[chat_id], message_id) for chat_id, message_id in changed if chat_id in rooms_by_id]
     else:
         fresh = [(room, max(room.messages)) for room in rooms if room.messages]
     return {
@@ -96,7 +96,7 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
 
 
 def _build_drafts_and_actions(world: SandboxState, visible: set[int]) -> Json:
-    """Drafts and actions that have not run out, with the seconds they have left."""
+    """Build the drafts and actions that have not expired, with the seconds left."""
     now = world.clock()
     drafts = [
         {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
@@ -136,13 +136,13 @@ def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> J
     message = room.messages.get(message_id)
     if message is None:
         return {"message_id": message_id, "chat": {"id": room.id}, "deleted": True}
-    kept = world.reactions.get((room.id, message_id), {})
-    emojis = [emoji for mine in kept.values() for emoji in mine]
+    reactions = world.reactions.get((room.id, message_id), {})
+    emojis = [emoji for user_emojis in reactions.values() for emoji in user_emojis]
     return message | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
 
 
 def _get_commands(world: SandboxState, user_id: int) -> list[Json]:
-    """The narrowest list that was set, as clients choose it for a private chat."""
+    """Get the commands of the narrowest scope, as clients choose them for a private chat."""
     person = world.people.get(user_id)
     lang = ((person.lang if person else None) or "").split("-")[0]
     scopes = ({"chat_id": user_id, "type": "chat"}, {"type": "all_private_chats"}, {"type": "default"})
@@ -152,8 +152,10 @@ def _get_commands(world: SandboxState, user_id: int) -> list[Json]:
 
 async def _handle_say(body: Json, world: SandboxState) -> Json:
     user_id = int(body["user"])
-    deed = UserMessage(str(body["text"]), body.get("reply_to"), body.get("thread"), _parse_pair(body.get("forward_of")))
-    return user_actions.send_as_person(world, user_id, int(body.get("chat") or user_id), deed)
+    message = UserMessage(
+        str(body["text"]), body.get("reply_to"), body.get("thread"), _parse_pair(body.get("forward_of"))
+    )
+    return user_actions.send_as_person(world, user_id, int(body.get("chat") or user_id), message)
 
 
 def _parse_pair(value: Any) -> tuple[int, int] | None:

@@ -21,25 +21,25 @@ __all__ = [
     "set_chat_member",
 ]
 
-# A message without content of its own.
+# Fields of service messages, which have no content of their own.
 SERVICE_FIELDS = {"new_chat_members", "left_chat_member", "pinned_message", "forum_topic_created", "new_chat_title"}
 
 
 def require_readable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
-    """A chat the bot is in, or a public one; 400 or 403 otherwise."""
+    """Get a chat that the bot is in, or a public one; 400 or 403 otherwise."""
     room = world.room(chat)
     if room.kind == "private":
         return room
-    mine = room.member(world.bot.id)
-    if mine.status == "kicked":
+    membership = room.member(world.bot.id)
+    if membership.status == "kicked":
         raise forbidden(f"bot was kicked from the {room.kind} chat")
-    if not mine.inside and room.username is None:
+    if not membership.inside and room.username is None:
         raise forbidden(f"bot is not a member of the {room.kind} chat")
     return room
 
 
 def require_writable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
-    """A chat the bot may write to now; 400 or 403 otherwise."""
+    """Get a chat that the bot may write to now; 400 or 403 otherwise."""
     room = require_readable_chat(world, chat)
     if room.kind != "private" and not room.member(world.bot.id).inside:
         raise forbidden(f"bot is not a member of the {room.kind} chat")
@@ -57,30 +57,30 @@ def require_writable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
 
 
 def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:
-    """Whether an update about this message reaches the bot."""
-    mine = room.member(world.bot.id)
+    """Whether the bot gets an update about this message."""
+    membership = room.member(world.bot.id)
     if room.kind == "private":
         return not world.people[room.id].blocked
     if room.kind == "channel":
-        return mine.leads
-    if not mine.inside:
+        return membership.leads
+    if not membership.inside:
         return False
-    return mine.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
+    return membership.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
 
 
 def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) -> bool:
-    """Privacy mode: service messages, commands, replies to the bot, mentions of it."""
+    """Whether privacy mode lets a message through: service messages, commands, replies to the bot, mentions of it."""
     parent = message.get("reply_to_message") or {}
     if SERVICE_FIELDS & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
         return True
     text = message.get("text") or message.get("caption") or ""
-    mine = f"@{world.bot.username}".lower()
+    mention = f"@{world.bot.username}".lower()
     for entity in message.get("entities") or message.get("caption_entities") or ():
         piece = extract_entity_text(text, entity["offset"], entity["length"]).lower()
-        if entity["type"] == "mention" and piece == mine:
+        if entity["type"] == "mention" and piece == mention:
             return True
-        bare = "@" not in piece and room.bot_spoke  # goes to the bot that spoke last
-        if entity["type"] == "bot_command" and (bare or piece.endswith(mine)):
+        bare = "@" not in piece and room.bot_spoke  # a bare command goes to the bot that wrote last
+        if entity["type"] == "bot_command" and (bare or piece.endswith(mention)):
             return True
         if entity["type"] == "text_mention" and entity["user"]["id"] == world.bot.id:
             return True
@@ -88,9 +88,9 @@ def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) 
 
 
 def build_message_origin(message: Json) -> Json:
-    """Where a forward or a quote of this message says that it comes from: a Bot API `MessageOrigin`."""
-    if known := message.get("forward_origin"):
-        return dict(known)
+    """Build the Bot API `MessageOrigin` of a forward or quote of this message."""
+    if origin := message.get("forward_origin"):
+        return dict(origin)
     date, chat = message["date"], message["chat"]
     if chat["type"] == "channel":
         signed = {"author_signature": message["author_signature"]} if "author_signature" in message else {}
@@ -100,19 +100,19 @@ def build_message_origin(message: Json) -> Json:
     return {"type": "user", "date": date, "sender_user": message["from"]}
 
 
-_TOPIC_ICON_COLOUR = 7322096  # a topic icon colour, https://core.telegram.org/bots/api#createforumtopic
+_TOPIC_ICON_COLOUR = 7322096  # https://core.telegram.org/bots/api#createforumtopic
 
 
 def set_chat_member(
     world: SandboxState, chat_id: int, user_id: int, status: str, *, by: int | None = None, is_member: bool = True
 ) -> None:
-    """Somebody (or the bot) becomes something in a chat; `by` did it, or they themselves.
+    """Set the status of a user or the bot in a chat; `by` is the actor, by default the user.
 
-    The bot hears about itself always, about others only as an administrator.
+    The bot always gets updates about itself, and about others only as an administrator.
     """
     room, new = world.room(chat_id), Membership(status, is_member)
     old, bot = room.member(user_id), world.bot
-    told = room.member(bot.id).leads or new.leads
+    is_reported = room.member(bot.id).leads or new.leads
     room.members[user_id] = new
     person = bot if user_id == bot.id else world.people[user_id]
     actor = world.people.get(by) if by else None
@@ -125,7 +125,7 @@ def set_chat_member(
     }
     if user_id == bot.id:
         world.queue.push("my_chat_member", change)
-    elif told:
+    elif is_reported:
         world.queue.push("chat_member", change)
     if room.kind != "channel" and old.inside != new.inside:
         _announce_membership(world, chat_id, (actor or person).wire(), person.wire(), joined=new.inside)
@@ -133,10 +133,10 @@ def set_chat_member(
 
 
 def _announce_membership(world: SandboxState, chat_id: int, actor: Json, person: Json, *, joined: bool) -> None:
-    """The service message of a group."""
+    """Add the service message of a group, and queue its update."""
     room = world.room(chat_id)
-    what: Json = {"new_chat_members": [person]} if joined else {"left_chat_member": person}
-    message = world.add(room, {"from": actor} | what)
+    service_fields: Json = {"new_chat_members": [person]} if joined else {"left_chat_member": person}
+    message = world.add(room, {"from": actor} | service_fields)
     if room.member(world.bot.id).inside:
         world.queue.push("message", message)
 
@@ -144,7 +144,7 @@ def _announce_membership(world: SandboxState, chat_id: int, actor: Json, person:
 def rename_chat(
     world: SandboxState, chat_id: int, title: str, *, username: str | None = None, by: int | None = None
 ) -> None:
-    """A chat gets another title, of which a service message tells, and another username, of which none does."""
+    """Set the title, with a service message if it changes, and the username, without one."""
     room = world.room(chat_id)
     renamed, room.title, room.username = title != room.title, title, username
     world.changed()
@@ -157,7 +157,7 @@ def rename_chat(
 
 
 def set_bot_blocked(world: SandboxState, user_id: int, *, blocked: bool = True) -> None:
-    """A user blocks the bot, or lets it in again."""
+    """Let a user block or unblock the bot."""
     person, bot = world.people[user_id], world.bot
     person.blocked = blocked
     before, after = ("member", "kicked") if blocked else ("kicked", "member")
@@ -172,7 +172,7 @@ def set_bot_blocked(world: SandboxState, user_id: int, *, blocked: bool = True) 
 
 
 def create_topic(world: SandboxState, chat_id: int, user_id: int, name: str) -> int:
-    """Open a topic in a forum; its thread id."""
+    """Open a topic in a forum; returns its thread id."""
     room = world.room(chat_id)
     created = {"name": name, "icon_color": _TOPIC_ICON_COLOUR}
     thread = room.last_id + 1

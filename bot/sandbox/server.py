@@ -25,16 +25,17 @@ from bot.sandbox.user_actions import UserMessage
 
 __all__ = ["Sandbox"]
 
-_MAX_REQUEST_BYTES = 60 * 2**20  # bytes of one request; Telegram takes documents of 50 MB
-_UPDATE_ID_EPOCH = 1_500_000_000  # before any clock of ours; keeps update ids small
+_MAX_REQUEST_BYTES = 60 * 2**20  # Telegram takes documents of 50 MB
+_UPDATE_ID_EPOCH = 1_500_000_000  # before any clock here; keeps update ids small
 _DEFAULT_BOT_ID = 42
 _PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 class Sandbox:
-    """Telegram for one bot, on this machine. `world` is its state, `faults` what shall go wrong,
-    `hooks` brings updates to a webhook, `observed` what the page shows of a bot that is run with it as its watch.
-    `token` is a random one where none is given: whoever has it can act as the bot.
+    """Bot API server for one bot, on this machine.
+
+    `world` is its state, `faults` injects errors, `hooks` sends updates to a webhook, `observed` collects what the page
+    shows if the bot runs with it as its observer. `token` is random by default: whoever has it can act as the bot.
     """
 
     def __init__(
@@ -54,31 +55,31 @@ class Sandbox:
         self.faults = FaultInjector(clock)
         self.hooks = WebhookSender(self.world.queue)
         self.transcript: list[Json] = []
-        self._looked: dict[int, int] = {}
+        self._read_counts: dict[int, int] = {}
         self._runner: web.AppRunner | None = None
-        self._bringing: asyncio.Task[None] | None = None
+        self._webhook_task: asyncio.Task[None] | None = None
 
     async def start(self, port: int = 0) -> None:
-        """Listen on 127.0.0.1; port 0 takes a free one. `url` says where."""
+        """Listen on 127.0.0.1 and set `url`; port 0 takes a free one."""
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES, middlewares=[refuse_foreign_pages])
         app.router.add_route("*", "/bot{token}/{method}", self._on_call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._on_file)
         add_page_routes(app, self.world, self.observed)
-        # Long polls of a bot that has gone must end with its connection.
+        # Long polls of a bot that disconnected must end with its connection.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self._bringing = asyncio.create_task(self.hooks.run())
+        self._webhook_task = asyncio.create_task(self.hooks.run())
 
     async def stop(self) -> None:
-        """Close the port; whoever waits is sent home."""
+        """Close the port and end all waiting requests."""
         self.world.queue.closed = True
         self.world.queue.bell.ring()
         self.world.changed()
-        if self._bringing is not None:
-            await self._bringing
+        if self._webhook_task is not None:
+            await self._webhook_task
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -92,9 +93,9 @@ class Sandbox:
         thread: int | None = None,
         forward_of: tuple[int, int] | None = None,
     ) -> Json:
-        """A person writes (to the bot, or in `chat_id`); the message. `forward_of`: (chat id, message id)."""
-        deed = UserMessage(text, reply_to, thread, forward_of)
-        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, deed)
+        """Write a message as a person, to the bot or in `chat_id`. `forward_of`: (chat id, message id)."""
+        message = UserMessage(text, reply_to, thread, forward_of)
+        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
 
     async def post(
         self,
@@ -106,7 +107,7 @@ class Sandbox:
         reply_to: int | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Json:
-        """A channel posts; the message. `Deed` says what album, origin and extra mean."""
+        """Write a post as a channel. `UserMessage` explains album, origin and extra."""
         return user_actions.post_as_channel(
             self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra)
         )
@@ -114,21 +115,21 @@ class Sandbox:
     async def send_file(
         self, user_id: int, name: str, data: bytes, caption: str = "", *, mime: str = "application/octet-stream"
     ) -> Json:
-        """A person sends a document to the bot; the message."""
+        """Send a document to the bot as a person."""
         return user_actions.send_file_as_person(
             self.world, user_id, UploadedFile(token_urlsafe(12), name, mime, data), caption
         )
 
     async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
-        """A message of a person or a channel gets another text; the message."""
+        """Edit the text of a person's or channel's message."""
         return user_actions.edit_as_author(self.world, chat_id, message_id, text)
 
     async def delete(self, chat_id: int, message_id: int) -> None:
-        """A message of a person or a channel goes; no update tells of it."""
+        """Delete a person's or channel's message; the bot gets no update."""
         user_actions.delete_as_author(self.world, chat_id, message_id)
 
     async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
-        """Press a button and wait for the bot to answer it: {"id", "answer"}; None: it said nothing."""
+        """Press a button and wait for the bot's answer: {"id", "answer"}; the answer is None without one."""
         query_id = user_actions.press_button(self.world, user_id, chat_id, message_id, data)
         query = self.world.queries[query_id]
         await self.until(lambda: query.answer is not None)
@@ -139,30 +140,30 @@ class Sandbox:
         self.world.queue.push_raw(update)
 
     async def replies(self, chat_id: int, count: int = 1, timeout: float = 30) -> list[Json]:  # noqa: ASYNC109
-        """The next `count` messages of the bot in a chat, as they are now, waited for. TimeoutError."""
+        """Wait for the next `count` messages of the bot in a chat, in their current state. Raises TimeoutError."""
         sent = self.world.sent.setdefault(chat_id, [])
-        start = self._looked.get(chat_id, 0)
+        start = self._read_counts.get(chat_id, 0)
         if not await self.until(lambda: len(sent) >= start + count, timeout):
             raise TimeoutError(f"{len(sent) - start} of {count} messages came within {timeout} s")
-        self._looked[chat_id] = start + count
+        self._read_counts[chat_id] = start + count
         room = self.world.room(chat_id)
         return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
 
     async def until(self, true: Callable[[], bool], timeout: float = 30) -> bool:  # noqa: ASYNC109
-        """Wait for something to be true of the world, asked again after each change; the last answer."""
+        """Wait for a condition, checked again after each change; returns its last value."""
         return await self.world.bell.until(true, timeout)
 
     async def _on_call(self, request: web.Request) -> web.StreamResponse:
-        """One call: the fault it meets, the answer, a line in the transcript."""
+        """Handle one call: meet a fault, answer, and record it in the transcript."""
         name = request.match_info["method"]
         line: Json = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
         line |= {"params": {}, "ok": False, "error": "not answered"}
         self.transcript.append(line)
         fault = self.faults.meet(name)
         try:
-            if fault and (broken := await self._broken(fault, request)) is not None:
+            if fault and (broken := await self._apply_fault(fault, request)) is not None:
                 return broken
-            result = await self._answer(request, name, line)
+            result = await self._execute(request, name, line)
         except BotApiError as exc:
             line["error"] = exc.description
             return web.json_response(exc.body(), status=exc.code)
@@ -171,8 +172,8 @@ class Sandbox:
             return _close_connection(request)
         return web.json_response({"ok": True, "result": result})
 
-    async def _answer(self, request: web.Request, name: str, line: Json) -> Any:
-        if not self._knows_token(request):
+    async def _execute(self, request: web.Request, name: str, line: Json) -> Any:
+        if not self._has_valid_token(request):
             raise BotApiError(401, "Unauthorized")
         method = find_method(name)
         line["method"] = method.__api_method__
@@ -182,11 +183,11 @@ class Sandbox:
         self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
         return await execute_call(method, parameters, self.world)
 
-    def _knows_token(self, request: web.Request) -> bool:
+    def _has_valid_token(self, request: web.Request) -> bool:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
 
-    async def _broken(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
-        """What a fault makes of a call; None where the call goes on."""
+    async def _apply_fault(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
+        """Apply a fault to a call; None if the call goes on."""
         if fault.kind == "429":
             raise too_many_requests(fault.retry_after)
         if fault.kind == "500":
@@ -204,13 +205,13 @@ class Sandbox:
         return None
 
     async def _on_file(self, request: web.Request) -> web.StreamResponse:
-        """The content of a file; for faults this is the method "file"."""
+        """Serve the content of a file; its faults have the method "file"."""
         path, fault = request.match_info["path"], self.faults.meet("file")
         try:
-            if fault and (broken := await self._broken(fault, request)) is not None:
+            if fault and (broken := await self._apply_fault(fault, request)) is not None:
                 return broken
             for upload in self.world.files.values() if self.world.local is None else ():
-                if upload.path() == path and self._knows_token(request):
+                if upload.path() == path and self._has_valid_token(request):
                     return web.Response(body=upload.data, content_type="application/octet-stream")
             raise not_found("file not found")
         except BotApiError as exc:
@@ -218,7 +219,7 @@ class Sandbox:
 
 
 def _close_connection(request: web.Request) -> web.StreamResponse:
-    """Close the line without a word."""
+    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

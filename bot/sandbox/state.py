@@ -24,10 +24,10 @@ _CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voi
 
 
 def build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> Json:
-    """A message for a post: the noun, or a mapping with `id`, `date`, `text` and what else is known.
+    """Build a message from a `Post`, or from a mapping with `id`, `date`, `text` and optional fields.
 
-    Also read from a mapping: entities, edited, author, forward (a name), media (a kind), file_name,
-    mime_type, reply_to, album, views. Dates are datetimes or Unix seconds.
+    Optional: entities, edited, author, forward (a name), media (a kind), file_name, mime_type, reply_to, album, views.
+    Dates are datetimes or Unix seconds.
     """
     fields: dict[str, Any] = _dump_post(post) if isinstance(post, Post) else dict(post)
     message: Json = {"message_id": int(fields["id"]), "date": _to_unix_seconds(fields["date"]), "chat": room.wire()}
@@ -45,7 +45,7 @@ def build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> 
 
 
 def build_photo(name: str) -> list[Json]:
-    """A photo with nothing in it but an identity."""
+    """Build a photo that has only ids and a size."""
     return [{"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}]
 
 
@@ -72,23 +72,23 @@ def _dump_post(post: Post) -> dict[str, Any]:
 
 
 def _build_content(fields: Mapping[str, Any]) -> Json:
-    """Text and entities, or media with a caption."""
+    """Build text and entities, or media with a caption."""
     text = str(fields.get("text") or "")
     entities = list(fields.get("entities") or ())
     entities = sorted(entities + detect_entities(text, entities), key=lambda e: (e["offset"], -e["length"]))
     media = fields.get("media")
     if media not in _CAPTION_MEDIA_KINDS:
         return {"text": text, "entities": entities} if entities else {"text": text}
-    shown: Json = {"caption": text, "caption_entities": entities} if text else {}
+    caption_fields: Json = {"caption": text, "caption_entities": entities} if text else {}
     if media == "photo":
-        return shown | {"photo": build_photo(str(fields["id"]))}
+        return caption_fields | {"photo": build_photo(str(fields["id"]))}
     name = str(fields.get("file_name") or media)
-    known = {"file_id": f"{media}-{fields['id']}", "file_unique_id": f"u-{media}-{fields['id']}"}
-    return shown | {"document": known | {"file_name": name, "mime_type": fields.get("mime_type")}}
+    file_fields = {"file_id": f"{media}-{fields['id']}", "file_unique_id": f"u-{media}-{fields['id']}"}
+    return caption_fields | {"document": file_fields | {"file_name": name, "mime_type": fields.get("mime_type")}}
 
 
 def _build_origin(fields: Mapping[str, Any], date: int) -> Json | None:
-    """Exports know a forward's source by name, sometimes by id."""
+    """Build the origin of a forward; exports know it by name, sometimes by id."""
     source = fields.get("forward")
     if not source:
         return None
@@ -109,12 +109,12 @@ def _to_unix_seconds(moment: object) -> int:
     return int(str(moment))
 
 
-_ACTION_SECONDS = 5.0  # seconds, https://core.telegram.org/bots/api#sendchataction
+_ACTION_SECONDS = 5.0  # https://core.telegram.org/bots/api#sendchataction
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxDraft:
-    """A message that is still being written; `expires` on the world's clock."""
+    """A draft of a message; `expires` on the state's clock."""
 
     draft_id: int
     text: str
@@ -126,7 +126,7 @@ class SandboxDraft:
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file and what is known of it."""
+    """An uploaded file with its metadata."""
 
     file_id: str
     name: str
@@ -134,19 +134,19 @@ class UploadedFile:
     data: bytes
 
     def path(self) -> str:
-        """Where the server offers it, below /file/bot<token>/; of its name only the ending is left."""
+        """Path of the file below /file/bot<token>/; only the suffix of its name is kept."""
         ending = PurePath(self.name).suffix
         return f"documents/{self.file_id}{ending if ending[1:].isalnum() and ending.isascii() else ''}"
 
     def wire(self) -> Json:
-        """As a Bot API `CorpusDocument`."""
+        """Convert to a Bot API `Document`."""
         known = {"file_id": self.file_id, "file_unique_id": f"u{self.file_id}", "file_size": len(self.data)}
         return known | {"file_name": self.name, "mime_type": self.mime}
 
 
 @dataclass(slots=True)
 class PressedButton:
-    """A pressed button; `answer` is what the bot said to it."""
+    """A pressed button; `answer` is the bot's answer to the callback query."""
 
     user_id: int
     chat_id: int
@@ -155,10 +155,10 @@ class PressedButton:
 
 @dataclass(slots=True)
 class SandboxState:
-    """The state of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages).
+    """State of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages).
 
-    `log` has (n, chat id, message id) of every change, `run` tells one run of the sandbox from another.
-    `local` is the folder of a Bot API server that runs with --local: getFile puts files there, of any size.
+    `log` has (n, chat id, message id) of every change; `run` identifies this run of the sandbox. `local` is the folder
+    of a Bot API server that runs with --local: getFile puts files there, of any size.
     """
 
     bot: SandboxUser
@@ -184,7 +184,7 @@ class SandboxState:
     def add_person(
         self, user_id: int, first_name: str, *, username: str | None = None, lang: str = "en"
     ) -> SandboxUser:
-        """A user, and the private chat that is theirs."""
+        """Add a user and their private chat."""
         person = SandboxUser(user_id, first_name, username, lang)
         self.people[user_id] = person
         self._add_room(SandboxChat(user_id, "private", username=username, first_name=first_name))
@@ -199,9 +199,9 @@ class SandboxState:
         members: Iterable[int] = (),
         bot: bool = True,
     ) -> SandboxChat:
-        """A channel; the bot is its administrator unless told otherwise, the first member owns it."""
+        """Add a channel; the first member owns it, the bot is an administrator unless `bot` is False."""
         room = SandboxChat(chat_id, "channel", title, username)
-        return self._filled(room, members, "administrator" if bot else "left")
+        return self._add_with_members(room, members, "administrator" if bot else "left")
 
     def add_group(
         self,
@@ -212,15 +212,15 @@ class SandboxState:
         forum: bool = False,
         bot: str = "member",
     ) -> SandboxChat:
-        """A supergroup; the first member owns it, the bot is a member (`bot`: its status)."""
-        return self._filled(SandboxChat(chat_id, "supergroup", title, forum=forum), members, bot)
+        """Add a supergroup; the first member owns it, and `bot` is the bot's status."""
+        return self._add_with_members(SandboxChat(chat_id, "supergroup", title, forum=forum), members, bot)
 
     def add_history(self, chat_id: int, posts: Iterable[Post | Mapping[str, object]]) -> int:
-        """Show posts that were there before the bot: no update tells of them. How many there were."""
+        """Add posts from before the bot joined, without updates; returns their number."""
         room, count = self.room(chat_id), 0
         for post in posts:
             message = build_post_message(post, room)
-            self._place(room, message)
+            self._store_message(room, message)
             room.last_id = max(room.last_id, message["message_id"])
             count += 1
         room.messages = dict(sorted(room.messages.items()))
@@ -228,62 +228,62 @@ class SandboxState:
         return count
 
     def room(self, chat: int | str | None) -> SandboxChat:
-        """The chat with this id or @username; 400 where there is none."""
+        """Get the chat with this id or @username; 400 if there is none."""
         if chat is None or chat == "":
             raise bad_request("chat_id is empty")
         text = str(chat)
         if text.startswith("@"):
             wanted = text[1:].lower()
-            found = next((r for r in self.rooms.values() if (r.username or "").lower() == wanted), None)
+            room = next((r for r in self.rooms.values() if (r.username or "").lower() == wanted), None)
         else:
-            found = self.rooms.get(int(text)) if text.removeprefix("-").isdecimal() else None
-        if found is None:
+            room = self.rooms.get(int(text)) if text.removeprefix("-").isdecimal() else None
+        if room is None:
             raise bad_request("chat not found")
-        return found
+        return room
 
     def add(self, room: SandboxChat, message: Json) -> Json:
-        """Keep a new message: it gets its id, date and chat."""
+        """Add a new message; sets its id, date and chat."""
         room.last_id += 1
         head = {"message_id": room.last_id, "date": int(self.clock()), "chat": room.wire()}
         whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
-        self._place(room, whole)
+        self._store_message(room, whole)
         self.changed()
         return whole
 
     def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
-        """Replace fields of a message; None takes a field away."""
+        """Replace fields of a message; None removes a field."""
         merged = room.messages[message_id] | fields
-        self._place(room, {name: value for name, value in merged.items() if value not in (None, [])})
+        self._store_message(room, {name: value for name, value in merged.items() if value not in (None, [])})
         self.changed()
         return room.messages[message_id]
 
     def remove(self, room: SandboxChat, message_id: int) -> None:
         """Delete a message for everybody."""
         del room.messages[message_id]
-        self._note(room, message_id)
+        self._log_change(room, message_id)
         self.changed()
 
     def touch(self, room: SandboxChat, message_id: int) -> None:
-        """Note that something about a message changed (its reactions)."""
-        self._place(room, room.messages[message_id])
+        """Record a change of a message outside its fields, such as its reactions."""
+        self._store_message(room, room.messages[message_id])
         self.changed()
 
     def act(self, room: SandboxChat, thread: int | None, action: str) -> None:
-        """Show "typing" and the like for five seconds."""
+        """Show a chat action such as "typing" for five seconds."""
         self.actions[room.id, thread or 0] = (action, self.clock() + _ACTION_SECONDS)
         self.changed()
 
     def settle(self, room: SandboxChat, thread: int | None) -> None:
-        """A message of the bot has arrived: its draft and its "typing" are over."""
+        """Remove the draft and the chat action when a message of the bot arrives."""
         self.drafts.pop((room.id, thread or 0), None)
         self.actions.pop((room.id, thread or 0), None)
 
     def changed(self) -> None:
-        """Wake whoever watches."""
+        """Wake all waiting tasks."""
         self.n += 1
         self.bell.ring()
 
-    def _filled(self, room: SandboxChat, members: Iterable[int], bot: str) -> SandboxChat:
+    def _add_with_members(self, room: SandboxChat, members: Iterable[int], bot: str) -> SandboxChat:
         people = dict.fromkeys(members, Membership("member"))
         if people:
             people[next(iter(people))] = Membership("creator")
@@ -295,10 +295,10 @@ class SandboxState:
         self.rooms.setdefault(room.id, room)
         self.changed()
 
-    def _place(self, room: SandboxChat, message: Json) -> None:
+    def _store_message(self, room: SandboxChat, message: Json) -> None:
         room.messages[message["message_id"]] = message
-        self._note(room, message["message_id"])
+        self._log_change(room, message["message_id"])
 
-    def _note(self, room: SandboxChat, message_id: int) -> None:
+    def _log_change(self, room: SandboxChat, message_id: int) -> None:
         self.n += 1
         self.log.append((self.n, room.id, message_id))

@@ -23,7 +23,7 @@ from bot.sandbox.entities import conflict
 
 __all__ = ["OTHER_POLLER_TEXT", "UpdateQueue", "WebhookSender"]
 
-_KEEP_SECONDS = 24 * 3600.0  # seconds an update waits for the bot
+_KEEP_SECONDS = 24 * 3600.0  # an undelivered update expires, as at Telegram
 _NOT_DEFAULT_KINDS = {"chat_member", "message_reaction", "message_reaction_count"}
 _ALL_KINDS = frozenset(kind.value for kind in UpdateType)
 OTHER_POLLER_TEXT = "terminated by other getUpdates request; make sure that only one bot instance is running"
@@ -35,59 +35,59 @@ _ENDED_BY_WEBHOOK_TEXT = "terminated by setWebhook request"
 
 @dataclass(slots=True)
 class UpdateQueue:
-    """Updates in order, with the one poller that may wait for them."""
+    """Queue of updates, with at most one waiting poller."""
 
     clock: Callable[[], float]
     next_id: int
     webhook: str = ""
     secret: str = ""
     connections: int = 40
-    failed: tuple[float, str] | None = None  # when a delivery failed last, and why
+    failed: tuple[float, str] | None = None  # time and reason of the last failed delivery
     closed: bool = False
     allowed: frozenset[str] = _ALL_KINDS - _NOT_DEFAULT_KINDS
     kept: dict[int, tuple[float, Json]] = field(default_factory=dict)
     bell: ChangeNotifier = field(default_factory=ChangeNotifier)
-    _poll: int = 0
-    _ended_by: str = ""
+    _poll_number: int = 0
+    _end_reason: str = ""
 
     def push(self, kind: str, payload: Json) -> None:
-        """Queue an update of our own making, if the bot asked for its kind."""
+        """Queue an update made by the sandbox, if the bot asked for its kind."""
         if kind in self.allowed:
             Update.model_validate({"update_id": self.next_id, kind: payload})
             self.push_raw({kind: payload})
 
     def push_raw(self, update: Json) -> None:
-        """Queue an update as it is, whatever it is; it gets an id if it has none."""
+        """Queue an update unchecked; it gets an id if it has none."""
         number = update.get("update_id", self.next_id)
         self.next_id = max(self.next_id, number) + 1
         self.kept[number] = (self.clock() + _KEEP_SECONDS, {"update_id": number} | update)
         self.bell.ring()
 
     def allow(self, kinds: list[str] | None) -> None:
-        """Remember which kinds are wanted; None leaves it, an empty list is Telegram's default."""
+        """Set the wanted kinds; None keeps them, an empty list is Telegram's default."""
         if kinds is not None:
             self.allowed = frozenset(kinds) & _ALL_KINDS or _ALL_KINDS - _NOT_DEFAULT_KINDS
 
     def hook(self, url: str, secret: str = "", connections: int = 40) -> None:
-        """Set or (with an empty URL) remove the webhook; a waiting poller is sent away."""
+        """Set the webhook, or remove it with an empty URL; a waiting poller is ended."""
         self.webhook, self.secret, self.connections, self.failed = url, secret, connections, None
         if url:
-            self._poll += 1
-            self._ended_by = _ENDED_BY_WEBHOOK_TEXT
+            self._poll_number += 1
+            self._end_reason = _ENDED_BY_WEBHOOK_TEXT
         self.bell.ring()
 
     async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:
-        """What getUpdates returns; waits up to so many seconds for the first update. 409 as Telegram."""
+        """Answer getUpdates; waits up to `seconds` for the first update. 409 as Telegram."""
         if self.webhook:
             raise conflict(_WEBHOOK_ACTIVE_TEXT)
-        self._poll, self._ended_by = self._poll + 1, OTHER_POLLER_TEXT
-        mine = self._poll
+        self._poll_number, self._end_reason = self._poll_number + 1, OTHER_POLLER_TEXT
+        number = self._poll_number
         self.bell.ring()
         self._acknowledge(offset)
-        await self.bell.until(lambda: bool(self.kept) or self._poll != mine or self.closed, seconds)
-        if self._poll != mine:
-            raise conflict(self._ended_by)
-        await asyncio.sleep(0)  # whatever was posted in the same breath comes in one batch
+        await self.bell.until(lambda: bool(self.kept) or self._poll_number != number or self.closed, seconds)
+        if self._poll_number != number:
+            raise conflict(self._end_reason)
+        await asyncio.sleep(0)  # updates queued in the same step of the event loop come in one batch
         return [update for _, update in list(self.kept.values())[:limit]]
 
     def _acknowledge(self, offset: int) -> None:
@@ -98,20 +98,20 @@ class UpdateQueue:
         self.kept = {number: kept for number, kept in waiting if number >= offset and kept[0] > now}
 
 
-_MAX_PAUSE_SECONDS = 60.0  # of Telegram's seconds; there it is 60 to 120
+_MAX_PAUSE_SECONDS = 60.0  # in Telegram's seconds; Telegram waits 60 to 120
 _MAX_RETRY_AFTER_SECONDS = 3600
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=60)
 _IDLE_WAIT_SECONDS = 24 * 3600.0
 
 
 class WebhookSender:
-    """Takes updates from the queue to its webhook. `behind` stands for the proxies of the bots' owners."""
+    """Sender of queued updates to the webhook. `behind` stands for the bot owners' reverse proxies."""
 
     def __init__(self, queue: UpdateQueue) -> None:
-        self.behind: dict[str, str] = {}  # https://host -> http://127.0.0.1:port, where the proxy passes it on to
-        self.unit = 1.0  # seconds that one second of Telegram's pauses takes
+        self.behind: dict[str, str] = {}  # https://host -> http://127.0.0.1:port that the proxy forwards to
+        self.unit = 1.0  # real seconds for one second of Telegram's pauses
         self._queue = queue
-        self._lanes: set[object] = set()  # one update of a chat is on its way at a time
+        self._lanes: set[object] = set()  # chats with an update in delivery, one at a time
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -119,18 +119,18 @@ class WebhookSender:
         queue = self._queue
         async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as http:
             while not queue.closed:
-                for lane, number in self._next().items():
+                for lane, number in self._select_updates().items():
                     self._lanes.add(lane)
                     task = asyncio.create_task(self._deliver(http, lane, number))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
-                await queue.bell.until(lambda: queue.closed or bool(self._next()), _IDLE_WAIT_SECONDS)
+                await queue.bell.until(lambda: queue.closed or bool(self._select_updates()), _IDLE_WAIT_SECONDS)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _next(self) -> dict[object, int]:
-        """What may be sent now: the oldest update of each chat that waits for no other, as far as lines are free."""
+    def _select_updates(self) -> dict[object, int]:
+        """Select the oldest update of each chat without one in delivery, as far as connections are free."""
         if not self._queue.webhook:
             return {}
         first: dict[object, int] = {}
@@ -140,30 +140,30 @@ class WebhookSender:
         return {lane: first[lane] for lane in free[: max(0, self._queue.connections - len(self._lanes))]}
 
     async def _deliver(self, http: aiohttp.ClientSession, lane: object, number: int) -> None:
-        """Bring one update until it is taken or too old, or the webhook is another."""
+        """Deliver one update until it is accepted, too old, or the webhook changes."""
         queue, pause, fails = self._queue, 1.0, 0
         hook = queue.webhook, queue.secret
         try:
             while (queue.webhook, queue.secret) == hook and number in queue.kept:
                 expires, raw = queue.kept[number]
-                error, asked = await self._brought(http, raw)
+                error, retry_after = await self._send_update(http, raw)
                 if not error or expires <= queue.clock():
                     queue.kept.pop(number, None)
                     return
                 queue.failed = queue.clock(), error
                 pause = min(_MAX_PAUSE_SECONDS, 2 * pause) if fails else pause
-                wait = asked or (pause if fails else 0.0)
+                wait = retry_after or (pause if fails else 0.0)
                 fails += 1
                 await queue.bell.until(lambda: (queue.webhook, queue.secret) != hook, wait * self.unit)
         finally:
             self._lanes.discard(lane)
             queue.bell.ring()
 
-    async def _brought(self, http: aiohttp.ClientSession, raw: Json) -> tuple[str, float]:
-        """What went wrong (nothing: empty), and for how many seconds the bot asked Telegram to wait."""
+    async def _send_update(self, http: aiohttp.ClientSession, raw: Json) -> tuple[str, float]:
+        """Send one update; returns the error (empty: none) and the seconds that the bot asked to wait."""
         parts = urlsplit(self._queue.webhook)
         passed_to = self.behind.get(f"{parts.scheme}://{parts.netloc}")
-        if passed_to is None:  # nothing leaves this machine
+        if passed_to is None:  # no request leaves this machine
             return "Failed to resolve host: Name or service not known", 0
         headers = {"Content-Type": "application/json"}
         if self._queue.secret:
@@ -173,8 +173,8 @@ class WebhookSender:
             async with http.post(passed_to + parts.path, data=body, headers=headers, allow_redirects=False) as answer:
                 if 200 <= answer.status < 300:
                     return "", 0
-                asked = answer.headers.get("Retry-After", "")
-                wait = min(int(asked), _MAX_RETRY_AFTER_SECONDS) if asked.isdecimal() else 0
+                retry_after = answer.headers.get("Retry-After", "")
+                wait = min(int(retry_after), _MAX_RETRY_AFTER_SECONDS) if retry_after.isdecimal() else 0
                 return f"Wrong response from the webhook: {answer.status} {answer.reason}", wait
         except aiohttp.ClientConnectorError:
             return "Connection refused", 0
@@ -183,7 +183,7 @@ class WebhookSender:
 
 
 def _get_delivery_lane(raw: Json) -> object:
-    """The chat of an update; updates of no chat wait for nobody."""
+    """Get the chat of an update; updates without a chat are delivered independently."""
     for event in raw.values():
         if isinstance(event, dict):
             chat = event.get("chat") or event.get("from")

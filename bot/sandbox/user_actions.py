@@ -30,10 +30,10 @@ _CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message to be written. `origin`: a raw MessageOrigin, a hidden name, or (chat id, message id).
+    """A message to write. `origin`: a raw MessageOrigin, a hidden name, or (chat id, message id).
 
-    `album` makes it a photo of that media group with the text as its caption; `extra` are raw
-    Bot API fields on top. Entities make `text` exactly what was meant.
+    `album` makes it a photo of that media group with the text as its caption; `extra` are raw Bot API fields that
+    override. Entities are detected in `text`.
     """
 
     text: str = ""
@@ -45,7 +45,7 @@ class UserMessage:
 
 
 def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMessage) -> Json:
-    """Somebody writes in a private chat or a group."""
+    """Write as a person in a private chat or a group."""
     room, person = world.room(chat_id), world.people[user_id]
     if room.kind != "private" and not room.member(user_id).inside:
         raise forbidden("this person is not a member of the chat")
@@ -57,7 +57,7 @@ def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMe
 
 
 def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Json:
-    """A channel posts; its discussion group, if any, gets the copy that Telegram makes."""
+    """Write as a channel; its discussion group, if any, gets Telegram's automatic copy."""
     room = world.room(chat_id)
     if room.kind != "channel":
         raise bad_request("this is not a channel")
@@ -75,24 +75,24 @@ def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Jso
 
 
 def edit_as_author(world: SandboxState, chat_id: int, message_id: int, text: str) -> Json:
-    """A person or a channel changes a text or caption. Nothing changed: no update."""
+    """Edit a text or caption as a person or channel; without a change there is no update."""
     room = world.room(chat_id)
     old = room.messages.get(message_id)
     if old is None:
         raise bad_request("message to edit not found")
     field = "text" if "text" in old else "caption"
     marks = "entities" if field == "text" else "caption_entities"
-    shown, entities = prepare_text(text, None, None, empty=field == "caption")
-    if shown == old.get(field, ""):
+    clean, entities = prepare_text(text, None, None, empty=field == "caption")
+    if clean == old.get(field, ""):
         return old
-    fields: Json = {field: shown, marks: entities, "edit_date": int(world.clock())}
+    fields: Json = {field: clean, marks: entities, "edit_date": int(world.clock())}
     message = world.change(room, message_id, **fields)
     _push_update(world, room, "edited_channel_post" if room.kind == "channel" else "edited_message", message)
     return message
 
 
 def delete_as_author(world: SandboxState, chat_id: int, message_id: int) -> None:
-    """A person or a channel deletes a message for everybody. Telegram tells bots nothing of it."""
+    """Delete a message for everybody as a person or channel. Telegram sends bots no update about it."""
     room = world.room(chat_id)
     if message_id not in room.messages:
         raise bad_request("message to delete not found")
@@ -100,32 +100,32 @@ def delete_as_author(world: SandboxState, chat_id: int, message_id: int) -> None
 
 
 def press_button(world: SandboxState, user_id: int, chat_id: int, message_id: int, data: str) -> str:
-    """Press an inline button; the id of the query. Replays and made-up data are possible, as in life."""
+    """Press an inline button; returns the id of the query. Replayed and invented data are possible, as in Telegram."""
     room = world.room(chat_id)
     message = room.messages.get(message_id)
-    gone = {"chat": room.wire(), "message_id": message_id, "date": 0}
+    missing = {"chat": room.wire(), "message_id": message_id, "date": 0}
     query_id = str(randbelow(10**18))
     world.queries[query_id] = PressedButton(user_id, room.id)
-    shown = {"id": query_id, "from": world.people[user_id].wire(), "chat_instance": str(abs(room.id) * 31)}
-    world.queue.push("callback_query", shown | {"message": message or gone, "data": data})
+    query = {"id": query_id, "from": world.people[user_id].wire(), "chat_instance": str(abs(room.id) * 31)}
+    world.queue.push("callback_query", query | {"message": message or missing, "data": data})
     world.changed()
     return query_id
 
 
 def react_as_person(world: SandboxState, user_id: int, chat_id: int, message_id: int, emoji: str | None) -> None:
-    """Put a reaction or take it away."""
+    """Set or remove a reaction."""
     room = world.room(chat_id)
-    kept = world.reactions.setdefault((room.id, message_id), {})
-    old, new = kept.get(user_id, []), [emoji] if emoji else []
-    kept[user_id] = new
+    reactions = world.reactions.setdefault((room.id, message_id), {})
+    old, new = reactions.get(user_id, []), [emoji] if emoji else []
+    reactions[user_id] = new
     world.touch(room, message_id)
     if room.kind == "private" or room.member(world.bot.id).leads:
         change = {"chat": room.wire(), "message_id": message_id, "date": int(world.clock())}
-        shown = {
-            name: [{"type": "emoji", "emoji": one} for one in emojis]
+        reaction_fields = {
+            name: [{"type": "emoji", "emoji": reaction} for reaction in emojis]
             for name, emojis in (("old_reaction", old), ("new_reaction", new))
         }
-        world.queue.push("message_reaction", change | shown | {"user": world.people[user_id].wire()})
+        world.queue.push("message_reaction", change | reaction_fields | {"user": world.people[user_id].wire()})
 
 
 def send_file_as_person(
@@ -134,8 +134,8 @@ def send_file_as_person(
     """Send a file to the bot in private, or into a group."""
     world.files[upload.file_id] = upload
     clean, entities = prepare_text(caption, None, None, MAX_CAPTION_CHARACTERS, empty=True)
-    shown: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
-    return send_as_person(world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=shown))
+    fields: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
+    return send_as_person(world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields))
 
 
 def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> None:
@@ -144,40 +144,40 @@ def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> No
         if chat == chat_id and draft.draft_id == draft_id and draft.can_stop:
             if not draft.keep_on_stop:
                 del world.drafts[chat, thread]
-            told = {"chat": world.room(chat_id).wire(), "draft_id": draft_id}
+            payload = {"chat": world.room(chat_id).wire(), "draft_id": draft_id}
             topic = {"message_thread_id": thread} if thread else {}
-            world.queue.push("stopped_message_generation", told | topic)
+            world.queue.push("stopped_message_generation", payload | topic)
             world.changed()
 
 
-def _build_message_fields(world: SandboxState, room: SandboxChat, deed: UserMessage) -> Json:
-    """The fields of a message: text or photo, what it replies to, where it was forwarded from."""
-    extra = dict(deed.extra or {})
-    fields: Json = _build_forward_fields(world, deed) if deed.origin else {}
-    if deed.text or not (fields.keys() | extra.keys()) & set(_CONTENT_FIELDS):
-        text, entities = prepare_text(deed.text, None, None, empty=deed.album is not None)
-        names = ("caption", "caption_entities") if deed.album else ("text", "entities")
+def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserMessage) -> Json:
+    """Build the fields of a message: text or photo, replied message, origin of a forward."""
+    extra = dict(written.extra or {})
+    fields: Json = _build_forward_fields(world, written) if written.origin else {}
+    if written.text or not (fields.keys() | extra.keys()) & set(_CONTENT_FIELDS):
+        text, entities = prepare_text(written.text, None, None, empty=written.album is not None)
+        names = ("caption", "caption_entities") if written.album else ("text", "entities")
         fields |= dict(zip(names, (text, entities), strict=True))
-    if deed.album:
-        fields |= {"photo": build_photo(token_urlsafe(6)), "media_group_id": deed.album}
-    parent = room.messages.get(deed.reply_to or 0)
-    if deed.reply_to and parent is None:
+    if written.album:
+        fields |= {"photo": build_photo(token_urlsafe(6)), "media_group_id": written.album}
+    parent = room.messages.get(written.reply_to or 0)
+    if written.reply_to and parent is None:
         raise bad_request("message to be replied not found")
     fields |= {"reply_to_message": remove_nested_reply(parent)} if parent else {}
-    return fields | build_thread_fields(room, deed.thread, parent) | extra
+    return fields | build_thread_fields(room, written.thread, parent) | extra
 
 
-def _build_forward_fields(world: SandboxState, deed: UserMessage) -> Json:
-    if isinstance(deed.origin, tuple):
-        source = world.room(deed.origin[0]).messages.get(deed.origin[1])
+def _build_forward_fields(world: SandboxState, written: UserMessage) -> Json:
+    if isinstance(written.origin, tuple):
+        source = world.room(written.origin[0]).messages.get(written.origin[1])
         if source is None:
             raise bad_request("message to forward not found")
-        body = {name: source[name] for name in _CONTENT_FIELDS if name in source} if not deed.text else {}
+        body = {name: source[name] for name in _CONTENT_FIELDS if name in source} if not written.text else {}
         return body | {"forward_origin": build_message_origin(source)}
-    if isinstance(deed.origin, str):
-        name = {"type": "hidden_user", "sender_user_name": deed.origin}
+    if isinstance(written.origin, str):
+        name = {"type": "hidden_user", "sender_user_name": written.origin}
         return {"forward_origin": name | {"date": int(world.clock())}}
-    return {"forward_origin": dict(deed.origin or {})}
+    return {"forward_origin": dict(written.origin or {})}
 
 
 def _push_update(world: SandboxState, room: SandboxChat, kind: str, message: Json) -> None:

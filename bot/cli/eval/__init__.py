@@ -20,7 +20,7 @@ _EVALUATIONS = (
 
 
 def declare(commands: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand and its kinds of measurement to the parser."""
     parser = commands.add_parser(
         "eval", help="measure retrieval, answers, dates, plans and verdicts on your own or public data"
     )

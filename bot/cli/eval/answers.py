@@ -18,7 +18,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("answers", help="how many questions are answered rightly, wrongly, or refused")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -28,7 +28,7 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write, draw. Returns the exit code."""
+    """Measure, print, and write the JSON report and the plot. Returns the exit code."""
     return await run_measurement(
         args, settings, Measurement("answers", lambda query: True, answer_query, compute_answer_metrics, _draw_plot)
     )

@@ -22,7 +22,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("calibrate", help="fit the bar for answers, and how the legs are joined")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -42,58 +42,59 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit, print, keep it beside the archive. Returns the exit code."""
+    """Fit the thresholds, print them, and save the calibration beside the archive. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     if args.verify:
         return _calibrate_claims(args, settings)
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     if not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
-    way = Variant(legs=args.legs, rerank=args.rerank)
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [way])) as opened:
-        data = opened.asked(way)
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        data = opened.asked(variant)
         calibration = await _calibrate_fusions(data)
         data.rag = replace(data.rag, calibration=calibration)
-        given = await ask_all(data)
-    fitted = fit_calibration(given, args.target, dataset.name)
-    kept = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
-    _print_calibration(fitted, kept.save(settings.rag()))
+        answers = await ask_all(data)
+    fitted = fit_calibration(answers, args.target, dataset.name)
+    calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
+    _print_calibration(fitted, calibrated.save(settings.rag()))
     if args.json_out:
-        metrics = {"bar": kept.bar, "abstained": fitted.abstained[0], "refused": fitted.refused[0]}
-        said = describe_settings(args, replace(data.rag, calibration=kept), way, {})
-        write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": said,
-                              "metrics": {"all": metrics}, "rows": len(given)})  # fmt: skip
+        metrics = {"bar": calibrated.bar, "abstained": fitted.abstained[0], "refused": fitted.refused[0]}
+        settings_used = describe_settings(args, replace(data.rag, calibration=calibrated), variant, {})
+        write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": settings_used,
+                              "metrics": {"all": metrics}, "rows": len(answers)})  # fmt: skip
     return 0
 
 
 def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit the bar for claims, and keep it beside what else was fitted."""
+    """Fit the threshold for claims and save it with the other fitted values."""
     rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
-    found = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
+    threshold = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
     rag = settings.rag()
-    fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # what is stored
-    file = replace(Calibration.load(fitted), claims=found).save(rag)
-    print(f"bar for claims {found.bar:.3f}, written to {file}")
+    fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # as stored
+    file = replace(Calibration.load(fitted), claims=threshold).save(rag)
+    print(f"bar for claims {threshold.bar:.3f}, written to {file}")
     print(
-        f"of false claims {found.passed:.3f} pass (promised: at most {found.target:g}), of true ones {found.kept:.3f}"
+        f"of false claims {threshold.passed:.3f} pass (promised: at most {threshold.target:g}), "
+        f"of true ones {threshold.kept:.3f}"
     )
     if args.json_out:
-        said = {"target": found.target, "limit": args.limit, "seed": args.seed}
-        metrics = {"bar": found.bar, "passed": found.passed, "kept": found.kept}
-        write_json_report(args.json_out, {"command": "calibrate", "data": found.data, "settings": said,
+        settings_used = {"target": threshold.target, "limit": args.limit, "seed": args.seed}
+        metrics = {"bar": threshold.bar, "passed": threshold.passed, "kept": threshold.kept}
+        write_json_report(args.json_out, {"command": "calibrate", "data": threshold.data, "settings": settings_used,
                               "metrics": {"all": metrics}, "rows": len(rows)})  # fmt: skip
     return 0
 
 
 async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
-    """A calibration that refuses nothing, with the safest way to join the legs."""
+    """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
     calibration = replace(data.rag.calibration, bar=0.0)
     if data.rag.dense is None:
         return calibration
-    found = choose_safest_fusions(await run_both_retrievers(data))
-    for lang, fusion in found.items():
+    fusions = choose_safest_fusions(await run_both_retrievers(data))
+    for lang, fusion in fusions.items():
         print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
-    return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: found})
+    return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: fusions})
 
 
 def _print_calibration(fitted: FittedCalibration, file: Path) -> None:

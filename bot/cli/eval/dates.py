@@ -21,7 +21,7 @@ _DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
     options.add_sample_options(parser, "expressions")
@@ -30,19 +30,21 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
-    found = {
+    metrics_by_reader = {
         name: compute_by_language(rows, partial(compute_date_metrics, read=read))
         for name, read in _DATE_READERS.items()
     }
-    print(format_comparison(found))
+    print(format_comparison(metrics_by_reader))
     dated = sum(bool(row.readings) for row in rows)
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
     if args.json_out:
-        ours, theirs = found.values()
-        said = {"command": "dates", "data": args.folder.resolve().name,
+        ours, theirs = metrics_by_reader.values()
+        about = {"command": "dates", "data": args.folder.resolve().name,
                 "settings": {"limit": args.limit, "seed": args.seed}}  # fmt: skip
-        write_json_report(args.json_out, {**said, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}})
+        write_json_report(
+            args.json_out, {**about, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}}
+        )
     return 0

@@ -25,7 +25,7 @@ _NOT_WRITABLE_TEXT = "The questions cannot be written ({}): name another folder.
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("make", help="make a question set out of your own channels, without a model")
     parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder; it will hold texts of your posts")
     options.add_sample_options(parser, "questions")
@@ -33,36 +33,38 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Make, write, say. Returns the exit code."""
+    """Make the question set, write it, and print its size. Returns the exit code."""
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(_ALREADY_THERE_TEXT.format(folder))
     archive = await Archive.open(settings.data.dir)
     try:
-        found, known = await _read_all_posts(archive), await channels.load_channels(archive)
+        all_posts, known = await _read_all_posts(archive), await channels.load_channels(archive)
     finally:
         await archive.close()
-    made = make_questions(
-        found, known, args.limit or _DEFAULT_QUESTIONS, _DEFAULT_SEED if args.seed is None else args.seed
+    question_set = make_questions(
+        all_posts, known, args.limit or _DEFAULT_QUESTIONS, _DEFAULT_SEED if args.seed is None else args.seed
     )
-    if not made.queries:
+    if not question_set.queries:
         raise SettingsWrong(_NO_POSTS_TEXT)
     with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
         folder.mkdir(parents=True, exist_ok=True)
-        _write_rows(folder / "corpus.jsonl", made.corpus)
-        _write_rows(folder / "queries.jsonl", made.queries)
-    print(f"{len(made.queries)} questions about {len(made.corpus)} posts: citegram eval answers {folder}")
+        _write_rows(folder / "corpus.jsonl", question_set.corpus)
+        _write_rows(folder / "queries.jsonl", question_set.queries)
+    print(
+        f"{len(question_set.queries)} questions about {len(question_set.corpus)} posts: citegram eval answers {folder}"
+    )
     return 0
 
 
 async def _read_all_posts(archive: Archive) -> list[Post]:
-    """Every post with a text that is not deleted, in the order it was kept."""
-    found: list[Post] = []
+    """Read all posts with text that are not deleted, in the order in which they were stored."""
+    all_posts: list[Post] = []
     after = 0
     while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):
         after = changes[-1].seq
-        found += [change.post for change in changes if change.post and change.post.text.strip()]
-    return found
+        all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
+    return all_posts
 
 
 def _write_rows(file: Path, rows: Iterable[dict[str, object]]) -> None:

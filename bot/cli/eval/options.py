@@ -34,7 +34,7 @@ __all__ = [
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """What is asked, of which posts."""
+    """Add the options for the questions and the corpus."""
     parser.add_argument(
         "folder", type=Path, metavar="DIR", help="folder with queries.jsonl and corpus.jsonl or an export"
     )
@@ -45,7 +45,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sample_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """How many of the rows are measured, and which."""
+    """Add the options for the size of the sample and its random seed."""
     parser.add_argument("--limit", type=_parse_count, metavar="N", help=f"only so many {what}: the first")
     parser.add_argument(
         "--seed", type=_parse_seed, metavar="N", help=f"with --limit: {what} drawn by this number instead"
@@ -53,14 +53,14 @@ def add_sample_options(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """With which of the models."""
+    """Add the options for the retrievers and the reranker."""
     legs = "which search legs (default: both, where a model was pulled)"
     parser.add_argument("--legs", choices=("lexical", "dense", "hybrid"), help=legs)
     parser.add_argument("--rerank", choices=("on", "off"), help="with the reranker or without (default: on, if pulled)")
 
 
 def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str]) -> None:
-    """In which way, or in which ways beside each other."""
+    """Add the options for the recipe, the plan, and the variants to compare."""
     parser.add_argument(
         "--recipe",
         type=_parse_recipe,
@@ -75,7 +75,7 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
 
 
 def add_output_options(parser: argparse.ArgumentParser, plot: str = "") -> None:
-    """Where the figures go; `plot` says what a picture of them shows."""
+    """Add the options for the output files; `plot` describes the plot, and without it there is no plot option."""
     parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write the figures to a file")
     if plot:
         parser.add_argument(
@@ -84,10 +84,10 @@ def add_output_options(parser: argparse.ArgumentParser, plot: str = "") -> None:
 
 
 def parse_share(text: str) -> float:
-    """A share between 0 and 1. Raises ArgumentTypeError."""
+    """Parse a share between 0 and 1. Raises ArgumentTypeError."""
     with suppress(ValueError):
-        if 0 < (found := float(text)) < 1:
-            return found
+        if 0 < (share := float(text)) < 1:
+            return share
     raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
 
 
@@ -137,9 +137,9 @@ _NO_PLOTS_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class Measurement(Generic[L]):
-    """Which questions are asked, how, what is made of the rows, and how they are drawn.
+    """A measurement: filter of the questions, how one is asked, the metrics of the rows, and how they are drawn.
 
-    `draw` gets the rows of each way, the name of the data, a line about what was asked, and the file.
+    `draw` gets the rows of each variant, the name of the data, a line that describes the measurement, and the file.
     """
 
     name: str
@@ -150,30 +150,30 @@ class Measurement(Generic[L]):
 
 
 async def run_measurement(args: argparse.Namespace, settings: Settings, what: Measurement[L]) -> int:
-    """Ask, print, write, draw. Returns the exit code."""
+    """Ask the questions, print the metrics, and write the JSON report and the plot. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     require_writable(args.plot, "plot", "plot")
-    if args.plot:  # asked before anything is measured
+    if args.plot:  # before anything is measured, which may take long
         with translate_errors(SettingsWrong, ImportError, say=_NO_PLOTS_TEXT):
             import_module("bot.evaluation.plots")
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     queries = [query for query in dataset.queries if what.of(query)]
     if args.plot and not queries:
         raise ImportRefused(f"{args.folder} holds no question to draw: leave out --plot, or give other data.")
-    own = Variant(args.recipe, args.plan, args.legs, args.rerank)
-    ways = {name: own.named(name) for name in args.compare} if args.compare else {"": own}
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), ways.values())) as data:
-        rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in ways.items()})
-    found = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
-    print(format_comparison(found) if args.compare else format_table(found[""]))
+    variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
+    variants = {name: variant.named(name) for name in args.compare} if args.compare else {"": variant}
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
+        rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in variants.items()})
+    metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
+    print(format_comparison(metrics) if args.compare else format_table(metrics[""]))
     if args.json_out:
-        compared = {"metrics": found, "ratio": compute_ratios(found)} if args.compare else {"metrics": found[""]}
-        said = {"settings": describe_settings(args, data.rag, own, ways)}
+        compared = {"metrics": metrics, "ratio": compute_ratios(metrics)} if args.compare else {"metrics": metrics[""]}
+        about = {"settings": describe_settings(args, data.rag, variant, variants)}
         write_json_report(
-            args.json_out, {"command": what.name, "data": dataset.name, **said, **compared, "rows": len(queries)}
+            args.json_out, {"command": what.name, "data": dataset.name, **about, **compared, "rows": len(queries)}
         )
     if args.plot:
-        line = f"{len(queries):,} questions · {len(dataset.ids):,} posts · {describe_retrievers(data.rag, own)}"
+        line = f"{len(queries):,} questions · {len(dataset.ids):,} posts · {describe_retrievers(data.rag, variant)}"
         what.draw(rows, dataset.name, line, args.plot)
     return 0
 
@@ -181,8 +181,8 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
 def describe_settings(
     args: argparse.Namespace, rag: Engine, way: Variant, ways: Mapping[str, Variant]
 ) -> dict[str, Any]:
-    """The settings that the figures were measured with; with `ways` compared, what is changed in each."""
-    said: dict[str, Any] = {
+    """Build the settings that the figures were measured with; for compared variants, also the changes of each."""
+    described: dict[str, Any] = {
         "legs": way.legs or describe_retrievers(rag, way),
         "rerank": way.rerank or ("on" if rag.reranker else "off"),
         "plan": way.plan,
@@ -195,12 +195,14 @@ def describe_settings(
         "distractors": [file.name for file in args.distractors],
     }
     if len(ways) > 1:
-        said["compare"] = {name: {k: v for k, v in asdict(one).items() if v is not None} for name, one in ways.items()}
-    return said
+        described["compare"] = {
+            name: {k: v for k, v in asdict(variant).items() if v is not None} for name, variant in ways.items()
+        }
+    return described
 
 
 def describe_retrievers(rag: Engine, way: Variant) -> str:
-    """Which legs are searched, and with which model."""
+    """Name the retrievers and the embedding model."""
     if rag.dense is None or way.legs == "lexical":
         return "lexical"
     return f"{way.legs or 'hybrid'} ({rag.dense.model.name})"

@@ -32,7 +32,7 @@ _SCHEMA_NEEDS_SERVER_TEXT = (
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("plans", help="how well and how fast a model plans searches")
     parser.add_argument("file", type=Path, metavar="FILE", help="queries.jsonl, or a text file with a question a line")
     form = "what holds the model to the form of a plan (default: gbnf)"
@@ -44,27 +44,27 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     questions = draw_sample(read_questions(args.file), args.limit, args.seed)
-    inside = settings.rag()
-    if args.grammar == "schema" and (args.model or not inside.llm.url or inside.llm.planner != "same"):
+    rag_settings = settings.rag()
+    if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
         raise SettingsWrong(_SCHEMA_NEEDS_SERVER_TEXT)
-    async with _open_planner(args.model, inside) as model:
-        rows = await _measure_plans(questions, RecordingModel(model, args.grammar), inside.budgets)
+    async with _open_planner(args.model, rag_settings) as model:
+        rows = await _measure_plans(questions, RecordingModel(model, args.grammar), rag_settings.budgets)
         name = model.name
     metrics = compute_by_language(rows, compute_plan_metrics)
     print(format_table(metrics))
     print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
     if args.json_out:
-        said = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
-        about = {"command": "plans", "data": args.file.name, "settings": said}
+        settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
+        about = {"command": "plans", "data": args.file.name, "settings": settings_used}
         write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows)})
     return 0
 
 
 async def _measure_plans(questions: Sequence[Question], model: RecordingModel, budgets: Budgets) -> list[PlanRow]:
-    """A row for each question that can be planned, asked one after the other."""
+    """Plan the questions one after the other; questions that cannot be planned have no row."""
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     rows = []
     for question in tqdm(questions, desc="plan", delay=1, leave=False):
@@ -75,10 +75,10 @@ async def _measure_plans(questions: Sequence[Question], model: RecordingModel, b
 
 @asynccontextmanager
 async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterator[LanguageModel]:
-    """The model that plans, alone. Raises ModelUnavailable."""
-    given = settings.llm.planner if path is None else str(path.absolute())
-    if given != "same":
-        llm = settings.llm.model_copy(update={"model": given, "planner": "same", "url": ""})
+    """Open the planner model alone. Raises ModelUnavailable."""
+    wanted = settings.llm.planner if path is None else str(path.absolute())
+    if wanted != "same":
+        llm = settings.llm.model_copy(update={"model": wanted, "planner": "same", "url": ""})
         settings = settings.model_copy(update={"llm": llm})
     language = await open_language_models(settings)
     if language.planner is None:

@@ -18,11 +18,11 @@ __all__ = ["declare", "run"]
 
 _RETRIEVAL_VARIANTS = [
     name for name in VARIANTS if not name.startswith("rounds-")
-]  # a second round is made of what was answered
+]  # a second round depends on what was answered
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("retrieval", help="how much is found, and how high")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -32,11 +32,11 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write, draw. Returns the exit code."""
-    what = Measurement(
+    """Measure, print, and write the JSON report and the plot. Returns the exit code."""
+    measurement = Measurement(
         "retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics, _draw_plot
     )
-    return await run_measurement(args, settings, what)
+    return await run_measurement(args, settings, measurement)
 
 
 def _draw_plot(rows: Mapping[str, Sequence[RankedQuery]], name: str, line: str, file: Path) -> None:

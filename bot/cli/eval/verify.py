@@ -27,7 +27,7 @@ __all__ = ["declare", "run"]
 
 
 def declare(kinds: Any) -> None:
-    """Describe the command to argparse."""
+    """Add the subcommand to the parser."""
     parser = kinds.add_parser("verify", help="how good the verdicts on claims are, layer by layer")
     parser.add_argument(
         "folder", type=Path, metavar="FILE|DIR",
@@ -40,35 +40,35 @@ def declare(kinds: Any) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, write. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
     corpus = args.folder.is_dir() and (args.folder / "corpus.jsonl").exists()
     if not corpus and not all(row.evidence for row in rows):
         raise ImportRefused(f"{args.folder} holds claims without evidence: add corpus.jsonl to look them up in.")
-    told = await _verify_from_corpus(args, settings, rows) if corpus else judge_claim_pairs(rows)
+    judged = await _verify_from_corpus(args, settings, rows) if corpus else judge_claim_pairs(rows)
     layers = {
-        name: compute_by_language(told, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
+        name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
     }
     print(format_comparison(layers))
     if args.json_out:
-        write_json_report(args.json_out, _build_result(args, layers, len(told), corpus=corpus))
+        write_json_report(args.json_out, _build_result(args, layers, len(judged), corpus=corpus))
     return 0
 
 
 async def _verify_from_corpus(args: argparse.Namespace, settings: Settings, rows: list[ClaimRow]) -> list[JudgedClaim]:
     dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
-    way = Variant(legs=args.legs, rerank=args.rerank)
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [way])) as opened:
-        return await verify_in_corpus(rows, dataset.queries, opened.asked(way))
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        return await verify_in_corpus(rows, dataset.queries, opened.asked(variant))
 
 
 def _build_result(
     args: argparse.Namespace, layers: Mapping[str, MetricsByLanguage], rows: int, *, corpus: bool
 ) -> dict[str, Any]:
-    said = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
+    settings_used = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
             "evidence": "looked up" if corpus else "given"}  # fmt: skip
     return {
-        "command": "verify", "data": args.folder.resolve().name, "settings": said, "metrics": layers["all"],
+        "command": "verify", "data": args.folder.resolve().name, "settings": settings_used, "metrics": layers["all"],
         "layers": layers, "rows": rows,
     }  # fmt: skip

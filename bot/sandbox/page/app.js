@@ -1,4 +1,4 @@
-// The page: the list of chats, the conversation, and beside it the post that a citation stands on.
+// Entry point: the chat list, the conversation, and beside it the post behind a citation.
 
 import { isOwn } from "./bubble.js";
 import { toast } from "./dom.js";
@@ -11,7 +11,7 @@ useLanguage(chosen.get("lang"));
 const $ = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 759px)");
 
-// The address after # is "main chat" or "main chat / source chat / message".
+// The fragment after # is "main chat" or "main chat / source chat / message".
 function place() {
   const [main, source, message] = location.hash.slice(1).split("/").filter(Boolean).map(Number);
   return { main: main ?? null, source: source ?? null, message: message ?? null };
@@ -23,7 +23,7 @@ function go({ main, source = null, message = null }) {
   else location.hash = next;
 }
 
-// What the clicks inside a pane do.
+// Click handlers of a pane.
 const on = (pane) => ({
   post: (url) => postBehind(url)?.message,
   link(event, url) {
@@ -40,7 +40,7 @@ const on = (pane) => ({
   },
   back: () => (pane === source ? go({ main: main.chat }) : (location.hash = "")),
   inMain: (chat) => go({ main: chat }),
-  // Only what the bot says in its own conversation: a command in a post would be the poster's, in our name.
+  // Only in the bot's own conversation: a command in a post would be sent by its author in the user's name.
   command: (text) => pane === main && main.chat === store.user && main.composer?.send(text),
   reply: (message) => main.composer?.reply(message),
   async edit(message) {

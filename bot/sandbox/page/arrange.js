@@ -1,6 +1,6 @@
-// Keeping elements where nothing changed, so that selections, folded quotes and animations survive news.
+// Keyed DOM update: unchanged elements are kept, so that selections, folded quotes and animations survive.
 
-// Puts `rows` ({key, sign, build}) into a container after `spot`; returns what is there now, by key.
+// Put `rows` ({key, sign, build}) into a container after `spot`; returns the current rows by key.
 export function arrange(container, spot, kept, rows) {
   const now = new Map();
   for (const { key, sign, build } of rows) {

@@ -1,4 +1,4 @@
-// One message (or album) as a bubble.
+// Bubble of a message or album.
 
 import { avatar, button, followed, icon, make } from "./dom.js";
 import { findability } from "./findable.js";
@@ -15,7 +15,7 @@ export const textOf = (message) => message.text ?? message.caption ?? "";
 export const authorOf = (message) =>
   message.sender_chat?.title ?? [message.from?.first_name, message.from?.last_name].filter(Boolean).join(" ");
 
-// One line for lists and replies.
+// One-line summary for lists and replies.
 export function summary(message) {
   if (isService(message)) return serviceText(message);
   if (textOf(message)) return textOf(message).replace(/\s+/g, " ");
@@ -35,7 +35,7 @@ export function serviceText(message) {
 export const originName = (origin) =>
   origin.chat?.title ?? origin.sender_chat?.title ?? origin.sender_user_name ?? origin.sender_user?.first_name ?? "";
 
-// `group` is an album's messages, or one message. `on` has what clicks do.
+// `group` is an album's messages, or one message. `on` has the click handlers.
 export function bubble(group, { first, last, chat, on }) {
   const main = group.find((message) => textOf(message)) ?? group[0];
   const own = isOwn(main), author = authorOf(main);

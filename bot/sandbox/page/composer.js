@@ -1,4 +1,4 @@
-// Where one writes: a message to the bot, a post in a channel, or a changed post.
+// Composer: write a message to the bot, write a post in a channel, or edit a post.
 
 import { authorOf, isOwn, summary, textOf } from "./bubble.js";
 import { button, icon, make, toast } from "./dom.js";

@@ -1,4 +1,4 @@
-// Making elements. Text goes in as text only, addresses only when they are http, https or tg.
+// DOM helpers. Text is inserted as text only, URLs only if they are http, https or tg.
 
 const PATHS = {
   back: "M15 5l-7 7 7 7",
@@ -51,7 +51,7 @@ export function icon(name) {
 export const button = (name, label, onclick, kind = "round") =>
   make("button", { class: kind, type: "button", title: label, "aria-label": label, onclick }, icon(name));
 
-// An address that may be followed, or null.
+// Return a safe URL, or null.
 export function followed(url) {
   try {
     const parsed = new URL(/^[a-z][a-z0-9+.-]*:/i.test(url) ? url : `https://${url}`);

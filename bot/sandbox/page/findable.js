@@ -1,4 +1,4 @@
-// Whether what was posted can be found by now: a tick on the post, a line on top of its channel.
+// Index state: a tick on each new post that can be found, and a line on top of its channel.
 
 import { icon, make } from "./dom.js";
 import { store } from "./store.js";
@@ -10,7 +10,7 @@ const isDone = (found) => legs().every((leg) => found.includes(leg));
 
 export const findableSign = (message) => store.findable[keyOf(message)] ?? null;
 
-// For a post that came or was edited since the bot began; null for others.
+// For a post added or edited since the bot began; null for others.
 export function findability(message) {
   const found = findableSign(message);
   if (!found) return null;
@@ -23,7 +23,7 @@ export function findability(message) {
     make("span", { class: "word", text: say(half) }));
 }
 
-// The line of a channel. Hidden where no bot reports how far it is.
+// The line of a channel. Hidden if no bot reports its progress.
 export function howFar(line, chat) {
   const waiting = Object.values(store.indexing).map((leg) => leg.waiting);
   const known = chat.type === "channel" && waiting.length > 0;

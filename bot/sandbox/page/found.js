@@ -1,11 +1,11 @@
-// How an answer was found: its sources with their passages, and which leg found what.
+// How an answer was found: its sources with their passages and retrievers.
 
 import { icon, make } from "./dom.js";
 import { store } from "./store.js";
 import { chosen, lang, say, shortDate } from "./words.js";
 
 const LEGS = { lexical: "legLexical", dense: "legDense", both: "legBoth", "": "legNone" };
-const unfolded = new Map(); // what was opened or closed by hand, by question
+const unfolded = new Map(); // opened or closed by the user, by question
 
 export const isFoundOn = () => chosen.get("found") === "on";
 
@@ -20,7 +20,7 @@ export const foundSign = (message) => {
   return found ? [isFoundOn(), found] : null;
 };
 
-// The switch of a conversation: unfolded under every answer, or not. It is remembered.
+// The switch of a conversation: details open under every answer, or not. The choice is stored.
 export function foundSwitch(changed) {
   const flip = () => {
     chosen.set("found", isFoundOn() ? "off" : "on");
@@ -33,7 +33,7 @@ export function foundSwitch(changed) {
   }, icon("sources"), make("span", { class: "label", text: say("howFound") }), make("i", { class: "track" }));
 }
 
-// What unfolds under an answer; null where nothing was seen of how it was found.
+// Details under an answer; null if the search was not observed.
 export function howFound(message, on) {
   const question = questionOf(message), found = store.found.get(question);
   if (!found) return null;
@@ -57,7 +57,7 @@ export function howFound(message, on) {
   return box;
 }
 
-// One dot for each source, in the colour of its leg.
+// One dot for each source, in the colour of its retriever.
 const tally = (found) =>
   [make("span", { class: "tally", "aria-hidden": "true" }, ...found.map((one) => make("i", { class: legOf(one) })))];
 

@@ -1,4 +1,4 @@
-// A conversation: header, the window of messages around a place, what is being typed, the composer.
+// Conversation pane: header, a window of messages around a position, drafts, the composer.
 
 import { arrange } from "./arrange.js";
 import { bubble, isOwn, isService, serviceText } from "./bubble.js";
@@ -10,8 +10,8 @@ import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./words.js";
 
-const WINDOW = 80; // messages to each side of the place we look at
-const TOGETHER = 300; // seconds within which messages of one author hang together
+const WINDOW = 80; // messages on each side of the visible position
+const TOGETHER = 300; // seconds within which messages of one author are grouped
 const NEAR = 120; // pixels from the end that count as "at the end"
 
 export class Pane {
@@ -47,7 +47,7 @@ export class Pane {
     return true;
   }
 
-  // Show a message in the middle and mark it; false where it is not there.
+  // Scroll a message to the middle and mark it; false if it is missing.
   jump(message) {
     const ids = idsOf(this.chat), place = ids.indexOf(message);
     this.mark = place >= 0 ? `${this.chat}/${message}` : null;
@@ -78,7 +78,7 @@ export class Pane {
     return this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < NEAR;
   }
 
-  // News came: stay at the end, or where we are.
+  // Update after news: stay at the end, or keep the position.
   refresh(fresh) {
     if (this.chat === null) return;
     const chat = store.chats.get(this.chat);
@@ -93,7 +93,7 @@ export class Pane {
     if (stay) this.toNews(mine.at(-1));
   }
 
-  // To the end, or to the beginning of an answer that is longer than the screen.
+  // Scroll to the end, or to the beginning of an answer that is longer than the screen.
   toNews(message) {
     this.scroll.scrollTop = this.scroll.scrollHeight;
     const last = message && this.list.querySelector(`[data-message="${this.chat}/${message.message_id}"]`);
@@ -211,7 +211,7 @@ export class Pane {
     return { key: "empty", sign: kind, build };
   }
 
-  // Days hold their messages, so that a day's label stays on top only as long as its messages do.
+  // Each day contains its messages, so that its label stays on top only while they are visible.
   arrange(sections) {
     this.rows = arrange(this.list, this.list.firstChild, this.rows, sections);
     for (const { key, rows } of sections) {

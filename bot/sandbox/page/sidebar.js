@@ -1,4 +1,4 @@
-// The left side: who we are, the list of chats, and the menu of people, language and colours.
+// Sidebar: the current user, the chat list, and the menu of people, language and colours.
 
 import { isOwn, summary } from "./bubble.js";
 import { avatar, icon, make } from "./dom.js";
@@ -7,7 +7,7 @@ import { chosen, lang, say, shortly } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 
-// The chats, the bot first, then by the newest message. `open` and `beside` are ids of chats that are shown.
+// Chat list: the bot first, then by newest message. `open` and `beside` are ids of shown chats.
 export function renderChats({ open, beside, go }) {
   const last = (chat) => lastOf(chat.id)?.date ?? 0;
   const order = [...store.chats.values()].sort((a, b) => Boolean(b.is_bot) - Boolean(a.is_bot) || last(b) - last(a));
@@ -56,7 +56,7 @@ export function renderWho() {
   if (me) $("who").replaceChildren(avatar(me), named(me), icon("down"));
 }
 
-// The menu under our name. `asUser` becomes somebody else, `paint` shows the chosen colours.
+// Menu under the user's name. `asUser` switches the user, `paint` applies the chosen colours.
 export function openMenu({ asUser, paint }) {
   const choice = (kind, on, pick, ...content) => make("button", {
     type: "button", role: "menuitemradio", class: kind, "aria-checked": String(on), onclick: () => (closeMenu(), pick()),

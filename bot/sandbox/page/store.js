@@ -1,11 +1,11 @@
-// What the page knows of the sandbox, kept fresh by long polling.
+// Client state of the sandbox, updated by long polling.
 
 export const store = {
   n: 0, run: null, user: 0, bot: null, online: true,
   people: [], commands: [], drafts: [], actions: [],
   chats: new Map(), messages: new Map(), loaded: new Set(), unread: new Map(),
   found: new Map(), findable: {}, indexing: {},
-  quoted: null, // the words that a quote led to: {chat, message, text, position}
+  quoted: null, // target of a clicked quote: {chat, message, text, position}
 };
 
 const watchers = new Set();
@@ -14,7 +14,7 @@ const tell = (fresh = []) => watchers.forEach((watcher) => watcher(fresh));
 
 let turn = new AbortController();
 
-// Start again as somebody else.
+// Reload the state as another user.
 export function become(user) {
   Object.assign(store, { n: 0, user, drafts: [], actions: [], commands: [], findable: {} });
   for (const kept of [store.chats, store.messages, store.loaded, store.unread, store.found]) kept.clear();
@@ -57,7 +57,7 @@ function take(news) {
 
 const asBot = (chat) => ({ ...chat, title: store.bot.first_name, username: store.bot.username, is_bot: true });
 
-// Drafts and "typing" end by themselves.
+// Drafts and "typing" expire.
 function passing(list) {
   for (const one of list) setTimeout(tell, Math.max(0, one.left) * 1000 + 50);
   return list.map((one) => ({ ...one, ends: Date.now() + one.left * 1000 }));
@@ -77,7 +77,7 @@ function keep(message) {
   return isNew ? message : null;
 }
 
-// All posts of a chat; the state itself only brings the last one and what changes.
+// Load all posts of a chat; the state only contains the last one and changes.
 export async function load(chat) {
   if (store.loaded.has(chat)) return;
   const user = store.user;
@@ -95,7 +95,7 @@ export function lastOf(chat) {
   return ids.length ? messagesOf(chat).get(ids[ids.length - 1]) : null;
 }
 
-// The entity that marks the words a quote led to, where they still stand in this message.
+// Entity that marks the quoted text, if the message still contains it.
 export function quotedIn(message) {
   const { chat, message: id, text, position: offset } = store.quoted ?? {};
   const whole = message.text ?? message.caption ?? "";
@@ -103,7 +103,7 @@ export function quotedIn(message) {
   return here ? [{ type: "quoted", offset, length: text.length }] : [];
 }
 
-// Do something as the current user; the result, or null with the reason in `failed`.
+// Run an action as the current user; returns the result, or null with the reason in `failed`.
 export async function act(deed, body, failed) {
   try {
     const answer = await fetch(`/sandbox/${deed}`, {
@@ -119,7 +119,7 @@ export async function act(deed, body, failed) {
   return null;
 }
 
-// The chat and post behind a t.me link: {chat, message}. No chat: a private channel that is not ours to see;
+// The chat and post behind a t.me link: {chat, message}. No chat: a private channel that the user cannot see;
 // no message: the channel itself. null: not a link to anything here.
 export function postBehind(url) {
   if (!["t.me", "telegram.me"].includes(url.hostname)) return null;

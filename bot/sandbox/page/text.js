@@ -1,13 +1,13 @@
-// A message's text with its entities, as elements. Offsets are UTF-16 units, like JavaScript's own.
+// Render a message's text with its entities. Offsets are UTF-16 units, like JavaScript's own.
 
 import { followed, make } from "./dom.js";
 import { say } from "./words.js";
 
-const TAGS = new Map([ // no object: every object has a "constructor"
+const TAGS = new Map([ // a Map, since every object has a "constructor"
   ["bold", "strong"], ["italic", "em"], ["underline", "u"], ["strikethrough", "s"], ["code", "code"], ["pre", "pre"],
 ]);
-const LONG_QUOTE = 180; // characters that are shown of a folded quote, about three lines
-const MOST_ENTITIES = 100; // as Telegram keeps: thousands that cross each other would stop the page
+const LONG_QUOTE = 180; // characters shown of a folded quote, about three lines
+const MOST_ENTITIES = 100; // Telegram's limit: thousands of overlapping ones would block the page
 
 // Returns nodes. `on` has post(url), link(event, url), command(text).
 export function shown(text, entities, on) {

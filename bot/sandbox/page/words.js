@@ -1,4 +1,4 @@
-// Every sentence of the page, in English and Russian, and how it writes dates and numbers.
+// Translations: all sentences of the page in English and Russian, and date and number formats.
 
 const WORDS = {
   back: ["Back", "Назад"],
@@ -108,7 +108,7 @@ const COUNTED = {
 
 const asked = new URLSearchParams(location.search);
 
-// What was chosen: by the address, else on an earlier visit.
+// Stored choices (language, colours, ...): from the URL, else from an earlier visit.
 export const chosen = {
   get: (name) => asked.get(name) ?? localStorage.getItem(`citegram.${name}`),
   set(name, value) {

@@ -1,4 +1,4 @@
-"""Inbox of raw updates: saved before Telegram is told that they arrived.
+"""Inbox of raw updates: saved before their receipt is confirmed to Telegram.
 
 An update is pending, then done (its raw text is dropped, its number stays for a while so that a repeat is noticed) or
 poison (kept as it came, with its error).

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class CollectionLost(QdrantGone):
-    """The server has lost a collection."""
+    """Error: the server has lost a collection."""
 
 
 @contextmanager

@@ -137,7 +137,7 @@ class VectorStore(Protocol):
         """Read the stored vectors of texts with these hashes; unknown ones are left out."""
 
     async def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
 
     def held(self) -> AsyncIterator[list[StoredPoint]]:
         """Iterate over the payloads of all points, page by page, each point once.
@@ -381,7 +381,7 @@ class BlockingVectorStore(Protocol):
         """Read one page of text hashes and vectors of points with these hash numbers."""
 
     def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
 
     def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
         """Read the payloads of the next n points in the store's own order, and the next `after`; None at the end."""

@@ -172,7 +172,7 @@ _FOLDER_UNUSABLE = "The vector index cannot use the folder {folder} ({{}}): chec
 
 
 class StoreDamaged(Exception):
-    """The store is damaged; the message says why."""
+    """Error: the store is damaged; the message says why."""
 
 
 class StoreFolder:

@@ -144,7 +144,7 @@ class QdrantVectorStore:
         return [((record.payload or {})["text_hash"], _read_dense_vector(record.vector)) for record in found]
 
     def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
         return self._calls(lambda client: client.count(self._name, exact=True)).count
 
     def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:

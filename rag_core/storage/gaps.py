@@ -115,11 +115,11 @@ async def _insert_gap(connection: aiosqlite.Connection, chat_id: int, since: int
 
 
 async def list_open_gaps(archive: Archive) -> dict[int, list[Gap]]:
-    """chat_id -> its gaps that nothing has filled, the oldest first. Channels without any are not in it."""
-    found: dict[int, list[Gap]] = {}
+    """List open gaps by chat id, the oldest first; only channels with open gaps are included."""
+    gaps: dict[int, list[Gap]] = {}
     for gap in await _fetch_open_gaps(archive):
-        found.setdefault(gap.chat_id, []).append(gap)
-    return found
+        gaps.setdefault(gap.chat_id, []).append(gap)
+    return gaps
 
 
 async def list_unreported_gaps(archive: Archive) -> list[Gap]:

@@ -42,7 +42,7 @@ __all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageRef", "PassageTabl
 
 
 class PassageRef(NamedTuple):
-    """Where a passage stands in the archive: a part of a post, in code points of its text."""
+    """Passage reference: a part of a post, `start` and `end` in code points of its text."""
 
     key: PostKey
     part: int
@@ -52,7 +52,7 @@ class PassageRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A passage on its way into the index."""
+    """Passage to be indexed, by its terms."""
 
     place: PassageRef
     date: datetime
@@ -61,7 +61,7 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostKeySet:
-    """Some posts: by channel their message ids, ascending, each once."""
+    """Set of posts: by channel their message ids, ascending, each once."""
 
     by_chat: Mapping[int, NDArray[np.int64]]
 
@@ -70,26 +70,26 @@ class PostKeySet:
 
     @classmethod
     def of(cls, keys: Iterable[PostKey]) -> PostKeySet:
-        """From keys in any order."""
-        found: dict[int, set[int]] = {}
+        """Build from keys in any order."""
+        ids_by_chat: dict[int, set[int]] = {}
         for key in keys:
-            found.setdefault(key.chat_id, set()).add(key.message_id)
-        return cls({chat: np.array(sorted(ids), np.int64) for chat, ids in found.items()})
+            ids_by_chat.setdefault(key.chat_id, set()).add(key.message_id)
+        return cls({chat: np.array(sorted(ids), np.int64) for chat, ids in ids_by_chat.items()})
 
     def __and__(self, other: PostKeySet) -> PostKeySet:
-        """The posts that are in both."""
+        """Intersection."""
         both = self.by_chat.keys() & other.by_chat.keys()
         shared = {chat: np.intersect1d(self.by_chat[chat], other.by_chat[chat], assume_unique=True) for chat in both}
         return PostKeySet({chat: ids for chat, ids in shared.items() if len(ids)})
 
     def __or__(self, other: PostKeySet) -> PostKeySet:
-        """The posts that are in one or both."""
+        """Union."""
         nothing = np.zeros(0, np.int64)
         chats = self.by_chat.keys() | other.by_chat.keys()
         return PostKeySet({c: np.union1d(self.by_chat.get(c, nothing), other.by_chat.get(c, nothing)) for c in chats})
 
     def holding(self, chat_id: int, messages: NDArray[np.int64]) -> BoolArray:
-        """Which of these messages of a channel are among them."""
+        """Mask of the messages of a channel that are in the set."""
         ids = self.by_chat.get(chat_id)
         if ids is None or not len(ids):
             return np.zeros(len(messages), np.bool_)
@@ -100,9 +100,9 @@ class PostKeySet:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What a search may find. `channels` is always spelt out; `since` is inclusive, `until` exclusive.
+    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
 
-    With `keys` only these posts, as far as the rest lets them through.
+    `keys` restricts the search to these posts, as far as the other conditions allow them.
     """
 
     channels: frozenset[int]
@@ -121,13 +121,16 @@ def _make_empty_columns() -> dict[str, NDArray[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class PassageTable:
-    """Columns with a row for each document; the chat is a number into `chats`. Rows are written before they count."""
+    """Table of passage references by document number; `chat` is an index into `chats`.
+
+    A row is written before its document is made visible.
+    """
 
     chats: list[int] = field(default_factory=list)
     columns: dict[str, NDArray[Any]] = field(default_factory=_make_empty_columns)
 
     def write(self, entries: Sequence[IndexEntry], first: int) -> None:
-        """Write rows from the document `first` on."""
+        """Write rows, starting with the document number `first`."""
         known = {chat: i for i, chat in enumerate(self.chats)}
         for chat in dict.fromkeys(e.place.key.chat_id for e in entries):
             if chat not in known:
@@ -150,19 +153,19 @@ class PassageTable:
             self.columns[name] = column
 
     def at(self, docs: DocIdArray) -> list[PassageRef]:
-        """Where these documents stand."""
-        of, *rest = (self.columns[name].take(docs).tolist() for name in ("chat", "message", "part", "start", "end"))
+        """Passage references of documents."""
+        chats, *rest = (self.columns[name].take(docs).tolist() for name in ("chat", "message", "part", "start", "end"))
         message, *span = rest
-        return list(map(PassageRef, map(PostKey, map(self.chats.__getitem__, of), message), *span))
+        return list(map(PassageRef, map(PostKey, map(self.chats.__getitem__, chats), message), *span))
 
     def of_channel(self, chat_id: int, among: BoolArray) -> DocIdArray:
-        """The documents of a channel `among` those that count."""
+        """Documents of a channel; `among` is the mask of living documents."""
         if chat_id not in self.chats:
             return np.zeros(0, np.intp)
         return np.flatnonzero(among & (self.columns["chat"][: len(among)] == self.chats.index(chat_id)))
 
     def of_posts(self, keys: Iterable[PostKey], among: BoolArray) -> DocIdArray:
-        """The documents of posts `among` those that count."""
+        """Documents of posts; `among` is the mask of living documents."""
         by_chat: dict[int, list[int]] = {}
         for key in keys:
             by_chat.setdefault(key.chat_id, []).append(key.message_id)
@@ -173,21 +176,21 @@ class PassageTable:
         return np.concatenate(found)
 
     def first_parts(self, among: BoolArray) -> DocIdArray:
-        """The documents that begin a post, `among` those that count."""
+        """Documents with the first part of a post; `among` is the mask of living documents."""
         return np.flatnonzero(among & (self.columns["part"][: len(among)] == 0))
 
     def oldest_first(self, docs: DocIdArray) -> DocIdArray:
-        """The documents in the order in which their posts were written."""
+        """Sort documents by the date of their posts."""
         return docs[np.lexsort((self.columns["message"][docs], self.columns["date"][docs]))]
 
     def allowed(self, only: SearchFilter) -> DocFilter:
-        """Which documents a filter lets through."""
+        """Build the document filter of a search filter."""
         columns, chats = self.columns, np.array([chat in only.channels for chat in self.chats], np.bool_)
         narrowed = self.narrowed(only)
 
         def allowed(docs: DocIdArray) -> BoolArray:
             of = columns["chat"].take(docs)
-            # a channel that came after the question began is not among those the asker may read
+            # a channel added after the search began is not allowed
             seen: BoolArray = np.zeros(len(docs), np.bool_)
             seen[of < len(chats)] = chats[of[of < len(chats)]]
             if narrowed is not None:
@@ -197,7 +200,7 @@ class PassageTable:
         return allowed
 
     def narrowed(self, only: SearchFilter) -> DocFilter | None:
-        """Which documents a filter lets through beside its channels: by date and post; None: it says neither."""
+        """Build the document filter for dates and posts only, without channels; None if neither is set."""
         columns, keys = self.columns, only.keys
         bounded = only.since is not None or only.until is not None
         if not bounded and keys is None:
@@ -215,7 +218,7 @@ class PassageTable:
         return allowed
 
     def _among(self, docs: DocIdArray, keys: PostKeySet) -> BoolArray:
-        """Which of the documents are of these posts."""
+        """Mask of the documents of these posts."""
         of, messages = self.columns["chat"].take(docs), self.columns["message"].take(docs)
         found: BoolArray = np.zeros(len(docs), np.bool_)
         for chat in keys.by_chat.keys() & set(self.chats):
@@ -224,91 +227,97 @@ class PassageTable:
         return found
 
     def renumbered(self, numbers: IntArray) -> PassageTable:
-        """The same with new document numbers, without those that became -1."""
+        """Copy with new document numbers, without the documents whose number is -1."""
         kept = numbers >= 0
         return PassageTable(self.chats, {name: column[: len(numbers)][kept] for name, column in self.columns.items()})
 
     def dump(self, size: int) -> dict[str, NDArray[Any]]:
-        """The columns of the first `size` documents."""
+        """Return the columns of the first `size` documents."""
         return {name: column[:size] for name, column in self.columns.items()}
 
     @classmethod
     def restored(cls, chats: Iterable[int], columns: Mapping[str, NDArray[Any]], size: int) -> PassageTable:
-        """What `dump` gave. Raises ValueError or KeyError where it is not of `size` documents."""
-        found = {name: columns[name] for name, _ in _REF_COLUMNS}
-        if any(len(column) != size for column in found.values()):
+        """Restore from the columns of `dump`. Raises ValueError or KeyError if they do not fit `size` documents."""
+        known = {name: columns[name] for name, _ in _REF_COLUMNS}
+        if any(len(column) != size for column in known.values()):
             raise ValueError("the places are not those of the postings")
-        return cls([int(chat) for chat in chats], found)
+        return cls([int(chat) for chat in chats], known)
 
 
 class LexicalIndex(Protocol):
-    """BM25 over passages. One writer; searches may run in other threads meanwhile. Raises IndexUnavailable."""
+    """Lexical index protocol: BM25 over passages. One writer; searches may run in other threads meanwhile.
+
+    Methods raise IndexUnavailable.
+    """
 
     watermark: int  # the archive's sequence number up to which it is complete
 
     def __len__(self) -> int:
-        """How many passages there are."""
+        """Number of passages."""
 
     @property
     def chats(self) -> list[int]:
-        """The channels it has passages of, or had."""
+        """Channels with passages in the index, now or earlier."""
 
     @property
     def revision(self) -> int:
-        """Grows whenever a search may find something else than before: after the change, never ahead of it."""
+        """Revision: grows after every change that can alter search results, never before it."""
 
     def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
-        """Put passages in place of all those of these posts; returns how many passages went."""
+        """Replace all passages of these posts; returns how many passages were removed."""
 
     def remove_channel(self, chat_id: int) -> None:
-        """Take every passage of a channel out."""
+        """Remove every passage of a channel."""
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """The passages of a channel: message ids, and which part of the post each is."""
+        """Passages of a channel: message ids, and the part number of each."""
 
     def adopt(self, other: LexicalIndex) -> None:
-        """Become what another of the same kind is, while searches run; `other` must not be used any more."""
+        """Take over the content of another index of the same kind, while searches run; `other` is unusable then."""
 
     def fresh(self) -> LexicalIndex:
-        """An empty one of the same kind, beside this one."""
+        """Make an empty index of the same kind, beside this one."""
 
     def saved(self, folder: Path, archive: str) -> LexicalIndex | None:
-        """One of the same kind that was saved there, for this archive; None where there is none."""
+        """Load an index of the same kind that was saved in a folder for this archive; None if there is none."""
 
     @property
     def told(self) -> str:
-        """What another process needs to open one of the same kind (`heard`): it may hold a key. Empty: nothing."""
+        """Settings with which another process opens an index of the same kind, for `parse_qdrant_settings`.
+
+        May hold a key. Empty for the file index.
+        """
 
     def save(self, folder: Path, archive: str = "") -> None:
-        """Write what is kept here, so that either the old or the new one is there, whole, whatever happens."""
+        """Save atomically: after a crash either the old or the new files are complete."""
 
     def close(self) -> None:
-        """Let go of what is held open. Closing twice is no error."""
+        """Close connections. Closing twice is no error."""
 
     def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """The n best passages that hold a term, best first, with their BM25 scores over the filter's channels."""
+        """Find the n best passages with any of the terms, best first, with BM25 scores over the filter's channels."""
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
-        """Every passage that holds all the terms, or all of one of the others, oldest first: for counts."""
+        """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
-        """The first passage of every post that may be found, oldest first."""
+        """List the first passage of every post that the filter allows, oldest first."""
 
     def known(self, term: str, only: SearchFilter) -> bool:
-        """Whether a passage that may be found holds the term."""
+        """Whether a passage that the filter allows has the term."""
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
-        """Term statistics over the passages of these channels alone, as a search in them uses."""
+        """Term statistics over the passages of these channels alone, as used by a search in them."""
 
 
-_COMPACT_SHARE = 0.1  # of deleted passages
+_COMPACT_SHARE = 0.1  # share of deleted passages above which the index is compacted
 _FILE_FORMAT = 2
-_MAX_SNAPSHOTS = 64  # sets of channels whose statistics are kept until the index changes
+_MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the index changes
 
 
 @dataclass(frozen=True, slots=True)
 class _ChannelSizes:
-    """How much there is: documents in all, and by channel number the living passages and their terms."""
+    """Sizes: the number of all documents, and by channel number the living passages and their terms."""
 
     documents: int
     passages: NDArray[np.int64]
@@ -316,13 +325,13 @@ class _ChannelSizes:
 
     @classmethod
     def counted(cls, postings: PostingsBM25, places: PassageTable) -> _ChannelSizes:
-        """Of everything, counted anew."""
+        """Count all documents."""
         return cls(0, np.zeros(0, np.int64), np.zeros(0, np.int64)).plus(
             postings, places, np.flatnonzero(postings.alive), np.zeros(0, np.intp)
         )
 
     def plus(self, postings: PostingsBM25, places: PassageTable, come: DocIdArray, gone: DocIdArray) -> _ChannelSizes:
-        """After some documents came and others went."""
+        """Sizes after some documents were added (`come`) and others deleted (`gone`)."""
         passages, terms = np.zeros((2, len(places.chats)), np.int64)
         passages[: len(self.passages)], terms[: len(self.terms)] = self.passages, self.terms
         for sign, docs in ((1, come), (-1, gone)):
@@ -334,7 +343,7 @@ class _ChannelSizes:
 
 @dataclass(frozen=True, slots=True)
 class _IndexState:
-    """Postings and, by the same document numbers, where each passage stands. Replaced as one with every change."""
+    """Postings, and passage references by the same document numbers. Replaced as one object at every change."""
 
     postings: PostingsBM25
     places: PassageTable
@@ -345,7 +354,7 @@ class _IndexState:
         return cls(postings, places, _ChannelSizes.counted(postings, places))
 
     def snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
-        """What the readers of these channels may find, and its statistics."""
+        """Snapshot for the readers of these channels, with its statistics."""
         chats, sizes = self.places.chats, self.sizes
         allowed = np.array([chat in channels for chat in chats], np.bool_)
         inside = allowed[: len(sizes.passages)]
@@ -365,15 +374,15 @@ class _IndexState:
 
 
 class Bm25Index:
-    """BM25 over passages. One writer; searches may run in other threads meanwhile.
+    """BM25 index of passages in memory. One writer; searches may run in other threads meanwhile.
 
-    What a search finds and how it scores depends on the passages of the filter's channels alone.
+    Hits and scores of a search depend on the passages of the filter's channels alone.
     """
 
     def __init__(self) -> None:
         self.watermark = 0
         self._revision = 0
-        # Replaced as one, so that a search that began before keeps numbers that fit together.
+        # Replaced as one object, so that a running search keeps consistent document numbers.
         self._now = _IndexState.of(PostingsBM25(k1=BM25_K1, b=BM25_B), PassageTable())
         self._snapshots: dict[frozenset[int], IndexSnapshot] = {}
         self._snapshots_of = self._now
@@ -384,22 +393,22 @@ class Bm25Index:
 
     @property
     def chats(self) -> list[int]:
-        """The channels it has passages of, or had."""
+        """Channels with passages in the index, now or earlier."""
         return self._now.places.chats
 
     @property
     def revision(self) -> int:
-        """Grows whenever a search may find something else than before: after the change, never ahead of it."""
+        """Revision: grows after every change that can alter search results, never before it."""
         return self._revision
 
     def add(self, entries: Sequence[IndexEntry]) -> None:
-        """Add passages. What is there of the same posts stays: see `replace`."""
+        """Add passages; existing passages of the same posts stay (see `replace`)."""
         self.replace((), entries)
 
     def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
-        """Put passages in place of all those of these posts, as one: a search finds either what was or what is.
+        """Replace all passages of these posts atomically: a search finds either the old or the new ones.
 
-        Returns how many passages went.
+        Returns how many passages were removed.
         """
         postings, places = self._now.postings, self._now.places
         gone = places.of_posts(keys, postings.alive)
@@ -413,64 +422,64 @@ class Bm25Index:
         return len(gone)
 
     def remove(self, keys: Iterable[PostKey]) -> int:
-        """Take every passage of these posts out at once; returns how many passages went."""
+        """Remove every passage of these posts atomically; returns how many."""
         return self.replace(keys, ())
 
     def remove_channel(self, chat_id: int) -> None:
-        """Take every passage of a channel out at once."""
+        """Remove every passage of a channel atomically."""
         postings, places = self._now.postings, self._now.places
         gone = places.of_channel(chat_id, postings.alive)
         postings.delete(gone)
         self._count(np.zeros(0, np.intp), gone)
 
     def _count(self, come: DocIdArray, gone: DocIdArray) -> None:
-        """Make known to readers that documents came and went."""
+        """Update the sizes and the revision after documents were added and deleted."""
         state = self._now
         self._now = replace(state, sizes=state.sizes.plus(state.postings, state.places, come, gone))
         self._revision += 1
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """The passages of a channel: message ids, and which part of the post each is."""
+        """Passages of a channel: message ids, and the part number of each."""
         now = self._now
         docs = now.places.of_channel(chat_id, now.postings.alive)
         return now.places.columns["message"][docs], now.places.columns["part"][docs]
 
     def adopt(self, other: LexicalIndex) -> None:
-        """Become what another index is, as one, while searches run; `other` must not be used any more."""
+        """Take over the content of another index atomically, while searches run; `other` is unusable then."""
         assert isinstance(other, Bm25Index)
         self._now, self.watermark = other._now, other.watermark
-        self._revision += 1  # our own goes on: the other's may be a number that has been
+        self._revision += 1  # counts on from our own: the other's revision may be one that was used before
 
     def fresh(self) -> Bm25Index:
-        """An empty one of the same kind."""
+        """Make an empty index of the same kind."""
         return Bm25Index()
 
     def saved(self, folder: Path, archive: str) -> Bm25Index | None:
-        """One of the same kind that was saved there."""
+        """Load an index of the same kind that was saved in a folder."""
         return Bm25Index.load(folder, archive)
 
     @property
     def told(self) -> str:
-        """What another process needs to open one of the same kind: nothing."""
+        """Settings for another process: none."""
         return ""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is open."""
 
     def compact(self, *, force: bool = False) -> bool:
-        """Free the memory of the deleted passages, when enough of them have gathered."""
+        """Free the memory of deleted passages if they are more than 10 %, or with `force`. Returns whether it did."""
         postings, places = self._now.postings, self._now.places
-        whole = not postings.deleted and len(postings.segments) <= 1  # there is nothing to do
-        if whole or (not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size):
+        is_compact = not postings.deleted and len(postings.segments) <= 1
+        if is_compact or (not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size):
             return False
-        postings = copy.copy(postings)  # compact() replaces arrays, it changes none: the old one stays whole
+        postings = copy.copy(postings)  # compact() replaces arrays and changes none: the old object stays valid
         places = places.renumbered(postings.compact())
         self._now = _IndexState(postings, places, replace(self._now.sizes, documents=postings.corpus_size))
         self._revision += 1
         return True
 
     def _snapshot(self, channels: frozenset[int]) -> tuple[_IndexState, IndexSnapshot]:
-        """What readers of these channels may find now; kept until the index changes, for the frequencies counted."""
+        """Snapshot for the readers of these channels; cached with its term frequencies until the index changes."""
         state = self._now
         with self._snapshots_lock:
             if self._snapshots_of is not state:
@@ -490,13 +499,13 @@ class Bm25Index:
         return TermStatistics(snapshot.count, snapshot.average_length, frequency)
 
     def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """The n best passages that hold a term, best first, with their BM25 scores over the filter's channels."""
+        """Find the n best passages with any of the terms, best first, with BM25 scores over the filter's channels."""
         state, snapshot = self._snapshot(only.channels)
         docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only))
         return list(zip(state.places.at(docs), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
-        """Every passage that holds all the terms, or all of one of the others, oldest first: for counts."""
+        """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
         now = self._now
         allowed = now.places.allowed(only)
         docs = now.postings.matching(terms, allowed)
@@ -505,21 +514,21 @@ class Bm25Index:
         return now.places.at(now.places.oldest_first(docs))
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
-        """The first passage of every post that may be found, oldest first."""
+        """List the first passage of every post that the filter allows, oldest first."""
         now = self._now
         docs = now.places.first_parts(now.postings.alive[: now.postings.corpus_size])
         docs = docs[now.places.allowed(only)(docs)]
         return now.places.at(now.places.oldest_first(docs))
 
     def known(self, term: str, only: SearchFilter) -> bool:
-        """Whether a passage that may be found holds the term."""
+        """Whether a passage that the filter allows has the term."""
         now = self._now
         return now.postings.holds(term, now.places.allowed(only))
 
     def save(self, folder: Path, archive: str = "") -> None:
-        """Write the index so that either the old or the new one is there, whole, whatever happens.
+        """Save atomically: after a crash either the old or the new files are complete.
 
-        `archive` is the identity of the archive it was made of. Raises IndexUnavailable.
+        `archive` is the identity of the archive from which the index was made. Raises IndexUnavailable.
         """
         self.compact(force=True)
         postings, places = self._now.postings, self._now.places
@@ -530,18 +539,18 @@ class Bm25Index:
 
     @classmethod
     def load(cls, folder: Path, archive: str = "") -> Bm25Index | None:
-        """Read a saved index. None where there is none, or it is damaged, of another version or another archive."""
+        """Load a saved index. None if there is none, or it is damaged, of another version or of another archive."""
         index, postings = cls(), PostingsBM25(k1=BM25_K1, b=BM25_B)
         try:
-            found = bm25_files.read_index_files(folder, _describe_bm25_files(archive))
-            if found is None:
+            files = bm25_files.read_index_files(folder, _describe_bm25_files(archive))
+            if files is None:
                 return None
-            about, arrays, vocabulary = found
+            about, arrays, vocabulary = files
             postings.restore(arrays, vocabulary)
             index._now = _IndexState.of(postings, PassageTable.restored(about["chats"], arrays, postings.corpus_size))
             index.watermark = int(about["watermark"])
         except bm25_files.INDEX_READ_ERRORS:
-            return None  # derived data: whoever asked builds it anew from the archive
+            return None  # derived data: the caller rebuilds it from the archive
         return index
 
 

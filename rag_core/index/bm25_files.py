@@ -1,6 +1,6 @@
 """BM25 index files: arrays and a vocabulary in a folder of their own, and a small JSON file that names the current one.
 
-Derived files are read without trusting them: no pipe is waited for, no link is followed, and no size is believed. A
+The files are read as untrusted input: only regular files are opened, no links are followed, and sizes are checked. A
 data folder that was copied from elsewhere holds files that somebody else wrote.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["INDEX_READ_ERRORS", "ArraysByName", "read_index_files", "write_index
 
 ArraysByName = Mapping[str, NDArray[Any]]
 
-# What reading a damaged index may raise, and making sense of it.
+# Errors that reading or decoding a damaged index may raise.
 INDEX_READ_ERRORS = (
     OSError,
     ValueError,
@@ -47,18 +47,18 @@ INDEX_READ_ERRORS = (
 )
 
 _MAX_ARRAYS = 64
-_MAX_DIRECTORY_BYTES = 1 << 16  # bytes of the list of arrays at the end of an archive: each has less than a hundred
+_MAX_DIRECTORY_BYTES = 1 << 16  # of the zip directory at the end of an archive: an entry has less than 100 bytes
 _ZIP_END = struct.Struct("<4s4H2LH")  # zip's end of central directory
-_ZIP64_LOCATOR = struct.Struct("<4sLQL")  # of the same for archives above 4 GB
+_ZIP64_LOCATOR = struct.Struct("<4sLQL")  # the same for archives above 4 GB
 _ZIP64_END = struct.Struct("<4sQ2H2L4Q")
 
 
 def write_index_files(
     folder: Path, about: Mapping[str, object], arrays: ArraysByName, vocabulary: Iterable[str]
 ) -> None:
-    """Write an index so that either the old or the new one is there, whole, whatever happens.
+    """Write the files of an index atomically: after a crash either the old or the new ones are complete.
 
-    `about` holds its watermark, by which its folder is named. Raises IndexUnavailable.
+    `about` holds the watermark, which names the folder. Raises IndexUnavailable.
     """
     fresh = folder / f"{about['watermark']}-{secrets.token_hex(4)}"
     with translate_errors(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
@@ -73,13 +73,13 @@ def write_index_files(
             staged.write_text(json.dumps({**about, "folder": fresh.name}), encoding="utf-8")
             staged.replace(folder / "current.json")
         except OSError:
-            shutil.rmtree(fresh, ignore_errors=True)  # a disk that is full has no room for half an index
+            shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
             raise
         _remove_older_indexes(folder, fresh)
 
 
 def _remove_older_indexes(folder: Path, fresh: Path) -> None:
-    """Remove what older indexes left; what cannot be removed does no harm."""
+    """Remove the folders of older indexes; one that cannot be removed does no harm."""
     for old in folder.iterdir():
         if old.is_symlink():
             old.unlink(missing_ok=True)
@@ -90,7 +90,10 @@ def _remove_older_indexes(folder: Path, fresh: Path) -> None:
 def read_index_files(
     folder: Path, wanted: Mapping[str, object]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], list[str]] | None:
-    """What `write` was given, where its `about` says what is `wanted`; None for another. Raises UNREADABLE."""
+    """Read the `about`, arrays and vocabulary given to `write_index_files`; None if `about` differs from `wanted`.
+
+    Raises INDEX_READ_ERRORS.
+    """
     about = json.loads(read_regular_file(folder / "current.json"))
     if any(about[name] != value for name, value in wanted.items()):
         return None
@@ -105,12 +108,12 @@ def read_index_files(
 
 
 def _get_memory_bytes() -> int:
-    """Bytes of this machine's memory."""
+    """Size of the physical memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _read_arrays(file: IO[bytes]) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive as `np.savez` writes it: not compressed, so that they are no larger than the file."""
+    """Read the arrays of an archive of `np.savez`: not compressed, so that they cannot be larger than the file."""
     size = file.seek(0, os.SEEK_END)
     _check_zip_directory(file, size)
     with ZipFile(file) as archive:
@@ -128,7 +131,7 @@ def _read_arrays(file: IO[bytes]) -> dict[str, NDArray[Any]]:
 
 
 def _check_zip_directory(file: IO[bytes], size: int) -> None:
-    """Raise ValueError where an archive has a long list of members: reading it would take ten times its size."""
+    """Raise ValueError if an archive has a long list of members: reading it would take ten times its size in memory."""
     file.seek(max(0, size - _ZIP_END.size - _ZIP64_LOCATOR.size))
     tail = file.read()
     if len(tail) < _ZIP_END.size:
@@ -143,7 +146,7 @@ def _check_zip_directory(file: IO[bytes], size: int) -> None:
 
 
 def _check_npy_header(opened: IO[bytes], size: int) -> None:
-    """Raise ValueError where an array is of another size than its header says, or no row of numbers."""
+    """Raise ValueError if an array has another size than its header says, or is not a vector of numbers."""
     version = npy.read_magic(opened)
     read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
     if read_header is None:

@@ -26,16 +26,18 @@ def _is_on_qdrant(qdrant: QdrantSettings | None) -> TypeGuard[QdrantSettings]:
 
 
 def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:
-    """An empty index, where the settings say. A server that does not answer is no error: it is looked for."""
+    """Make an empty lexical index as the settings say. An unreachable server is no error: it is tried again."""
     if not _is_on_qdrant(qdrant):
         return Bm25Index()
-    from rag_core.index.sparse_qdrant import QdrantLexicalIndex  # a second to import, and seldom needed
+    from rag_core.index.sparse_qdrant import (
+        QdrantLexicalIndex,
+    )  # imported here: it takes a second, and is seldom needed
 
     return QdrantLexicalIndex(qdrant)
 
 
 def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archive: str) -> LexicalIndex | None:
-    """The index that was saved in `folder` for this archive, where the settings say; None where there is none."""
+    """Load the lexical index saved in `folder` for this archive, as the settings say; None if there is none."""
     if not _is_on_qdrant(qdrant):
         return Bm25Index.load(folder, archive)
     from rag_core.index.sparse_qdrant import QdrantLexicalIndex
@@ -44,5 +46,5 @@ def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archiv
 
 
 def parse_qdrant_settings(told: str) -> QdrantSettings | None:
-    """The settings of which `WordIndex.told` told another process. Raises ValueError."""
+    """Parse the settings that `LexicalIndex.told` gave to another process. Raises ValueError."""
     return QdrantSettings.model_validate_json(told) if told.strip() else None

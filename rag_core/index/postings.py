@@ -53,7 +53,7 @@ __all__ = [
 
 IntArray = NDArray[np.int32]
 CountArray = NDArray[np.uint16]
-DocIdArray = NDArray[np.intp]  # document numbers as numpy wants them: with int32 every look-up converts them again
+DocIdArray = NDArray[np.intp]  # document numbers in numpy's index type: int32 would be converted at every look-up
 
 _EMPTY_INT_ARRAY = np.zeros(0, np.int32)
 
@@ -68,22 +68,22 @@ class PostingsSegment:
     tfs: CountArray
 
     def find(self, term: int) -> slice:
-        """Where the postings of a term lie; empty when it has none."""
-        at = int(self.terms.searchsorted(np.int32(term)))  # of the same type, or the whole array is converted
+        """Slice with the postings of a term; empty if it has none."""
+        at = int(self.terms.searchsorted(np.int32(term)))  # the same type, or numpy converts the whole array
         if at == len(self.terms) or self.terms[at] != term:
             return slice(0, 0)
         return slice(int(self.indptr[at]), int(self.indptr[at + 1]))
 
     @classmethod
     def of(cls, terms: IntArray, docs: IntArray, tfs: CountArray) -> PostingsSegment:
-        """From one row per (term, document), sorted by term."""
+        """Build from one row per (term, document), sorted by term."""
         starts = np.flatnonzero(np.r_[True, terms[1:] != terms[:-1]]) if len(terms) else np.zeros(0, np.int64)
         return cls(terms[starts].copy(), np.r_[starts, len(terms)].astype(np.int64), docs, tfs)
 
     @classmethod
     def counted(cls, flat: IntArray, lengths: NDArray[np.uint32], first: int) -> PostingsSegment:
-        """From the term numbers of documents, one document after the other; they are numbered from `first`."""
-        # one int64 per token, term above document: sorting it groups equal pairs, their runs are the frequencies
+        """Build from the term numbers of documents, concatenated; the documents are numbered from `first`."""
+        # one int64 per token, term in the high half, document in the low: runs of equal pairs are the frequencies
         pairs = flat.astype(np.int64) << 32
         pairs |= np.repeat(np.arange(first, first + len(lengths), dtype=np.int64), lengths)
         rows, counts = np.unique(pairs, return_counts=True)
@@ -91,7 +91,7 @@ class PostingsSegment:
         return cls.of(terms, docs, np.minimum(counts, 65_535).astype(np.uint16))
 
     def check(self, documents: int, words: int) -> None:
-        """Raises ValueError where the parts do not fit together, or name more documents or terms than there are."""
+        """Raise ValueError if the arrays are inconsistent, or name documents or terms that do not exist."""
         whole = len(self.indptr) == len(self.terms) + 1 and len(self.docs) == len(self.tfs)
         if not whole or int(self.indptr[-1]) != len(self.docs):
             raise ValueError("the postings do not fit together")
@@ -103,44 +103,44 @@ class PostingsSegment:
             raise ValueError("the postings name documents or terms that are not there")
 
     def rows(self) -> tuple[IntArray, IntArray, CountArray]:
-        """One row per (term, document), sorted by term."""
+        """Return one row per (term, document), sorted by term."""
         return np.repeat(self.terms, np.diff(self.indptr)), self.docs, self.tfs
 
 
 def merge_segments(segments: Sequence[PostingsSegment]) -> PostingsSegment:
-    """One segment out of several; the documents of each must come before those of the next."""
+    """Merge segments into one; the documents of each must come before those of the next."""
     term, docs, tfs = (np.concatenate(column) for column in zip(*(s.rows() for s in segments), strict=True))
     order = np.argsort(term, kind="stable")  # a merge of sorted runs; documents stay in order within a term
     return PostingsSegment.of(term[order], docs[order], tfs[order])
 
 
 def find_postings(segments: Sequence[PostingsSegment], term: int, size: int) -> list[tuple[IntArray, CountArray]]:
-    """The documents below `size` that hold a term, ascending, and how often each does: piece by piece."""
+    """Find the documents below `size` with a term, ascending, and its frequency in each, segment by segment."""
     pieces = [(s.docs[span], s.tfs[span]) for s in segments if (span := s.find(term)).stop]
-    if pieces and pieces[-1][0][-1] >= size:  # added after the question began
+    if pieces and pieces[-1][0][-1] >= size:  # documents added after the search began
         pieces = [(docs[: (known := int(docs.searchsorted(size)))], tfs[:known]) for docs, tfs in pieces]
     return pieces
 
 
 def join_doc_ids(pieces: Sequence[tuple[IntArray, CountArray]]) -> DocIdArray:
-    """The documents of all pieces in one array."""
+    """Join the documents of all pieces into one array."""
     return np.concatenate([_EMPTY_INT_ARRAY, *(docs for docs, _ in pieces)], dtype=np.intp)
 
 
 ScoreArray = NDArray[np.float64]
 
-_SCORE_DIGITS = 6  # of a score: single precision has seven
-_MAX_TIED_HITS = 20_000  # hits that are read at most to put equal ones in order
+_SCORE_DIGITS = 6  # decimal digits of a score: single precision has seven
+_MAX_TIED_HITS = 20_000  # most hits that are read to put equal ones in order
 
 T = TypeVar("T")
 
-_FIRST_STEP_ROWS, _STEP_GROWTH = 1024, 8  # rows looked at first, and how many times more at each further look
+_FIRST_STEP_ROWS, _STEP_GROWTH = 1024, 8  # rows of the first step, and the growth factor of each further step
 
 _thread_buffers = threading.local()
 
 
 def get_zeroed_scores(size: int) -> ScoreArray:
-    """This thread's scores, all zero, to be left all zero: fresh memory would cost more than the query."""
+    """Score buffer of this thread, all zero; the caller zeroes it again. New memory would cost more than the query."""
     scores: ScoreArray | None = getattr(_thread_buffers, "scores", None)
     if scores is None or len(scores) < size:
         scores = _thread_buffers.scores = np.zeros(size * 5 // 4 + 1024)
@@ -150,54 +150,53 @@ def get_zeroed_scores(size: int) -> ScoreArray:
 def select_top_docs(
     rows: DocIdArray, scores: ScoreArray, n: int, shown: Callable[[DocIdArray], DocIdArray]
 ) -> DocIdArray:
-    """The n best of the documents that may be shown, best first; of equal ones those with the least numbers.
+    """Select the n best documents that may be shown, best first; of equal scores those with the least numbers.
 
-    A document may stand in `rows` several times. Likely ones should come first: they set the bar, and of the
-    rest little is looked at twice.
+    A document may occur in `rows` several times. Likely ones should come first: they set the threshold, and few of
+    the rest pass it.
     """
-    pool, bar, at, step = rows[:0], -math.inf, 0, _FIRST_STEP_ROWS
+    pool, threshold, at, step = rows[:0], -math.inf, 0, _FIRST_STEP_ROWS
     while at < len(rows):
         some = rows[at : at + step]
-        pool = _deduplicate_doc_ids(np.concatenate([pool, shown(some[scores.take(some) >= bar])]))
+        pool = _deduplicate_doc_ids(np.concatenate([pool, shown(some[scores.take(some) >= threshold])]))
         if len(pool) > n:
-            reached = scores.take(pool)
-            bar = float(np.partition(reached, len(pool) - n)[len(pool) - n])
-            pool = pool[reached >= bar]
+            pool_scores = scores.take(pool)
+            threshold = float(np.partition(pool_scores, len(pool) - n)[len(pool) - n])
+            pool = pool[pool_scores >= threshold]
         at, step = at + step, step * _STEP_GROWTH
     return pool[np.argsort(-scores.take(pool), kind="stable")[:n]]
 
 
 def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -> list[tuple[T, float]]:
-    """The n best of a search engine, best first, equal scores in the order of the items themselves.
+    """Select the n best hits of a search engine, best first, equal scores in the order of the items themselves.
 
-    An engine may return hits of one score in any order, and cut through them: that order can depend on points
-    that its filter hides. So where the cut falls among equals, more is asked for (`nearest` takes how many). Scores
-    are rounded: the last bits of a sum of floats depend on where a point is stored.
+    An engine may return hits of equal score in any order and cut among them, and that order can depend on points
+    that its filter hides. So if the cut falls among equal scores, more hits are requested (`nearest` takes the
+    number). Scores are rounded: the last bits of a sum of floats depend on where a point is stored.
     """
     most = n + 1
     while True:
-        found = [(item, round(score, _SCORE_DIGITS)) for item, score in nearest(most)]
-        found.sort(key=lambda hit: (-hit[1], hit[0]))
-        if len(found) < most or most >= _MAX_TIED_HITS or found[-1][1] < found[n - 1][1]:
-            return found[:n]
+        hits = [(item, round(score, _SCORE_DIGITS)) for item, score in nearest(most)]
+        hits.sort(key=lambda hit: (-hit[1], hit[0]))
+        if len(hits) < most or most >= _MAX_TIED_HITS or hits[-1][1] < hits[n - 1][1]:
+            return hits[:n]
         most = min(_MAX_TIED_HITS, most * 4)
 
 
 def _deduplicate_doc_ids(docs: DocIdArray) -> DocIdArray:
-    """As numpy.unique, which takes three times as long for a few."""
+    """Sort and deduplicate like numpy.unique, which takes three times as long for small arrays."""
     docs.sort()
     first = np.ones(len(docs), np.bool_)
     np.not_equal(docs[1:], docs[:-1], out=first[1:])
     return docs[first]
 
 
-# Posts are short and of uneven length, so that length should count little: the values Anserini uses
-# for passages (Yang et al. 2017). On XQuAD paragraphs among news posts they gain 3 points at rank 1
-# over rank-bm25's 1.5 and 0.75.
+# Posts are short and of uneven length, so length should count little: these are Anserini's values for passages (Yang
+# et al. 2017). On XQuAD paragraphs among news posts they gain 3 points at rank 1 over rank-bm25's 1.5 and 0.75.
 BM25_K1, BM25_B = 0.9, 0.4
-# Passages that `weight` assumes at least. A reader of one small channel has the thresholds of verification and coverage
-# that were fitted on thousands of posts: of 40 claims over two channels with 200 posts 34 are right, without it 32.
-_LEAST = 1000
+# Minimal number of passages that `weight` assumes. The thresholds of verification and coverage were fitted on thousands
+# of posts, and hold for small channels too: of 40 claims over two channels with 200 posts 34 are right, without it 32.
+_MIN_PASSAGE_COUNT = 1000
 
 
 def compute_idf(count: int, frequency: int) -> float:
@@ -207,11 +206,11 @@ def compute_idf(count: int, frequency: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TermStatistics:
-    """Statistics of the passages in some channels, at one moment.
+    """Term statistics of the passages in some channels, at one moment.
 
-    count: how many passages there are, BM25's N
+    count: number of passages, BM25's N
     average_length: their mean length in terms
-    frequency: from a term to the number of passages that hold it
+    frequency: term -> number of passages with the term (document frequency)
     """
 
     count: int
@@ -219,36 +218,36 @@ class TermStatistics:
     frequency: Callable[[str], int]
 
     def weight(self, term: str) -> float:
-        """The idf of a term, as if there were `_LEAST` passages at least: of a few, one cannot tell what is rare."""
-        return compute_idf(max(_LEAST, self.count), self.frequency(term))
+        """Idf of a term, assuming at least `_MIN_PASSAGE_COUNT` passages: too few do not show which terms are rare."""
+        return compute_idf(max(_MIN_PASSAGE_COUNT, self.count), self.frequency(term))
 
     def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
-        """The BM25 score of any one passage, given by its terms, with `weight` as idf."""
+        """BM25 score of any passage, given by its terms, with `weight` as idf."""
         times = Counter(passage)
         norm = BM25_K1 * (1 - BM25_B + BM25_B * len(passage) / (self.average_length or 1))
         return sum(self.weight(t) * times[t] * (BM25_K1 + 1) / (times[t] + norm) for t in query if t in times)
 
 
 BoolArray = NDArray[np.bool_]
-DocFilter = Callable[[DocIdArray], BoolArray]  # document numbers -> which of them may be shown
+DocFilter = Callable[[DocIdArray], BoolArray]  # document numbers -> mask of those that may be shown
 
 _NO_DOC_IDS, _NO_COUNTS = np.zeros(0, np.intp), np.zeros(0, np.uint16)
-_MERGE_RATIO = 4  # a segment joins its left neighbour when that is less than so many times larger
+_MERGE_RATIO = 4  # a segment is merged with its left neighbour if that is less than 4 times larger
 _BATCH_TOKENS = 2_000_000  # tokens gathered before a segment is made: 16 MB of working memory
 _NEVER_DELETED = 2**31 - 1
-_MIN_SEEN_SHARE = 0.7  # of a term's documents: where fewer may be seen, the others are left out before they are scored
-_MAX_CACHED_FREQUENCIES = 20_000  # terms whose frequency a snapshot remembers: 2 MB
+_MIN_SEEN_SHARE = 0.7  # of a term's documents: if a lower share is visible, the others are removed before scoring
+_MAX_CACHED_FREQUENCIES = 20_000  # terms whose frequency a snapshot caches: 2 MB
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSnapshot:
-    """The documents that a viewer may see at one moment, and what BM25 counts over them alone.
+    """Snapshot: the documents that a viewer may see at one moment, and BM25's statistics over them alone.
 
-    size: documents with this number or a greater one came later
-    seen: of documents below `size`, which are alive and may be seen; None where all are
-    count: how many documents may be seen, BM25's N
+    size: documents with this number or a greater one were added later
+    seen: filter for documents below `size` that are living and visible; None if all are
+    count: number of visible documents, BM25's N
     average_length: their mean length in terms
-    frequencies: document frequency by term, as far as it was counted already
+    frequencies: cache of document frequencies by term
     """
 
     size: int
@@ -259,7 +258,7 @@ class IndexSnapshot:
 
 
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
-    """A BM25Okapi over postings. Documents are numbered from 0 in the order they were added."""
+    """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added."""
 
     def __init__(self, corpus: Iterable[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
         # The parent's __init__ is not called: it builds one dict per document and fails on an empty corpus.
@@ -267,19 +266,19 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self.vocabulary: dict[str, int] = {}
         self.segments: tuple[PostingsSegment, ...] = ()
         self.lengths = np.zeros(0, np.uint32)
-        # A document is there for a reader who began when there were fewer documents than this.
+        # A document is visible to readers whose snapshot size is below this number.
         self.until = np.zeros(0, np.int32)
         self._size = 0
         self.extend(corpus)
 
     @property
     def corpus_size(self) -> int:
-        """Number of documents, deleted ones included until `compact`."""
+        """Number of documents, including deleted ones until `compact`."""
         return self._size
 
     @property
     def alive(self) -> BoolArray:
-        """By number, which documents are not deleted."""
+        """Mask of documents that are not deleted."""
         size = self._size
         alive: BoolArray = self.until[:size] > size
         return alive
@@ -298,7 +297,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return range(first, self._size)
 
     def replace(self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]]) -> None:
-        """Add documents in place of others: a reader sees all the old ones or all the new ones."""
+        """Replace documents by others atomically: a reader sees all the old ones or all the new ones."""
         self.until[documents] = self._size + len(corpus)
         if corpus:
             self._add(corpus)
@@ -313,7 +312,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
             segments[-2:] = [merge_segments(segments[-2:])]
         self.segments = tuple(segments)
-        self._size += len(documents)  # last: readers see a document when everything about it is in place
+        self._size += len(documents)  # last, so that readers see a document only when all its data is in place
 
     def _grow(self, documents: int, lengths: NDArray[np.uint32]) -> None:
         need = self._size + documents
@@ -325,16 +324,16 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self.lengths[self._size : need], self.until[self._size : need] = lengths, _NEVER_DELETED
 
     def delete(self, documents: Sequence[int] | NDArray[np.int64]) -> None:
-        """Take documents out of every later search and of its statistics; their memory is freed by `compact`."""
+        """Delete documents from later searches and their statistics; `compact` frees their memory."""
         self.until[documents] = 0
 
     @property
     def deleted(self) -> int:
-        """Documents that are hidden but still take memory."""
+        """Number of deleted documents that still take memory."""
         return self._size - int(np.count_nonzero(self.alive))
 
     def compact(self) -> IntArray:
-        """Fold everything into one segment without the deleted. Returns old number -> new, -1 for gone."""
+        """Merge everything into one segment without deleted documents. Returns old -> new number, -1 for deleted."""
         alive = self.alive
         renumbered = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
         if self.segments:
@@ -349,21 +348,21 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return renumbered
 
     def snapshot(self, mask: BoolArray | None = None) -> IndexSnapshot:
-        """What may be seen now: by number which documents, all where there is no mask."""
+        """Make a snapshot of the living documents, restricted to `mask` if given."""
         size = self._size
         seen = self.alive if mask is None else self.alive & mask[:size]
         count, total = int(np.count_nonzero(seen)), int(self.lengths[:size][seen].sum(dtype=np.int64))
         return IndexSnapshot(size, None if count == size else seen.take, count, total / max(1, count))
 
     def frequency(self, word: str, snapshot: IndexSnapshot) -> int:
-        """In how many documents of the snapshot a term stands."""
+        """Document frequency of a term in the snapshot."""
         known = snapshot.frequencies.get(word)
         return self._postings(word, snapshot)[2] if known is None else known
 
     def _postings(self, word: str, snapshot: IndexSnapshot) -> tuple[DocIdArray, NDArray[np.uint16], int]:
-        """Documents that hold a term, ascending, how often each does, and how many are of the snapshot.
+        """Postings of a term: documents, ascending, term frequencies, and the document frequency in the snapshot.
 
-        All that are of the snapshot are among them. The others are left out where that spares more work than it takes.
+        Documents outside the snapshot are removed only if that saves more work than it takes.
         """
         pieces = find_postings(self.segments, self.vocabulary.get(word, -1), snapshot.size)
         docs, tfs = join_doc_ids(pieces), np.concatenate([_NO_COUNTS, *(tfs for _, tfs in pieces)])
@@ -376,7 +375,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             seen = snapshot.seen(docs)
             frequency = int(np.count_nonzero(seen))
             if frequency <= _MIN_SEEN_SHARE * total:
-                inside = np.flatnonzero(seen)  # a third of the time of indexing by the mask, twice
+                inside = np.flatnonzero(seen)  # a third of the time of indexing twice by the mask
                 docs, tfs = docs.take(inside), tfs.take(inside)
         if known is None and len(snapshot.frequencies) < _MAX_CACHED_FREQUENCIES:
             snapshot.frequencies[word] = frequency
@@ -385,13 +384,13 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
     def _contributions(
         self, query: Sequence[str], snapshot: IndexSnapshot
     ) -> tuple[DocIdArray, ScoreArray, list[slice]]:
-        """Which documents hold a term of the query and what it is worth there; where each term's are, rarest first.
+        """Score contributions: documents, the worth of a query term in each, and a slice per term, rarest first.
 
-        Rarest first also fixes the order in which floats are added: it, too, comes from the snapshot alone.
+        Rarest first also fixes the order in which floats are added: so it depends on the snapshot alone.
         """
         found = [(*self._postings(word, snapshot), times) for word, times in Counter(query).items()]
         found = sorted((part for part in found if part[2]), key=lambda part: part[2])
-        # one pass over all terms together: numpy's calls cost more than their work where terms are rare
+        # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
         docs = np.concatenate([_NO_DOC_IDS, *(part[0] for part in found)])
         worth = np.concatenate([_NO_COUNTS, *(part[1] for part in found)], dtype=np.float64)
         norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
@@ -407,7 +406,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return docs, worth, spans
 
     def get_scores(self, query: Sequence[str], snapshot: IndexSnapshot | None = None) -> ScoreArray:
-        """The score of every document, 0 for deleted ones, as the parent's method of this name."""
+        """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""
         snapshot = snapshot or self.snapshot()
         (docs, worth, spans), scores = self._contributions(query, snapshot), np.zeros(snapshot.size)
         for span in spans:
@@ -417,18 +416,18 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return scores
 
     def get_batch_scores(self, query: Sequence[str], doc_ids: Sequence[int]) -> list[float]:
-        """The scores of some documents, as the parent's method of this name."""
+        """Compute the scores of some documents, like the parent's method of this name."""
         return [float(score) for score in self.get_scores(query)[list(doc_ids)]]
 
     def top(self, query: Sequence[str], n: int = 50, snapshot: IndexSnapshot | None = None) -> list[tuple[int, float]]:
-        """The n best living documents that hold a query term, best first, as (number, score)."""
+        """Find the n best living documents with a query term, best first, as (number, score)."""
         docs, scores = self.best(query, n, snapshot or self.snapshot())
         return list(zip(docs.tolist(), scores.tolist(), strict=True))
 
     def best(
         self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None
     ) -> tuple[DocIdArray, ScoreArray]:
-        """As `top`, in two arrays; `allowed` narrows what is found, not what the statistics are counted over."""
+        """Find the n best documents like `top`, as two arrays; `allowed` restricts the hits, not the statistics."""
         docs, worth, spans = self._contributions(query, snapshot)
         scores = get_zeroed_scores(snapshot.size)
 
@@ -450,7 +449,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return docs if allowed is None else docs[allowed(docs)]
 
     def matching(self, words: Sequence[str], allowed: DocFilter | None = None) -> DocIdArray:
-        """Numbers of the living documents that hold every one of the terms, ascending."""
+        """Find the living documents with all of the terms, ascending."""
         size = self._size
         numbers = [self.vocabulary.get(word, -1) for word in words]
         lists = sorted((join_doc_ids(find_postings(self.segments, number, size)) for number in numbers), key=len)
@@ -460,21 +459,21 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return self._shown(found, size, allowed)
 
     def holds(self, word: str, allowed: DocFilter | None = None) -> bool:
-        """Whether a living document holds the term."""
+        """Whether a living document has the term."""
         size = self._size
         docs = join_doc_ids(find_postings(self.segments, self.vocabulary.get(word, -1), size))
-        # a common word is among the first already
+        # a common word usually has an allowed document among the first 1,000
         return any(len(self._shown(some, size, allowed)) for some in (docs[:1000], docs[1000:]))
 
     def dump(self) -> dict[str, NDArray[Any]]:
-        """The arrays of a compacted index, for `numpy.savez` (call `compact` first)."""
+        """Return the arrays of a compacted index, for `numpy.savez` (call `compact` first)."""
         empty = PostingsSegment.of(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint16))
         segment = self.segments[0] if self.segments else empty
         return {"terms": segment.terms, "indptr": segment.indptr, "docs": segment.docs, "tfs": segment.tfs,
                 "lengths": self.lengths[: self._size]}  # fmt: skip
 
     def restore(self, arrays: dict[str, NDArray[Any]], vocabulary: Iterable[str]) -> None:
-        """Take over what `dump` gave. Raises ValueError or KeyError where the parts do not fit together."""
+        """Restore the arrays of `dump`. Raises ValueError or KeyError if they are inconsistent."""
         segment = PostingsSegment(*(arrays[name] for name in ("terms", "indptr", "docs", "tfs")))
         self.vocabulary = {word: i for i, word in enumerate(vocabulary)}
         self.lengths = arrays["lengths"]

@@ -1,7 +1,7 @@
 """Qdrant connection: retries, reconnection, errors as sentences, filter conditions, and collection settings.
 
-A collection on a server that is down when the bot starts, or goes down later, is looked for in a thread until it is
-there. Imported only where QDRANT__URL is set.
+If the server is down when the bot starts, or a collection is lost later, a thread tries again until it can be opened.
+Imported only if QDRANT__URL is set.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class CollectionLost(QdrantGone):
-    """A collection that was there is not any more."""
+    """Error: the server has lost a collection."""
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _translate_qdrant_errors(where: str) -> Iterator[None]:
 
 
 def _is_transient_error(exc: Exception) -> bool:
-    """Whether to ask once more: not where time ran out, for it would run out again."""
+    """Whether to retry a call: not after a timeout, which would happen again."""
     if isinstance(exc, UnexpectedResponse):
         return exc.status_code in _BUSY_STATUSES
     return isinstance(exc, ResponseHandlingException) and not isinstance(
@@ -89,21 +89,21 @@ def _is_transient_error(exc: Exception) -> bool:
 
 
 class QdrantConnection:
-    """A client, its name in sentences, and how often a call is tried. Every call must be one that may be repeated."""
+    """Qdrant client with retries; `where` names the server in messages. Every call must be repeatable."""
 
     def __init__(self, client: QdrantClient, where: str, retries: int = 0) -> None:
         self._client, self.where, self._attempts = client, where, retries + 1
-        self._alone = RLock()
+        self._local_lock = RLock()
 
     @property
     def local(self) -> bool:
-        """Whether there is no server at all."""
+        """Whether this is qdrant-client's local mode, without a server."""
         return self.where == IN_MEMORY_URL
 
     def __call__(self, work: Callable[[QdrantClient], T]) -> T:
-        """What `work` returns. Raises VectorsUnavailable; QdrantGone where it may be well again later."""
+        """Call `work` with the client, with retries. Raises VectorsUnavailable; QdrantGone if it may work later."""
         if self.local:
-            with self._alone:  # local mode bears one thread
+            with self._local_lock:  # local mode is not thread-safe
                 return work(self._client)
         pauses = {"wait_initial": _FIRST_RETRY_PAUSE_S, "wait_max": _MAX_RETRY_PAUSE_S, "timeout": None}
         with _translate_qdrant_errors(self.where):
@@ -113,13 +113,15 @@ class QdrantConnection:
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._client.close()
 
 
 def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
-    """Calls to the server, which has not been asked anything yet; of a URL only the host is ever said: it may hold a
-    password. Raises VectorsUnavailable for a URL that is none."""
+    """Make a connection to the server, without a request yet. Raises VectorsUnavailable for an invalid URL.
+
+    Messages name only the host of the URL: the URL may hold a password.
+    """
     if settings.url == IN_MEMORY_URL:
         return QdrantConnection(QdrantClient(IN_MEMORY_URL), IN_MEMORY_URL)
     parts, key = urlsplit(settings.url), settings.key.get_secret_value() or None
@@ -127,7 +129,7 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
     if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         log.warning("the key for %s goes over the network in clear: use https unless the network is yours", where)
     try:
-        # As a header: given as a key it makes the client warn, of localhost too.
+        # As a header: given as `api_key` it makes the client warn, for localhost too.
         headers = {"api-key": key} if key else {}
         client = QdrantClient(url=settings.url, metadata=headers, timeout=settings.timeout, check_compatibility=False)
     except ValueError as exc:
@@ -135,17 +137,17 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
     return QdrantConnection(client, where, settings.retries)
 
 
-# Looked up one by one, and never by a range.
+# Integers are looked up by value, never by a range.
 INTEGER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
 
 
 def match_any(key: str, values: Sequence[int]) -> models.FieldCondition:
-    """Points whose `key` is one of these numbers, or holds one."""
+    """Condition: `key` is one of these numbers, or a list with one of them."""
     return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
 
 
 def make_date_conditions(since: int | None, until: int | None) -> Iterator[models.FieldCondition]:
-    """Points of that time, in Unix seconds; `since` is inclusive, `until` exclusive."""
+    """Conditions for dates in Unix seconds; `since` is inclusive, `until` exclusive."""
     if since is not None or until is not None:
         yield models.FieldCondition(key="date", range=models.Range(gte=since, lt=until))
 
@@ -161,71 +163,72 @@ B = TypeVar("B", bound=_Closeable)
 
 
 class Reconnecting(Generic[B]):
-    """What `opening` opens, now or as soon as it can be; until then every use raises why not, at once."""
+    """Reconnecting handle: calls `opening` until it succeeds; until then every use raises the reason at once."""
 
     def __init__(self, opening: Callable[[], B], every: float = _RECONNECT_EVERY_S) -> None:
-        """Try once. Raises what cannot be mended by waiting."""
+        """Try to open once. Raises errors that waiting cannot fix."""
         self._opening, self._every = opening, every
-        self._found: B | None = None
-        self._why: RagError = QdrantGone("The Qdrant server has not been asked yet.")
-        self._closed, self._turn = Event(), Lock()
-        self._looking: Thread | None = None
-        if not self._look():
-            self._look_on()
+        self._opened: B | None = None
+        self._error: RagError = QdrantGone("The Qdrant server has not been asked yet.")
+        self._closed, self._lock = Event(), Lock()
+        self._retry_thread: Thread | None = None
+        if not self._try_open():
+            self._start_retrying()
 
     @property
     def there(self) -> B:
-        """What was opened. Raises the sentence that says why it is not there."""
-        if self._found is None:
-            raise self._why
-        return self._found
+        """The opened object. Raises the error of the last attempt if there is none."""
+        if self._opened is None:
+            raise self._error
+        return self._opened
 
     def do(self, work: Callable[[B], T]) -> T:
-        """Work with it; where the server has lost the collection, look for a new one from now on."""
-        found = self.there
+        """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
+        opened = self.there
         try:
-            return work(found)
+            return work(opened)
         except CollectionLost as exc:
-            with self._turn:
-                if self._found is found:
-                    self._found, self._why = None, exc
-                    found.close()
-            self._look_on()
+            with self._lock:
+                if self._opened is opened:
+                    self._opened, self._error = None, exc
+                    opened.close()
+            self._start_retrying()
             raise
 
     def close(self) -> None:
-        """Look no longer, and let go."""
+        """Stop retrying, and close the opened object."""
         self._closed.set()
-        with self._turn:
-            if self._found is not None:
-                self._found.close()
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
 
-    def _look_on(self) -> None:
-        with self._turn:
-            if self._looking is None or not self._looking.is_alive():
-                self._looking = Thread(target=self._look_until_there, name="qdrant", daemon=True)
-                self._looking.start()
+    def _start_retrying(self) -> None:
+        with self._lock:
+            if self._retry_thread is None or not self._retry_thread.is_alive():
+                self._retry_thread = Thread(target=self._retry_until_open, name="qdrant", daemon=True)
+                self._retry_thread.start()
 
-    def _look_until_there(self) -> None:
+    def _retry_until_open(self) -> None:
         while not self._closed.wait(self._every):
             try:
-                if self._look():
+                if self._try_open():
                     return
-            except RagError as exc:  # it is back, and not as it was: a person has to read why
+            except RagError as exc:  # the server answers but cannot be used: an admin has to act
                 log.error("the Qdrant server cannot be used: %s", exc.reason)
-                self._why = exc
+                self._error = exc
 
-    def _look(self) -> bool:
+    def _try_open(self) -> bool:
         try:
-            found = self._opening()
+            opened = self._opening()
         except QdrantGone as exc:
-            self._why = exc
+            self._error = exc
             return False
-        with self._turn:
+        with self._lock:
             if self._closed.is_set():
-                found.close()
+                opened.close()
             else:
-                self._found, self._looking = found, None  # at once: who loses it again must not think it is looked for
+                # Together: a caller that loses the collection again must start a new thread, though this one runs.
+                self._opened, self._retry_thread = opened, None
         return True
 
 
@@ -234,18 +237,18 @@ _OTHER_SHARD_COUNT = (
     "and that cannot be changed. Set it to {there}, or name another collection with QDRANT__COLLECTION: it is filled "
     "from the archive."
 )
-_QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: the outliers beyond are cut, as Qdrant's documentation proposes
+_QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
 
 
 def make_shard_options(settings: QdrantSettings) -> dict[str, Any]:
-    """Shards and replicas, as `create_collection` takes them."""
+    """Make the options of `create_collection` for shards and replicas."""
     shards = {"shard_number": settings.shards} if settings.shards else {}
     copies = {"replication_factor": settings.replicas, "write_consistency_factor": settings.consistency}
     return {**shards, **copies}
 
 
 def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[str, Any]:
-    """A collection of vectors in 16 bits, as `create_collection` takes it."""
+    """Make the options of `create_collection` for vectors in 16 bits."""
     dense = models.VectorParams(
         size=dimension,
         distance=models.Distance.COSINE,
@@ -256,24 +259,24 @@ def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[st
         "vectors_config": {"dense": dense},
         "hnsw_config": _make_hnsw_config(settings),
         "quantization_config": _make_quantization_config(settings),
-        "on_disk_payload": True,  # what is filtered by is in indexes
+        "on_disk_payload": True,  # fields of filters are in payload indexes
         **make_shard_options(settings),
     }
 
 
 def make_search_params(settings: QdrantSettings) -> models.SearchParams:
-    """Exact, unless there is a graph or quantised vectors: then the best are measured again by the whole vectors."""
+    """Make search parameters: exact, unless there is a graph or quantization; quantized hits are rescored."""
     if not settings.links and settings.quantization == "none":
         return models.SearchParams(exact=True)
-    again = models.QuantizationSearchParams(rescore=True, oversampling=settings.oversampling)
+    rescoring = models.QuantizationSearchParams(rescore=True, oversampling=settings.oversampling)
     return models.SearchParams(
         hnsw_ef=settings.ef if settings.links else None,
-        quantization=None if settings.quantization == "none" else again,
+        quantization=None if settings.quantization == "none" else rescoring,
     )
 
 
 def check_shard_count(name: str, where: str, there: int | None, settings: QdrantSettings) -> None:
-    """Raises VectorsUnavailable where a collection has another number of shards than is asked for."""
+    """Raise VectorsUnavailable if a collection has another number of shards than the settings."""
     if settings.shards and there and there != settings.shards:
         raise VectorsUnavailable(_OTHER_SHARD_COUNT.format(name=name, where=where, there=there, wanted=settings.shards))
 
@@ -281,7 +284,7 @@ def check_shard_count(name: str, where: str, there: int | None, settings: Qdrant
 def apply_collection_settings(
     calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings
 ) -> None:
-    """Bring an existing collection to the settings where that can be done. Raises VectorsUnavailable where not."""
+    """Apply the settings to an existing collection. Raises VectorsUnavailable if that is impossible."""
     params = info.config.params
     if calls.local:
         return

@@ -53,47 +53,47 @@ __all__ = [
     "make_post_filters",
 ]
 
-# Terms of a passage: about what a news post has. Where passages are twice as long (the paragraphs of XQuAD) the first
+# Terms of a passage: about the length of a news post. If passages are twice as long (the paragraphs of XQuAD) the first
 # five hits are as good as with the true mean, and of the first ten 98 in 100 are the same.
 ASSUMED_MEAN_LENGTH = 40.0
 
 
 def hash_term(term: str) -> int:
-    """The number of a term, 32 bits: of ten million terms one in four hundred shares its number with another."""
+    """Hash a term to its dimension, 32 bits: of ten million terms 1 in 400 shares its hash with another."""
     return crc32(term.encode())
 
 
 def compute_term_weights(terms: Sequence[str]) -> dict[int, float]:
-    """By dimension what each term of a passage is worth, before its rarity: BM25's term frequency part."""
+    """Compute the weight of each term of a passage by dimension: BM25's term frequency part, without idf."""
     norm = BM25_K1 * (1 - BM25_B + BM25_B * len(terms) / ASSUMED_MEAN_LENGTH)
     return {number: times * (BM25_K1 + 1) / (times + norm) for number, times in Counter(map(hash_term, terms)).items()}
 
 
-_MAX_RECENT_TERMS = 50_000  # changed terms before they are folded in: some 10 MB
+_MAX_RECENT_TERMS = 50_000  # changed terms before they are merged into the arrays: about 10 MB
 _CHAT_BITS = 32
 
 
 class TermCounts:
-    """Passages by channel and dimension. One writer, any number of readers."""
+    """Document frequencies: number of passages by channel and dimension. One writer, any number of readers."""
 
     def __init__(self) -> None:
         self.sizes: dict[int, int] = {}  # passages by channel
         self._numbers: dict[int, int] = {}  # channel -> its number in the keys
-        # Sorted keys (dimension above channel number), their counts, and changes by dimension and channel number.
-        # Replaced as one, so that a reader finds each term once.
+        # Sorted keys (dimension in the high bits, channel number in the low), their counts, and recent changes by
+        # dimension and channel number. Replaced as one object, so that a reader counts each term once.
         self._now = (np.zeros(0, np.uint64), np.zeros(0, np.uint32), defaultdict[int, Counter[int]](Counter))
 
     @property
     def size(self) -> int:
-        """Passages of all channels."""
+        """Number of passages of all channels."""
         return sum(self.sizes.values())
 
     def size_of(self, channels: Collection[int]) -> int:
-        """Passages of some channels."""
+        """Number of passages of some channels."""
         return sum(self.sizes.get(chat, 0) for chat in channels)
 
     def frequency(self, dimension: int, channels: Collection[int]) -> int:
-        """How many passages of these channels hold the term of this dimension."""
+        """Document frequency of a dimension over these channels."""
         keys, counts, recent = self._now
         allowed = {number for chat in channels if (number := self._numbers.get(chat)) is not None}
         first, last = keys.searchsorted(np.array([dimension, dimension + 1], np.uint64) << np.uint64(_CHAT_BITS))
@@ -104,7 +104,7 @@ class TermCounts:
         return max(0, before + (sum(changed[number] for number in allowed) if changed else 0))
 
     def change(self, chat: int, gone: Iterable[Iterable[int]] = (), come: Iterable[Iterable[int]] = ()) -> None:
-        """Passages of a channel went and came, each with the dimensions it holds."""
+        """Count removed and added passages of a channel, each given by its dimensions."""
         number, recent = self._numbers.setdefault(chat, len(self._numbers)), self._now[2]
         size = self.sizes.get(chat, 0)
         for sign, passages in ((-1, gone), (1, come)):
@@ -140,14 +140,14 @@ class TermCounts:
         self._now = (joined[kept], totals[kept].astype(np.uint32), defaultdict(Counter))
 
     def dump(self) -> tuple[dict[str, NDArray[np.generic]], list[tuple[int, int]]]:
-        """What `restored` takes: arrays, and by channel, in the order of their numbers, how many passages it has."""
+        """Return the arguments of `restored`: arrays, and (channel, passages) in the order of the channel numbers."""
         self._fold()
         keys, counts, _ = self._now
         return {"keys": keys, "counts": counts}, [(chat, self.sizes.get(chat, 0)) for chat in self._numbers]
 
     @classmethod
     def restored(cls, arrays: Mapping[str, NDArray[np.generic]], sizes: Iterable[tuple[int, int]]) -> TermCounts:
-        """What `dump` gave. Raises ValueError or KeyError where it does not fit together."""
+        """Restore from the result of `dump`. Raises ValueError or KeyError if it is inconsistent."""
         keys, counts = arrays["keys"].astype(np.uint64), arrays["counts"].astype(np.uint32)
         if len(keys) != len(counts):
             raise ValueError("not as many terms as counts")
@@ -159,12 +159,12 @@ class TermCounts:
 
 
 QdrantCondition = models.FieldCondition | models.Filter
-PointPayload = Mapping[str, Any]  # a payload
+PointPayload = Mapping[str, Any]
 
-_METADATA_KEY = "citegram words"  # the key of our part of the metadata
+_METADATA_KEY = "citegram words"  # key of Citegram's part of the metadata
 _VECTOR_NAME = "words"
 _WRITE_BATCH_POINTS = 500  # points of a write: about 400 kB
-_READ_PAGE_POINTS = 2000  # payloads of a read
+_READ_PAGE_POINTS = 2000  # payloads of one read
 _FOREIGN_COLLECTION = (
     "The collection {name} on the Qdrant server at {where} was not made by Citegram for words. Name another collection "
     "with QDRANT__COLLECTION: it is filled from the archive."
@@ -179,21 +179,21 @@ _PAYLOAD_INDEXES = {
 
 
 class SparseCollection:
-    """An open collection; `identity` is its own random name."""
+    """Open collection of sparse vectors; `identity` is its random id."""
 
     def __init__(self, calls: QdrantConnection, name: str, identity: str) -> None:
         self._calls, self.name, self.identity = calls, name, identity
 
     @classmethod
     def open(cls, settings: QdrantSettings, name: str, calls: QdrantConnection | None = None) -> SparseCollection:
-        """Open the collection, or create it where there is none. Raises VectorsUnavailable, QdrantGone."""
+        """Open the collection, or create it if there is none. Raises VectorsUnavailable, QdrantGone."""
         calls = calls or connect_qdrant(settings)
         try:
             identity = _find_sparse_collection(calls, settings, name) or _create_sparse_collection(
                 calls, settings, name
             )
             if not calls.local:
-                for field, index in _PAYLOAD_INDEXES.items():  # there already, or not if the maker was interrupted
+                for field, index in _PAYLOAD_INDEXES.items():  # may be missing if the creation was interrupted
                     calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
             return cls(calls, name, identity)
         except BaseException:
@@ -210,7 +210,7 @@ class SparseCollection:
             self._calls(lambda client, p=points: client.upsert(self.name, p, wait=True))  # type: ignore[misc]
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Take points out."""
+        """Delete points."""
         for part in split_batches(ids, _WRITE_BATCH_POINTS):
             some = models.PointIdsList(points=[*part])
             self._calls(lambda client, s=some: client.delete(self.name, s, wait=True))  # type: ignore[misc]
@@ -218,7 +218,7 @@ class SparseCollection:
     def best(
         self, values: Mapping[int, float], ways: Sequence[list[QdrantCondition]], n: int
     ) -> list[tuple[PointPayload, float]]:
-        """Payloads and scores of the n best of all that one of the filters allows; no point is in two of them."""
+        """Find the n best points of each of the alternative filters `ways`, which are disjoint: payloads and scores."""
         requests = [
             models.QueryRequest(
                 query=_make_sparse_vector(values),
@@ -233,12 +233,15 @@ class SparseCollection:
         return [(point.payload or {}, point.score) for reply in found for point in reply.points]
 
     def count(self, conditions: list[QdrantCondition]) -> int:
-        """How many points a filter allows."""
+        """Count the points that a filter allows."""
         allowed = models.Filter(must=[*conditions])
         return self._calls(lambda client: client.count(self.name, allowed, exact=True)).count
 
     def rows(self, conditions: list[QdrantCondition], *, terms: bool = False) -> Iterator[tuple[str, PointPayload]]:
-        """Ids and payloads of all that a filter allows, in the server's order; the terms where they are wanted."""
+        """Iterate over ids and payloads of the points that a filter allows, in the server's order.
+
+        `terms`: include the terms in the payloads.
+        """
         allowed, after = models.Filter(must=[*conditions]), None
         fields = True if terms else models.PayloadSelectorExclude(exclude=["terms"])
         while True:
@@ -252,16 +255,16 @@ class SparseCollection:
                 return
 
     def drop(self, name: str) -> None:
-        """Delete another collection, which this one took the place of."""
+        """Delete another collection, which this one replaced."""
         self._calls(lambda client: client.delete_collection(name))
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._calls.close()
 
 
 def make_post_filters(by_chat: Mapping[int, Sequence[int]]) -> list[list[QdrantCondition]]:
-    """Filters for single posts, channel by channel, of which none names too many."""
+    """Make filters for single posts, channel by channel, each with 2,000 posts at most."""
     return [
         [match_any("chat", [chat]), match_any("message", part)]
         for chat, messages in by_chat.items()
@@ -308,24 +311,22 @@ def _create_sparse_collection(calls: QdrantConnection, settings: QdrantSettings,
     return _find_sparse_collection(calls, settings, name) or identity
 
 
-MAX_LISTED_PASSAGES = (
-    200_000  # passages that are read from the server for a list or a count: some 10 s, and 100 MB here
-)
+MAX_LISTED_PASSAGES = 200_000  # read from the server for a list or a count: about 10 s, and 100 MB of memory
 _TOO_MANY_PASSAGES = "{count:,} passages fit: ask about one channel, or about a shorter time."
 _FILE_FORMAT = "qdrant 2"
 
 
 class QdrantLexicalIndex:
-    """See `LexicalIndex`. A server that is gone is looked for; until it is back, what needs it raises QdrantGone.
+    """Lexical index on a Qdrant server, see `LexicalIndex`. While the server is unreachable methods raise QdrantGone.
 
-    The watermark grows when the server has acknowledged the points before it, and is saved with the counts. After a
-    kill between two savings the collection holds other passages than were counted: then they are counted anew.
+    The watermark grows when the server has acknowledged the points before it, and is saved with the counts. If the
+    number of passages in the collection differs from the saved counts (a kill between two saves), they are recounted.
     """
 
     def __init__(
         self, settings: QdrantSettings, about: Mapping[str, Any] | None = None, counts: TermCounts | None = None
     ) -> None:
-        """Empty, in a collection of its own, or as `about` and `counts` say, which were saved."""
+        """Make an empty index with a new collection, or restore one from the saved `about` and `counts`."""
         self._settings = settings
         kept = about or {
             "collection": f"{settings.collection}-words-{secrets.token_hex(4)}",
@@ -336,52 +337,55 @@ class QdrantLexicalIndex:
         self.watermark = int(kept["watermark"])
         self._counts = counts or TermCounts()
         self._revision = 0
-        # collections that others took the place of, to be deleted, and what is open of them
-        self._left: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
-        self._late = Reconnecting(self._opened)
+        # replaced collections that are to be deleted, with their open handles
+        self._replaced: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
+        self._handle = Reconnecting(self._open_collection)
 
-    def _opened(self) -> SparseCollection:
-        there = SparseCollection.open(self._settings, self._collection)
-        if there.identity != self._identity:  # new, or the server has lost what we knew of
-            self._identity, self.watermark = there.identity, 0
+    def _open_collection(self) -> SparseCollection:
+        collection = SparseCollection.open(self._settings, self._collection)
+        if collection.identity != self._identity:  # new, or the server has lost the collection that we knew
+            self._identity, self.watermark = collection.identity, 0
             self._counts = TermCounts()
             self._revision += 1
-        elif there.count([]) != self._counts.size:
-            self._counts = _count_collection_terms(there)
+        elif collection.count([]) != self._counts.size:
+            self._counts = _count_collection_terms(collection)
             self._revision += 1
-        return there
+        return collection
 
     def __len__(self) -> int:
         return self._counts.size
 
     @property
     def chats(self) -> list[int]:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.chats`."""
         return sorted(self._counts.sizes)
 
     @property
     def revision(self) -> int:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.revision`."""
         return self._revision
 
     def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
-        """See `LexicalIndex`. The new are there before the old go; where it fails half way it is to be repeated."""
+        """Implement `LexicalIndex.replace`. New passages are written before old ones are deleted.
+
+        After a failure half way it has to be repeated.
+        """
         rows = {
             make_point_id(one.place): (compute_term_weights(one.terms), _make_passage_payload(one)) for one in entries
         }
         by_chat = PostKeySet.of(keys).by_chat
 
-        def exchange(there: SparseCollection) -> dict[str, PointPayload]:
+        def exchange(collection: SparseCollection) -> dict[str, PointPayload]:
             ways = make_post_filters({chat: ids.tolist() for chat, ids in by_chat.items()})
-            old = {name: row for way in ways for name, row in there.rows(way, terms=True)}
-            there.write(rows)
-            there.delete([name for name in old if name not in rows])
-            if there.identity != self._identity:
+            old = {name: row for way in ways for name, row in collection.rows(way, terms=True)}
+            collection.write(rows)
+            collection.delete([name for name in old if name not in rows])
+            if collection.identity != self._identity:
                 raise QdrantGone("The Qdrant server has lost the words meanwhile: they are written again.")
             return old
 
         try:
-            old = self._late.do(exchange)
+            old = self._handle.do(exchange)
         finally:
             self._revision += 1
         for chat in {row["chat"] for row in old.values()} | {row["chat"] for _, row in rows.values()}:
@@ -390,41 +394,41 @@ class QdrantLexicalIndex:
         return len(old)
 
     def remove_channel(self, chat_id: int) -> None:
-        """See `LexicalIndex`."""
-        gone = self._late.do(lambda there: [name for name, _ in there.rows([match_any("chat", [chat_id])])])
+        """Implement `LexicalIndex.remove_channel`."""
+        gone = self._handle.do(lambda collection: [name for name, _ in collection.rows([match_any("chat", [chat_id])])])
         try:
-            self._late.do(lambda there: there.delete(gone))
+            self._handle.do(lambda collection: collection.delete(gone))
         finally:
             self._revision += 1
         self._counts.forget(chat_id)
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """See `LexicalIndex`."""
-        found = self._late.do(lambda there: [row for _, row in there.rows([match_any("chat", [chat_id])])])
+        """Implement `LexicalIndex.parts_of`."""
+        found = self._handle.do(lambda collection: [row for _, row in collection.rows([match_any("chat", [chat_id])])])
         messages, parts = ([row[name] for row in found] for name in ("message", "part"))
         return np.array(messages, np.int64), np.array(parts, np.int16)
 
     def adopt(self, other: LexicalIndex) -> None:
-        """See `LexicalIndex`. The collection that was is deleted at the next save: a search may still be in it."""
+        """Implement `LexicalIndex.adopt`. The old collection is deleted at the next save: a search may still use it."""
         assert isinstance(other, QdrantLexicalIndex)
-        self._left.append((self._collection, self._late))
+        self._replaced.append((self._collection, self._handle))
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
         self._counts = other._counts
-        self._late = Reconnecting(self._opened)
+        self._handle = Reconnecting(self._open_collection)
         self._revision += 1
         other.close()
 
     def fresh(self) -> LexicalIndex:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.fresh`."""
         return QdrantLexicalIndex(self._settings)
 
     @property
     def told(self) -> str:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.told`."""
         return json.dumps({**self._settings.model_dump(mode="json"), "key": self._settings.key.get_secret_value()})
 
     def save(self, folder: Path, archive: str = "") -> None:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.save`."""
         arrays, sizes = self._counts.dump()
         about = {
             **_describe_saved_files(archive),
@@ -434,35 +438,35 @@ class QdrantLexicalIndex:
             "passages": sizes,
         }
         bm25_files.write_index_files(folder, about, arrays, ())
-        while self._left:
-            name, late = self._left[-1]
-            self._late.do(lambda there, name=name: there.drop(name))  # type: ignore[misc]
-            self._left.pop()
-            if late:
-                late.close()
+        while self._replaced:
+            name, handle = self._replaced[-1]
+            self._handle.do(lambda collection, name=name: collection.drop(name))  # type: ignore[misc]
+            self._replaced.pop()
+            if handle:
+                handle.close()
 
     def saved(self, folder: Path, archive: str) -> LexicalIndex | None:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.saved`."""
         return self.load(self._settings, folder, archive)
 
     @classmethod
     def load(cls, settings: QdrantSettings, folder: Path, archive: str) -> QdrantLexicalIndex | None:
-        """What was saved there, for this archive and this collection; None where there is none, or it is damaged."""
+        """Load the index saved for this archive and collection name; None if there is none, or it is damaged."""
         try:
             found = bm25_files.read_index_files(folder, {"archive": archive})
             if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
                 return None
             about, arrays, _ = found
             if any(about[name] != value for name, value in _describe_saved_files(archive).items()):
-                empty = cls(settings)  # made by another version: filled anew, and the old one is deleted
-                empty._left.append((str(about["collection"]), None))
+                empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
+                empty._replaced.append((str(about["collection"]), None))
                 return empty
             return cls(settings, about, TermCounts.restored(arrays, about["passages"]))
         except bm25_files.INDEX_READ_ERRORS:
             return None
 
     def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.search`."""
         statistics, ways = self.statistics(only.channels), _make_filter_alternatives(only)
         weighed = [(hash_term(term), times * statistics.weight(term)) for term, times in Counter(terms).items()]
         asked = {number: sum(weight for one, weight in weighed if one == number) for number, _ in weighed}
@@ -472,38 +476,38 @@ class QdrantLexicalIndex:
         def nearest(most: int) -> list[tuple[PassageRef, float]]:
             return [
                 (_read_passage_ref(row), score)
-                for row, score in self._late.do(lambda there: there.best(asked, ways, most))
+                for row, score in self._handle.do(lambda collection: collection.best(asked, ways, most))
             ]
 
         return select_stable_top(nearest, n)
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
-        """See `LexicalIndex`. Raises IndexUnavailable where more than MOST_LISTED fit."""
+        """Implement `LexicalIndex.matching`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         sought = [[match_any("terms", [hash_term(term)]) for term in way] for way in (terms, *others) if way]
         return self._listed([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
-        """See `LexicalIndex`. Raises IndexUnavailable where more than MOST_LISTED fit."""
+        """Implement `LexicalIndex.all_of`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         return self._listed([[*allowed, match_any("part", [0])] for allowed in _make_filter_alternatives(only)])
 
     def _listed(self, ways: list[list[QdrantCondition]]) -> list[PassageRef]:
-        count = self._late.do(lambda there: sum(map(there.count, ways)))
+        count = self._handle.do(lambda collection: sum(map(collection.count, ways)))
         if count > MAX_LISTED_PASSAGES:
             raise IndexUnavailable(_TOO_MANY_PASSAGES.format(count=count))
-        found = self._late.do(lambda there: {name: row for way in ways for name, row in there.rows(way)})
+        found = self._handle.do(lambda collection: {name: row for way in ways for name, row in collection.rows(way)})
         return [_read_passage_ref(row) for row in sorted(found.values(), key=lambda row: (row["date"], row["message"]))]
 
     def known(self, term: str, only: SearchFilter) -> bool:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.known`."""
         if not self._counts.frequency(hash_term(term), only.channels):
             return False
         holding = match_any("terms", [hash_term(term)])
-        return self._late.do(
-            lambda there: any(there.count([*allowed, holding]) for allowed in _make_filter_alternatives(only))
+        return self._handle.do(
+            lambda collection: any(collection.count([*allowed, holding]) for allowed in _make_filter_alternatives(only))
         )
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
-        """See `LexicalIndex`."""
+        """Implement `LexicalIndex.statistics`."""
         counts, counted = self._counts, dict[str, int]()
 
         def frequency(term: str) -> int:
@@ -514,20 +518,20 @@ class QdrantLexicalIndex:
         return TermStatistics(counts.size_of(channels), ASSUMED_MEAN_LENGTH, frequency)
 
     def close(self) -> None:
-        """See `LexicalIndex`."""
-        for late in (self._late, *(late for _, late in self._left)):
-            if late:
-                late.close()
+        """Implement `LexicalIndex.close`."""
+        for handle in (self._handle, *(handle for _, handle in self._replaced)):
+            if handle:
+                handle.close()
 
 
 def _describe_saved_files(archive: str) -> dict[str, object]:
     return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive, "mean": ASSUMED_MEAN_LENGTH}
 
 
-def _count_collection_terms(there: SparseCollection) -> TermCounts:
-    """The counts of a collection, read from the server: a minute at a million passages."""
+def _count_collection_terms(collection: SparseCollection) -> TermCounts:
+    """Count the terms of a collection from the server: a minute for a million passages."""
     counts = TermCounts()
-    for _, row in there.rows([], terms=True):
+    for _, row in collection.rows([], terms=True):
         counts.change(int(row["chat"]), (), [row["terms"]])
     return counts
 
@@ -544,7 +548,7 @@ def _read_passage_ref(row: PointPayload) -> PassageRef:
 
 
 def _make_filter_alternatives(only: SearchFilter) -> list[list[QdrantCondition]]:
-    """The filter as the server takes it, inside the query; several where single posts are named. None: nothing fits."""
+    """Convert a filter to alternative server filters: several if single posts are named, none if nothing can match."""
     since = None if only.since is None else math.ceil(only.since.timestamp())
     until = None if only.until is None else math.ceil(only.until.timestamp())
     time = [*make_date_conditions(since, until)]

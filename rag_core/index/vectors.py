@@ -1,8 +1,8 @@
 """Vector store protocol: points, filters, and an asynchronous adapter over blocking stores.
 
-The adapter does what all stores share: it checks and normalizes vectors, splits them into batches, orders hits, and
-runs the blocking calls in threads of its own. Point ids are made of the passage reference alone, so that writing a
-passage twice stores it once.
+The adapter has the code that all stores share: it checks and normalizes vectors, splits them into batches, orders
+hits, and runs the blocking calls in threads of its own. Point ids are made of the passage reference alone, so that
+writing a passage twice stores it once.
 
 Slots: a channel and a fortnight as one number, so that a filter by both is a filter by one. The embedded engine
 gathers the points of one condition and checks the other conditions for each of them: where 150,000 of a million
@@ -64,7 +64,7 @@ VectorArray = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorPoint:
-    """A passage's vector on its way into the store; `text_hash` names the text it was made of."""
+    """Point to be stored: the vector of a passage; `text_hash` is the hash of the embedded text."""
 
     place: PassageRef
     date: datetime
@@ -74,7 +74,7 @@ class VectorPoint:
 
 
 class StoredPoint(NamedTuple):
-    """What is known of a stored vector; the date is in Unix seconds."""
+    """Payload of a stored vector; the date is in Unix seconds."""
 
     place: PassageRef
     date: int
@@ -83,96 +83,95 @@ class StoredPoint(NamedTuple):
 
 
 class VectorStore(Protocol):
-    """Vectors of passages, searched by cosine; every method raises VectorsUnavailable where the store cannot answer.
+    """Vector store protocol: cosine search. Every method raises VectorsUnavailable if the store cannot answer.
 
-    Vectors are brought to length 1 and kept in 16 bits: what comes back differs in the third decimal.
+    Vectors are normalized to length 1 and stored in 16 bits: vectors read back differ in the third decimal.
     """
 
     @property
     def identity(self) -> str:
-        """A random id given when the store was created: what is known of its content hangs on it.
+        """Random id given at the creation of the store; the archive records the store's content under it.
 
-        Raises QdrantGone where the store is on a server that has not answered yet.
+        Raises QdrantGone if the store is on a server that has not answered yet.
         """
 
     @property
     def revision(self) -> int:
-        """Grows with every write and removal, after it, also where it failed half way: what was found may be old.
+        """Revision: grows after every write and removal, also a failed one: earlier results may be outdated then.
 
-        It counts from the opening of the store, and only what this process does.
+        Counts from the opening of the store, and only changes by this process.
         """
 
     @property
     def model(self) -> str:
-        """The embedding model the store was created for."""
+        """Embedding model for which the store was created."""
 
     @property
     def dimension(self) -> int:
-        """How many numbers a vector has."""
+        """Dimension of the vectors."""
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
-        """Write points, each in place of the one with the same post and part.
+        """Write points; each replaces the one with the same post and part.
 
-        When it returns they survive a kill -9; a power cut only after `flush`. Raises VectorRefused before
-        anything is written when a vector is missing, not finite, zero or of the wrong length.
+        After the call they survive a kill -9; a power cut only after `flush`. Raises VectorRefused before
+        anything is written if a vector is missing, not finite, zero or of the wrong length.
         """
 
     async def remove(self, keys: Iterable[PostKey], but: Iterable[PassageRef] = ()) -> None:
-        """Take out all parts of these posts `but` these; unknown posts are no error."""
+        """Remove all parts of these posts except those in `but`; unknown posts are no error."""
 
     async def search(
         self, vector: VectorArray, only: SearchFilter, n: int = 50, lang: str | None = None
     ) -> list[tuple[PassageRef, float]]:
-        """The n nearest passages among those the filter and the language allow, with their cosine, best first.
+        """Find the n nearest passages that the filter and the language allow, with their cosine, best first.
 
-        Exact: the same as comparing with every allowed vector, unless a server was told to approximate
-        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also
-        where the filter names so many single posts that the search would hold up others.
+        Exact: the same as comparing with every allowed vector, unless a server is configured to approximate
+        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also if the filter
+        names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
         """
 
     async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, VectorArray]:
-        """The stored vectors of these posts' parts; places that are not in the store are left out."""
+        """Read the stored vectors of passages; those that are not in the store are left out."""
 
     async def by_hash(self, hashes: Sequence[str]) -> dict[str, VectorArray]:
-        """The stored vectors of texts with these hashes; unknown ones are left out."""
+        """Read the stored vectors of texts with these hashes; unknown ones are left out."""
 
     async def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
 
     def held(self) -> AsyncIterator[list[StoredPoint]]:
-        """All that is stored but the vectors, page by page, each point once.
+        """Iterate over the payloads of all points, page by page, each point once.
 
-        What is written or taken out meanwhile may be among it or not.
+        Points written or removed meanwhile may be included or not.
         """
 
     async def flush(self) -> None:
-        """Bring everything to disk: after it a power cut loses nothing."""
+        """Write everything to disk: after it a power cut loses nothing."""
 
     async def close(self) -> None:
-        """Flush and let go. Closing twice is no error."""
+        """Flush and close. Closing twice is no error."""
 
 
-# A fortnight keeps the edges small and the numbers few: 20 channels and two years are 1,060.
+# A fortnight keeps both the edges and the number of slots small: 20 channels and two years are 1,060 slots.
 _SLOT_S = 14 * 86_400
-_SLOTS_PER_CHAT = (
-    2_048  # 78 years: 11 bits beside the 52 of a chat id. Two points may share a slot; filters are checked too.
-)
+# 2,048 slots are 78 years: 11 bits beside the 52 of a chat id. Slots may collide, as the filters are checked too.
+_SLOTS_PER_CHAT = 2_048
 _SLOT_MODULUS = 2**63
 _MAX_FILTER_SLOTS = 1_000  # slots in a filter: 1 ms of the engine
 
 
 def compute_slot(chat: int, date: int) -> int:
-    """The slot of a post of that Unix second."""
+    """Compute the slot of a post of a chat by its date in Unix seconds."""
     return _number_slot(chat, date // _SLOT_S)
 
 
 def list_filter_slots(
     channels: Iterable[int], since: int | None, until: int | None, now: int
 ) -> tuple[list[int], int | None] | None:
-    """The slots of a filter, and the second from which on posts count without one; None where slots are no help.
+    """List the slots of a filter, and the second from which on posts are found by date alone; None if no use.
 
-    A period that ends after `now` is spelt out up to the end of the next fortnight: posts from the future are
-    there only by mistake, but they have to be found.
+    A period that ends after `now` has slots up to the end of the next fortnight. Posts dated later than that exist
+    only by mistake, but must be found.
     """
     horizon = (now // _SLOT_S + 2) * _SLOT_S
     open_ended = until is None or until > horizon
@@ -191,16 +190,16 @@ def _number_slot(chat: int, span: int) -> int:
 
 T = TypeVar("T")
 
-BATCH_POINTS = 256  # points a store takes at once: 15 ms of its time, so that a search waits no longer than that
-MAX_FILTER_POSTS = 50_000  # that a filter may name: 0.1 s of the embedded store, in which no other search is answered
-REF_FIELDS = ("chat", "message", "part", "start", "end")  # of the payload: the place
+BATCH_POINTS = 256  # points of one write: 15 ms of a store's time, for which a search has to wait at most
+MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 0.1 s of the embedded store, while other searches wait
+REF_FIELDS = ("chat", "message", "part", "start", "end")  # payload fields of the passage reference
 PAYLOAD_FIELDS = (*REF_FIELDS, "date", "lang", "text_hash")
 _POINT_ID_NAMESPACE = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
 
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """What a store was made for; `identity` is its own random name."""
+    """Description of a store: its random identity, and the model and dimension it was made for."""
 
     identity: str
     model: str
@@ -209,7 +208,7 @@ class StoreInfo:
 
 @dataclass(frozen=True, slots=True)
 class PointBatch:
-    """At most BATCH points, checked: ids, payloads and a float32 matrix, row by row."""
+    """Batch of at most BATCH_POINTS checked points: ids, payloads, and a float32 matrix with a row for each."""
 
     ids: list[str]
     payloads: list[dict[str, int | str]]
@@ -217,11 +216,11 @@ class PointBatch:
 
 
 class StoreFilter(TypedDict):
-    """A filter in plain values, as the stores put it inside their query; dates in whole seconds.
+    """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds.
 
-    `posts`: where single posts are meant, pairs of a channel and its message ids; of no channel but `channels`.
-    `slots`: of all points that the channels and dates allow, but those from `later` on. They bound nothing:
-    a store may gather by them. None where they are no help.
+    `posts`: for a filter by single posts, pairs of a channel (one of `channels`) and its message ids.
+    `slots`: the slots of all points that the channels and dates allow, except points from `later` on. An
+    optimisation only, not a condition: a store may collect candidates by them. None if they are no use.
     """
 
     channels: list[int]
@@ -234,24 +233,24 @@ class StoreFilter(TypedDict):
 
 
 def split_batches(items: Iterable[T], size: int = BATCH_POINTS) -> Iterator[list[T]]:
-    """The items in lists of at most `size`."""
+    """Split items into lists of at most `size`."""
     rest = iter(items)
     while part := list(islice(rest, size)):
         yield part
 
 
 def make_point_id(place: PassageRef) -> str:
-    """The id of a passage: the same for the same post and part, in every store."""
+    """Make the point id of a passage: the same for the same post and part, in every store."""
     return str(uuid5(_POINT_ID_NAMESPACE, f"{place.key.chat_id}/{place.key.message_id}/{place.part}"))
 
 
 def hash_to_number(text_hash: str) -> int:
-    """63 bits of a text's hash: an index over numbers takes a third of one over texts."""
+    """Reduce a text hash to 63 bits: an index over integers takes a third of the space of one over strings."""
     return int.from_bytes(blake2b(text_hash.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def normalize_vector(vector: object, dimension: int, what: str = "The vector") -> VectorArray:
-    """The vector at length 1. Raises VectorRefused; `what` begins its sentence."""
+    """Normalize a vector to length 1. Raises VectorRefused; `what` begins its message."""
     if vector is None:
         raise VectorRefused(f"{what} is missing.")
     with translate_errors(VectorRefused, TypeError, ValueError, say=f"{what} is not a row of numbers ({{}})."):
@@ -270,7 +269,7 @@ def normalize_vector(vector: object, dimension: int, what: str = "The vector") -
 
 
 def prepare_batches(points: Sequence[VectorPoint], dimension: int) -> list[PointBatch]:
-    """Batches ready to be written, all of them checked; of points with the same id the last counts."""
+    """Check and normalize points and split them into batches; of points with the same id the last counts."""
     rows = {make_point_id(point.place): point for point in points}
     return [
         PointBatch(
@@ -283,8 +282,8 @@ def prepare_batches(points: Sequence[VectorPoint], dimension: int) -> list[Point
 
 
 def _normalize_points(points: list[VectorPoint], dimension: int) -> VectorArray:
-    """What `unit` makes of each, row by row; together they take a fifth of the time."""
-    with suppress(TypeError, ValueError):  # not of one shape, or no numbers: one of them is refused below
+    """Normalize like `normalize_vector`, all points at once, which takes a fifth of the time."""
+    with suppress(TypeError, ValueError):  # of different shapes, or not numbers: `normalize_vector` raises below
         rows = np.array([point.vector for point in points], np.float64)
         if rows.shape == (len(points), dimension):
             lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -311,9 +310,9 @@ def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
 
 
 def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
-    """The filter as the stores take it; Telegram's dates have no fractions, so bounds are rounded up.
+    """Convert a search filter for the stores; Telegram's dates have no fractions, so bounds are rounded up.
 
-    Raises VectorsUnavailable where it names too many posts.
+    Raises VectorsUnavailable if it names more than `MAX_FILTER_POSTS` posts.
     """
     since = None if only.since is None else math.ceil(only.since.timestamp())
     until = None if only.until is None else math.ceil(only.until.timestamp())
@@ -340,13 +339,13 @@ def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple
 
 
 def sort_vector_hits(found: Iterable[tuple[Mapping[str, Any], float]]) -> list[tuple[PassageRef, float]]:
-    """Payloads and cosines as places, in one order for equal cosines."""
+    """Convert payloads and cosines to hits, best first, equal cosines in the order of the passage references."""
     hits = [(_read_passage_ref(row), float(score)) for row, score in found]
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
 def read_stored_point(row: Mapping[str, Any]) -> StoredPoint:
-    """What a payload says."""
+    """Decode the payload of a point."""
     return StoredPoint(_read_passage_ref(row), int(row["date"]), str(row["lang"]), str(row["text_hash"]))
 
 
@@ -355,47 +354,47 @@ def _read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
     return PassageRef(PostKey(chat, message), part, start, end)
 
 
-# Points read at once: 5 ms of an embedded store's time, in which no search is answered.
+# Points of one read: 5 ms of an embedded store's time, while searches wait.
 _PAGE_POINTS = 500
 
 
 class BlockingVectorStore(Protocol):
-    """A store with blocking calls, which raise VectorsUnavailable; all of them may be repeated."""
+    """Vector store with blocking calls, which raise VectorsUnavailable; all of them may be repeated."""
 
     @property
     def about(self) -> StoreInfo:
-        """What the store was made for. Raises VectorsUnavailable where that is not known yet."""
+        """Description of the store. Raises VectorsUnavailable if it is not known yet."""
 
     def write(self, batch: PointBatch) -> None:
-        """Write points in place of those with the same ids."""
+        """Write points; they replace those with the same ids."""
 
     def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
 
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Payloads and cosines of the n nearest that are allowed."""
+        """Find the n nearest allowed points: payloads and cosines."""
 
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """The vectors of those ids that are there."""
+        """Read the vectors of the ids that exist."""
 
     def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Text hashes and vectors of points with these hash numbers, a page of them."""
+        """Read one page of text hashes and vectors of points with these hash numbers."""
 
     def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
 
     def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """The payloads of the next n points in the store's own order, and where to go on; None at the end."""
+        """Read the payloads of the next n points in the store's own order, and the next `after`; None at the end."""
 
     def flush(self) -> None:
-        """Bring everything to disk."""
+        """Write everything to disk."""
 
     def close(self) -> None:
-        """Flush and let go."""
+        """Flush and close."""
 
 
 class AsyncVectorStore:
-    """See `VectorStore`."""
+    """Asynchronous adapter: a `VectorStore` over a blocking store, whose calls run in threads."""
 
     def __init__(self, backing: BlockingVectorStore, threads: ThreadPoolExecutor) -> None:
         self._backing, self._threads = backing, threads
@@ -404,13 +403,13 @@ class AsyncVectorStore:
 
     @classmethod
     async def open(cls, backing: Callable[[], BlockingVectorStore], threads: int = 1) -> AsyncVectorStore:
-        """Call `backing` off the event loop and serve what it returns, with so many requests at once."""
+        """Open the store by calling `backing` in a thread; `threads` is the number of parallel calls."""
         pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="vectors")
         opening = pool.submit(backing)
         try:
             return cls(await asyncio.wrap_future(opening), pool)
         except BaseException:
-            opening.add_done_callback(_close_opened_store)  # cancelled, it may still open
+            opening.add_done_callback(_close_opened_store)  # if cancelled, it may still open the store
             pool.shutdown(wait=False)
             raise
 
@@ -421,31 +420,31 @@ class AsyncVectorStore:
 
     @property
     def identity(self) -> str:
-        """See `VectorStore`."""
+        """Implement `VectorStore.identity`."""
         return self._backing.about.identity
 
     @property
     def revision(self) -> int:
-        """See `VectorStore`."""
+        """Implement `VectorStore.revision`."""
         return self._revision
 
     @property
     def model(self) -> str:
-        """See `VectorStore`."""
+        """Implement `VectorStore.model`."""
         return self._backing.about.model
 
     @property
     def dimension(self) -> int:
-        """See `VectorStore`."""
+        """Implement `VectorStore.dimension`."""
         return self._backing.about.dimension
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
-        """See `VectorStore`."""
+        """Implement `VectorStore.upsert`."""
         for batch in await asyncio.to_thread(prepare_batches, points, self.dimension):
             await self._changed(partial(self._backing.write, batch))
 
     async def remove(self, keys: Iterable[PostKey], but: Iterable[PassageRef] = ()) -> None:
-        """See `VectorStore`."""
+        """Implement `VectorStore.remove`."""
         kept = [make_point_id(place) for place in but]
         for part in split_batches(keys):
             posts: dict[int, list[int]] = {}
@@ -458,14 +457,14 @@ class AsyncVectorStore:
             try:
                 work()
             finally:
-                self._revision += 1  # in the store's thread: the work goes on where its caller was cancelled
+                self._revision += 1  # in the store's thread: the work goes on if its caller is cancelled
 
         await self._do(change)
 
     async def search(
         self, vector: VectorArray, only: SearchFilter, n: int = 50, lang: str | None = None
     ) -> list[tuple[PassageRef, float]]:
-        """See `VectorStore`."""
+        """Implement `VectorStore.search`."""
         asked, allowed = normalize_vector(vector, self.dimension), make_store_filter(only, lang)
         if not allowed["channels"] or allowed["posts"] == [] or n < 1:
             return []
@@ -476,7 +475,7 @@ class AsyncVectorStore:
         return await self._do(partial(select_stable_top, nearest, n))
 
     async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, VectorArray]:
-        """See `VectorStore`."""
+        """Implement `VectorStore.vectors_of`."""
         found: dict[PassageRef, VectorArray] = {}
         for part in split_batches(places):
             ids = {place: make_point_id(place) for place in part}
@@ -485,7 +484,10 @@ class AsyncVectorStore:
         return found
 
     async def by_hash(self, hashes: Sequence[str]) -> dict[str, VectorArray]:
-        """See `VectorStore`. Asked again for those not found yet: one text may stand in many posts and fill a page."""
+        """Implement `VectorStore.by_hash`.
+
+        Repeats for hashes not found yet: one text may occur in many posts and fill a page.
+        """
         found: dict[str, VectorArray] = {}
         for wanted in split_batches(dict.fromkeys(hashes)):
             left = set(wanted)
@@ -499,11 +501,11 @@ class AsyncVectorStore:
         return found
 
     async def count(self) -> int:
-        """See `VectorStore`."""
+        """Implement `VectorStore.count`."""
         return await self._do(self._backing.count)
 
     async def held(self) -> AsyncIterator[list[StoredPoint]]:
-        """See `VectorStore`."""
+        """Implement `VectorStore.held`."""
         after: str | None = None
         while True:
             rows, after = await self._do(partial(self._backing.page, after, _PAGE_POINTS))
@@ -512,13 +514,13 @@ class AsyncVectorStore:
                 return
 
     async def flush(self) -> None:
-        """See `VectorStore`."""
+        """Implement `VectorStore.flush`."""
         await self._do(self._backing.flush)
 
     async def close(self) -> None:
-        """See `VectorStore`."""
+        """Implement `VectorStore.close`."""
         if not self._closed:
-            self._closed = True  # who comes later is refused; who waits for a thread is still served
+            self._closed = True  # later calls are refused; calls that wait for a thread are still served
             await asyncio.to_thread(self._end)
 
     def _end(self) -> None:

@@ -1,17 +1,17 @@
 """Embedded vector store: qdrant-edge in a folder, with a worker process that is restarted when it ends.
 
-Blocking calls. What the worker acknowledged is in its write-ahead log, so that a restart loses nothing.
+Blocking calls. Acknowledged writes are in the worker's write-ahead log, so that a restart loses nothing.
 
 The folder:
     lock                  held by the process that uses the store
     engine.lock           held by its worker, which may outlive it for a moment
-    about.json            identity, model, dimension; written last, so that without it there is no store
-    seal.json             the files of the shard at the last flush, and whether it was closed then
+    about.json            identity, model, dimension; written last: a folder without it has no finished store
+    seal.json             sizes and checksums of the shard's files at the last flush, and whether it was closed then
     shard-<identity>/     the engine's own files
     engine.log            the output of the worker process
 
-The engine opens a folder that lost its segments as an empty one, and one with a shortened id list with the points
-that are left. The record of what is in the store would then be wrong, so the seal is compared first.
+The engine opens a folder without its segments as an empty shard, and one with a truncated id list with the remaining
+points. The archive's record of the store's content would then be wrong, so the files are compared with the seal first.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ __all__ = [
     "StoreFolder",
 ]
 
-# Run as a file, and not imported here: the engine's native code stays out of this process.
+# Run as a program, and not imported: the engine's native code stays out of this process.
 _WORKER_PROGRAM = Path(__file__).with_name("edge_worker.py")
-_FRAME_HEADER = struct.Struct(">II")  # as in engine.py
-# Far beyond any call: who waits longer waits for a disk that hangs.
+_FRAME_HEADER = struct.Struct(">II")  # as in edge_worker.py
+# Far above the time of any call: a longer one means that the disk hangs.
 EDGE_CALL_TIMEOUT_S = 120.0
-# Opening reads all payload indexes and what the log holds since the last flush: 3 s for a million vectors.
+# Opening reads all payload indexes and the log since the last flush: 3 s for a million vectors.
 EDGE_OPEN_TIMEOUT_S = 900.0
 
-# `errno` of what is wrong around the shard, not with it: EPERM, EIO, EAGAIN, ENOMEM, EACCES, ENFILE, EMFILE,
-# ENOSPC, EROFS, EDQUOT; or another program has the log open. The engine's errors are texts.
+# Errors of the environment, not of the shard: EPERM, EIO, EAGAIN, ENOMEM, EACCES, ENFILE, EMFILE, ENOSPC, EROFS,
+# EDQUOT, or "WouldBlock" if another program has the log open. The engine reports errors as text only.
 _ENVIRONMENT_ERRORS = ("WouldBlock", *(f"(os error {code})" for code in (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)))
 
 
 class EdgeWorkerExited(Exception):
-    """The process ended; `code` is how, negative for a signal, and `said` its last words."""
+    """Exit of the worker process; `code` is its exit code, negative for a signal, and `said` its last log line."""
 
     def __init__(self, code: int, said: str) -> None:
         super().__init__(f"the vector engine ended with {code}: {said}")
@@ -74,7 +74,7 @@ class EdgeWorkerExited(Exception):
 
 
 class EdgeWorkerRefused(Exception):
-    """The engine raised; `kind` is "around" (disk, rights, memory) or "failed"."""
+    """Error reported by the engine; `kind` is "around" (environment: disk, permissions, memory) or "failed"."""
 
     def __init__(self, said: str) -> None:
         super().__init__(said)
@@ -83,40 +83,43 @@ class EdgeWorkerRefused(Exception):
 
 
 class EdgeWorkerProcess:
-    """A running engine. One thread at a time."""
+    """Running worker process. For one thread at a time."""
 
     def __init__(self, log: Path, lock: int) -> None:
-        """Start it; it keeps the open file `lock` for as long as it lives, and writes its last words to `log`."""
+        """Start the process; it inherits the open file `lock` for its lifetime, and logs to `log`."""
         self._log = log
         # -P: our own folder must not hide the standard library's modules
         command = [sys.executable, "-P", str(_WORKER_PROGRAM)]
-        with log.open("wb") as words:
+        with log.open("wb") as log_file:
             self._child = subprocess.Popen(  # noqa: S603 - our own program
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, pass_fds=[lock]
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log_file, pass_fds=[lock]
             )
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
+        """Process id of the worker."""
         return self._child.pid
 
     def ask(self, do: str, fields: Mapping[str, object], raw: bytes, patience: float) -> tuple[dict[str, Any], bytes]:
-        """One request and its reply: named values and float32 numbers. Raises EngineGone, EngineRefused."""
-        said = json.dumps({"do": do, **fields}).encode()
+        """Send a request and return its reply: named values and float32 numbers.
+
+        Raises EdgeWorkerExited, EdgeWorkerRefused.
+        """
+        body = json.dumps({"do": do, **fields}).encode()
         try:
             pipe = self._child.stdin
             assert pipe is not None
-            pipe.write(_FRAME_HEADER.pack(len(said), len(raw)) + said)
+            pipe.write(_FRAME_HEADER.pack(len(body), len(raw)) + body)
             pipe.write(raw)
             pipe.flush()
-            reply, out = self._reply(patience)
+            reply, out = self._read_reply(patience)
         except (OSError, ValueError, EOFError):
-            raise self._gone() from None
+            raise self._make_exit_error() from None
         if "error" in reply:
             raise EdgeWorkerRefused(reply["error"])
         return reply, out
 
-    def _reply(self, patience: float) -> tuple[dict[str, Any], bytes]:
+    def _read_reply(self, patience: float) -> tuple[dict[str, Any], bytes]:
         pipe = self._child.stdout
         assert pipe is not None
         if not wait([pipe.fileno()], patience):
@@ -125,18 +128,18 @@ class EdgeWorkerProcess:
         text, numbers = _FRAME_HEADER.unpack(_read_exactly(pipe, _FRAME_HEADER.size))
         return json.loads(_read_exactly(pipe, text)), _read_exactly(pipe, numbers)
 
-    def _gone(self) -> EdgeWorkerExited:
+    def _make_exit_error(self) -> EdgeWorkerExited:
         self.stop()
         lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n") if self._log.exists() else []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
         return EdgeWorkerExited(self._child.returncode, last[:300])
 
     def stop(self) -> bool:
-        """End the process, gently at first; True where it closed the shard properly. Twice is no error."""
+        """Stop the process, by kill if it does not end; True if it closed the shard properly. Twice is no error."""
         pipe_in, pipe_out = self._child.stdin, self._child.stdout
         assert pipe_in is not None
         assert pipe_out is not None
-        with suppress(OSError):  # it may have gone before us
+        with suppress(OSError):  # the process may have ended already
             pipe_in.close()
         try:
             self._child.wait(EDGE_CALL_TIMEOUT_S)
@@ -155,11 +158,11 @@ def _read_exactly(pipe: IO[bytes], size: int) -> bytes:
 
 
 _FOLDER_FORMAT = 2
-_READABLE_FORMATS = {1, _FOLDER_FORMAT}  # 1 has no slots: its engine sees that, and searches without them
-_CHECKSUM_BYTES = 65_536  # of each end of a file go into its checksum: reading a million vectors would take seconds
-# After a kill -9 files differ from the seal. These only ever grow.
+_READABLE_FORMATS = {1, _FOLDER_FORMAT}  # 1 has no slots: the worker detects that and searches without them
+_CHECKSUM_BYTES = 65_536  # bytes at each end of a file that are checksummed: reading a million vectors takes seconds
+# After a kill -9 files differ from the seal. Files with these names only ever grow.
 _GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "segment.json", "version.info")
-# A process was killed: its engine notices and goes; with a million vectors it needs 2 s to flush.
+# If this process was killed, its worker notices and ends; with a million vectors it needs 2 s to flush.
 _ORPHAN_TIMEOUT_S = 15.0
 _FOLDER_IN_USE = (
     "Another Citegram (process {holder}) uses the vector index in {folder}: stop it first, or choose another folder "
@@ -169,17 +172,19 @@ _FOLDER_UNUSABLE = "The vector index cannot use the folder {folder} ({{}}): chec
 
 
 class StoreDamaged(Exception):
-    """The store cannot be trusted; what it says is why."""
+    """Error: the store is damaged; the message says why."""
 
 
 class StoreFolder:
-    """The folder, held until `release`. Blocking calls; VectorsUnavailable where it cannot be used."""
+    """Folder of a store, locked until `release`. Blocking calls; they raise VectorsUnavailable if it is unusable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.log = folder / "engine.log"
         with self._usable():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what channels say is for their readers only
+            folder.mkdir(
+                mode=0o700, parents=True, exist_ok=True
+            )  # owner only: posts are for the readers of their channels
             self._lock = (folder / "lock").open("a+", encoding="ascii")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,10 +199,10 @@ class StoreFolder:
 
     @contextmanager
     def engine_lock(self) -> Iterator[int]:
-        """A file descriptor for the next engine to inherit, locked: for as long as that process lives.
+        """Yield a locked file descriptor that the next worker inherits and holds for its lifetime.
 
-        The engine's own lock is not enough. It lets go of it before its last files are written, and who opens
-        the folder in that moment loses points.
+        The engine's own lock is not enough: it is released before the last files are written, and a process that
+        opens the folder in that moment loses points.
         """
         with self._usable():
             lock = (self.folder / "engine.lock").open("ab")
@@ -219,11 +224,11 @@ class StoreFolder:
         return translate_errors(VectorsUnavailable, OSError, say=_FOLDER_UNUSABLE.format(folder=self.folder))
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Release the lock of the folder."""
         self._lock.close()
 
     def about(self) -> StoreInfo | None:
-        """What the store here was made for; None where there is none. Raises Damaged."""
+        """Read the description of the store; None if there is no store. Raises StoreDamaged."""
         with self._usable():
             if not (self.folder / "about.json").exists():
                 if any(self.folder.glob("shard-*")):
@@ -238,11 +243,11 @@ class StoreFolder:
             raise StoreDamaged("about.json cannot be read") from exc
 
     def shard(self, about: StoreInfo) -> Path:
-        """Where the engine keeps its files. A folder of its own for each store: who comes late writes into none."""
+        """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
         return self.folder / f"shard-{about.identity}"
 
     def cleared(self, model: str, dimension: int) -> StoreInfo:
-        """Remove what is here, and name a new store; it begins to be with `finish`."""
+        """Remove the old store and prepare a new one, which exists after `finish`."""
         about = StoreInfo(secrets.token_hex(8), model, dimension)
         with self._usable():
             (self.folder / "about.json").unlink(missing_ok=True)
@@ -253,18 +258,18 @@ class StoreFolder:
         return about
 
     def finish(self, about: StoreInfo) -> None:
-        """From now on there is a store."""
+        """Finish the creation of a store by writing about.json."""
         self.seal(about, closed=False)
         self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
 
     def seal(self, about: StoreInfo, *, closed: bool) -> None:
-        """Record the files as they are; to be called after a flush, or after the engine has gone."""
+        """Record the present files; to be called after a flush, or after the worker has ended."""
         with self._usable():
             files = _list_shard_files(self.shard(about), checksums=closed)
         self._write("seal.json", {"closed": closed, "files": files})
 
     def check(self, about: StoreInfo) -> None:
-        """Compare the files with the seal, and break it: from now on they change. Raises Damaged."""
+        """Compare the files with the seal, and mark it as open, since they change from now on. Raises StoreDamaged."""
         sealed = self._read("seal.json")
         try:
             closed, before = bool(sealed["closed"]), dict(sealed["files"])
@@ -278,7 +283,7 @@ class StoreFolder:
         self._write("seal.json", {"closed": False, "files": before})
 
     def free(self) -> int:
-        """Bytes free on the disk."""
+        """Free bytes on the disk."""
         with self._usable():
             return shutil.disk_usage(self.folder).free
 
@@ -303,14 +308,14 @@ class StoreFolder:
 
 
 def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
-    """Name -> [size, checksum of both ends]. Without the write-ahead log, which checks itself."""
-    found = {}
+    """List files: name -> [size, checksum of both ends]. Without the write-ahead log, which has its own checksums."""
+    files = {}
     for file in sorted(shard.rglob("*")):
         name = file.relative_to(shard).as_posix()
         if file.is_file() and not name.startswith("wal/"):
             size = file.stat().st_size
-            found[name] = [size, _compute_file_checksum(file, size) if checksums else 0]
-    return found
+            files[name] = [size, _compute_file_checksum(file, size) if checksums else 0]
+    return files
 
 
 def _compute_file_checksum(file: Path, size: int) -> int:
@@ -331,10 +336,10 @@ def _find_shrunk_file(before: dict[str, list[int]], now: dict[str, list[int]]) -
 
 log = logging.getLogger(__name__)
 
-# Opening after a kill replays what was written since the last flush: 20,000 points take 2 s. A flush takes
-# 0.2 to 0.5 s, and searches wait meanwhile.
+# Opening after a kill replays the writes since the last flush: 20,000 points take 2 s. A flush takes 0.2 to 0.5 s,
+# and searches wait meanwhile.
 _FLUSH_EVERY_POINTS = 20_000
-_MIN_FREE_BYTES = 64 * 2**20  # bytes; the engine maps files of 32 MB and dies where the disk cannot back them
+_MIN_FREE_BYTES = 64 * 2**20  # the engine maps files of 32 MB and crashes if the disk cannot back them
 _CRASH_EXIT_CODES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGILL, -signal.SIGFPE}
 
 _STORE_FAILED = (
@@ -357,88 +362,88 @@ _OTHER_MODEL = (
 
 
 class EdgeVectorStore:
-    """An open store. One thread at a time; every method raises VectorsUnavailable where it cannot do its work."""
+    """Open embedded store. For one thread at a time; every method raises VectorsUnavailable if it fails."""
 
-    def __init__(self, home: StoreFolder, about: StoreInfo, engine: EdgeWorkerProcess) -> None:
-        self._home, self.about, self._engine = home, about, engine
+    def __init__(self, store_folder: StoreFolder, about: StoreInfo, engine: EdgeWorkerProcess) -> None:
+        self._folder, self.about, self._engine = store_folder, about, engine
         self._unflushed = 0
 
     @classmethod
     def open(cls, folder: Path, model: str, dimension: int) -> EdgeVectorStore:
-        """Open what is in the folder; where there is nothing or something damaged, begin anew."""
-        home = StoreFolder(folder)
+        """Open the store in the folder, or create a new one if there is none or it is damaged."""
+        store_folder = StoreFolder(folder)
         try:
             try:
-                about = home.about()
+                about = store_folder.about()
                 if about is not None:
-                    return cls(home, about, _reopen_worker(home, about, model, dimension))
+                    return cls(store_folder, about, _reopen_worker(store_folder, about, model, dimension))
             except StoreDamaged as exc:
                 log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
-            about = home.cleared(model, dimension)
-            made = cls(home, about, _start_worker(home, about, make=True))
+            about = store_folder.cleared(model, dimension)
+            made = cls(store_folder, about, _start_worker(store_folder, about, make=True))
             try:
-                home.finish(about)
+                store_folder.finish(about)
             except BaseException:
                 made._engine.stop()
                 raise
             return made
         except BaseException:
-            home.release()
+            store_folder.release()
             raise
 
     def write(self, batch: PointBatch) -> None:
-        """Write points; a flush comes with it now and then."""
+        """Write points, and flush after every 20,000."""
         self._ask("upsert", {"ids": batch.ids, "payloads": batch.payloads}, batch.vectors.tobytes())
         self._unflushed += len(batch.ids)
         if self._unflushed >= _FLUSH_EVERY_POINTS:
             self.flush()
 
     def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
         self._ask("remove", {"posts": list(posts.items()), "but": but})
 
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Payloads and cosines of the n nearest that are allowed."""
+        """Find the n nearest allowed points: payloads and cosines."""
         reply, _ = self._ask("search", {"only": only, "n": n}, vector.tobytes())
         return [(payload, score) for payload, score in reply["hits"]]
 
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """The vectors of those ids that are there."""
+        """Read the vectors of the ids that exist."""
         reply, raw = self._ask("vectors", {"ids": ids})
         return dict(zip(reply["ids"], self._rows(raw), strict=True))
 
     def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Text hashes and vectors of points with these hash numbers, a page of them."""
+        """Read one page of text hashes and vectors of points with these hash numbers."""
         reply, raw = self._ask("hashed", {"numbers": numbers})
         return list(zip(reply["hashes"], self._rows(raw), strict=True))
 
     def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
         return int(self._ask("count", {})[0]["points"])
 
     def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """The payloads of the next n points in the engine's order, and where to go on; None at the end."""
+        """Read the payloads of the next n points in the engine's order, and the next `after`; None at the end."""
         reply, _ = self._ask("page", {"after": after, "n": n, "fields": PAYLOAD_FIELDS})
         return reply["rows"], reply["after"]
 
     def flush(self) -> None:
-        """Bring everything to disk, and note what is there."""
+        """Write everything to disk, and record the files in the seal."""
         self._ask("flush", {})
-        self._home.seal(self.about, closed=False)
+        self._folder.seal(self.about, closed=False)
         self._unflushed = 0
 
     def _rows(self, raw: bytes) -> VectorArray:
         return np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
 
     def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[dict[str, Any], bytes]:
-        """One request. Where the engine has gone it is started again and asked once more: all may be repeated."""
-        folder = self._home.folder
+        """Send a request; if the worker has ended, restart it and send the request once more: all may be repeated."""
+        folder = self._folder.folder
         try:
             try:
                 return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
             except EdgeWorkerExited as exc:
                 log.warning("%s: it is started again", exc)
-                self._engine = _start_worker(self._home, self.about, make=False)
+                self._engine = _start_worker(self._folder, self.about, make=False)
                 return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
         except EdgeWorkerExited as exc:
             raise VectorsUnavailable(_WORKER_ENDED.format(folder=folder, code=exc.code, said=exc.said)) from exc
@@ -449,33 +454,35 @@ class EdgeVectorStore:
             raise VectorsUnavailable(_DAMAGED_IN_USE.format(folder=folder, said=exc)) from exc
 
     def close(self) -> None:
-        """Flush, end the engine and let go of the folder."""
+        """Flush, stop the worker and release the folder."""
         try:
             if self._engine.stop():
-                self._home.seal(self.about, closed=True)
-        except VectorsUnavailable as exc:  # nothing is lost: the next opening only knows less
+                self._folder.seal(self.about, closed=True)
+        except VectorsUnavailable as exc:  # nothing is lost: the next opening compares the older seal
             log.warning("%s", exc.reason)
         finally:
-            self._home.release()
+            self._folder.release()
 
 
-def _reopen_worker(home: StoreFolder, about: StoreInfo, model: str, dimension: int) -> EdgeWorkerProcess:
+def _reopen_worker(store_folder: StoreFolder, about: StoreInfo, model: str, dimension: int) -> EdgeWorkerProcess:
     if (about.model, about.dimension) != (model, dimension):
-        raise VectorsUnavailable(_OTHER_MODEL.format(folder=home.folder, made=about, model=model, size=dimension))
-    home.check(about)
-    return _start_worker(home, about, make=False)
+        raise VectorsUnavailable(
+            _OTHER_MODEL.format(folder=store_folder.folder, made=about, model=model, size=dimension)
+        )
+    store_folder.check(about)
+    return _start_worker(store_folder, about, make=False)
 
 
-def _start_worker(home: StoreFolder, about: StoreInfo, *, make: bool) -> EdgeWorkerProcess:
-    """A running engine with the shard open. Raises VectorsUnavailable; Damaged where the shard is at fault."""
-    folder = home.folder
+def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) -> EdgeWorkerProcess:
+    """Start a worker and open the shard. Raises VectorsUnavailable; StoreDamaged if the shard is at fault."""
+    folder = store_folder.folder
     unstarted = translate_errors(
         VectorsUnavailable, OSError, say="The engine of the vector index cannot be started ({})."
     )
-    with unstarted, home.engine_lock() as lock:
-        engine = EdgeWorkerProcess(home.log, lock)
+    with unstarted, store_folder.engine_lock() as lock:
+        engine = EdgeWorkerProcess(store_folder.log, lock)
     try:
-        shard = {"path": str(home.shard(about)), "size": about.dimension, "make": make}
+        shard = {"path": str(store_folder.shard(about)), "size": about.dimension, "make": make}
         engine.ask("open", shard, b"", EDGE_OPEN_TIMEOUT_S)
         return engine
     except EdgeWorkerRefused as exc:
@@ -485,7 +492,7 @@ def _start_worker(home: StoreFolder, about: StoreInfo, *, make: bool) -> EdgeWor
         say = _STORE_UNUSABLE if exc.kind == "around" else _STORE_FAILED
         raise VectorsUnavailable(say.format(folder=folder, said=exc.said)) from exc
     except EdgeWorkerExited as exc:
-        if exc.code in _CRASH_EXIT_CODES and home.free() < _MIN_FREE_BYTES:
+        if exc.code in _CRASH_EXIT_CODES and store_folder.free() < _MIN_FREE_BYTES:
             raise VectorsUnavailable(_DISK_FULL.format(folder=folder)) from exc
         if exc.code in _CRASH_EXIT_CODES and not make:
             raise StoreDamaged(str(exc)) from exc

@@ -1,7 +1,7 @@
 """Qdrant vector store: a collection on a server or cluster, also one that is unreachable for a while.
 
-Imported only where QDRANT__URL is set. Model and dimension stand in the collection's metadata (since Qdrant 1.16), so
-that both are created in one request.
+Imported only if QDRANT__URL is set. Model and dimension are in the collection's metadata (since Qdrant 1.16), so that
+the collection and they are created in one request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rag_core.settings import QdrantSettings
 
 __all__ = ["QdrantVectorStore", "ReconnectingVectorStore"]
 
-_METADATA_KEY = "citegram"  # the key of our part of the metadata
+_METADATA_KEY = "citegram"  # key of Citegram's part of the metadata
 
 _FOREIGN_COLLECTION = (
     "The collection {name} on the Qdrant server at {where} was not made by Citegram, or the server is older than "
@@ -63,20 +63,20 @@ def _read_dense_vector(vector: Any) -> VectorArray:
 
 
 class QdrantVectorStore:
-    """An open collection. Blocking calls; every one raises VectorsUnavailable where the server cannot answer."""
+    """Open collection. Blocking calls; every one raises VectorsUnavailable if the server cannot answer."""
 
     def __init__(self, calls: QdrantConnection, settings: QdrantSettings, about: StoreInfo) -> None:
         self._calls, self._name, self.about = calls, settings.collection, about
-        # Local mode is always exact, and warns where it is asked to be.
+        # Local mode is always exact, and warns if exact search is requested.
         self._params = None if calls.local else make_search_params(settings)
 
     @classmethod
     def open(
         cls, settings: QdrantSettings, about: tuple[str, int], calls: QdrantConnection | None = None
     ) -> QdrantVectorStore:
-        """Open the collection for `about`, a model and its dimension, or create it where there is none.
+        """Open the collection for `about`, a model and its dimension, or create it if there is none.
 
-        An existing one is brought to the settings. Raises VectorsUnavailable, QdrantGone.
+        The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
         """
         calls = calls or connect_qdrant(settings)
         try:
@@ -87,7 +87,7 @@ class QdrantVectorStore:
                     _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
                 )
             if not calls.local:
-                for field, index in _PAYLOAD_INDEXES.items():  # there already, or not if the maker was interrupted
+                for field, index in _PAYLOAD_INDEXES.items():  # may be missing if the creation was interrupted
                     calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
             return cls(calls, settings, found)
         except BaseException:
@@ -95,13 +95,13 @@ class QdrantVectorStore:
             raise
 
     def write(self, batch: PointBatch) -> None:
-        """Write points in place of those with the same ids."""
+        """Write points; they replace those with the same ids."""
         rows = zip(batch.ids, batch.vectors.tolist(), batch.payloads, strict=True)
         points = [models.PointStruct(id=name, vector={"dense": row}, payload=payload) for name, row, payload in rows]
         self._calls(lambda client: client.upsert(self._name, points, wait=True))
 
     def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Take out all parts of posts, given as message ids by channel, but the points with these ids."""
+        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
         kept = [models.HasIdCondition(has_id=list(but))] if but else []
         for chat, messages in posts.items():
             some = models.Filter(must=[match_any("chat", [chat]), match_any("message", messages)], must_not=[*kept])
@@ -109,9 +109,9 @@ class QdrantVectorStore:
             self._calls(lambda client, s=selector: client.delete(self._name, s, wait=True))  # type: ignore[misc]
 
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Payloads and cosines of the n nearest that are allowed."""
+        """Find the n nearest allowed points: payloads and cosines."""
         each: list[list[models.Condition]] = [[match_any("chat", only["channels"])]]
-        if only["posts"] is not None:  # channel by channel, as in engine.py
+        if only["posts"] is not None:  # channel by channel, as in edge_worker.py
             each = [[match_any("chat", [chat]), match_any("message", messages)] for chat, messages in only["posts"]]
         requests = [
             models.QueryRequest(
@@ -129,12 +129,12 @@ class QdrantVectorStore:
         return [(point.payload or {}, point.score) for point in points[:n]]
 
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """The vectors of those ids that are there."""
+        """Read the vectors of the ids that exist."""
         found = self._calls(lambda client: client.retrieve(self._name, ids, with_payload=False, with_vectors=["dense"]))
         return {str(record.id): _read_dense_vector(record.vector) for record in found}
 
     def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Text hashes and vectors of points with these hash numbers, a page of them."""
+        """Read one page of text hashes and vectors of points with these hash numbers."""
         some = models.Filter(must=[match_any("hash", numbers)])
         found, _next = self._calls(
             lambda client: client.scroll(
@@ -144,11 +144,11 @@ class QdrantVectorStore:
         return [((record.payload or {})["text_hash"], _read_dense_vector(record.vector)) for record in found]
 
     def count(self) -> int:
-        """How many points there are."""
+        """Count the points."""
         return self._calls(lambda client: client.count(self._name, exact=True)).count
 
     def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """The payloads of the next n points in the server's order, and where to go on; None at the end."""
+        """Read the payloads of the next n points in the server's order, and the next `after`; None at the end."""
         found, following = self._calls(
             lambda client: client.scroll(
                 self._name, limit=n, offset=after, with_payload=list(PAYLOAD_FIELDS), with_vectors=False
@@ -157,10 +157,10 @@ class QdrantVectorStore:
         return [record.payload or {} for record in found], None if following is None else str(following)
 
     def flush(self) -> None:
-        """Nothing to do: every write waited until the server had it."""
+        """Do nothing: every write waits until the server has it."""
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._calls.close()
 
 
@@ -190,7 +190,9 @@ def _create_vector_collection(
                 settings.collection, metadata=metadata, **make_collection_options(settings, dimension)
             )
         except UnexpectedResponse as exc:
-            if exc.status_code != 409:  # another was quicker, or we were, and did not hear of it
+            if (
+                exc.status_code != 409
+            ):  # 409: another process created it, or our first attempt did and its reply was lost
                 raise
 
     calls(create)
@@ -198,47 +200,47 @@ def _create_vector_collection(
 
 
 class ReconnectingVectorStore:
-    """See `BlockingVectorStore`. Every method raises QdrantGone at once while the collection is not to be had."""
+    """Reconnecting vector store: a `BlockingVectorStore` that raises QdrantGone at once while unreachable."""
 
     def __init__(self, opening: Callable[[], QdrantVectorStore]) -> None:
-        self._late = Reconnecting(opening)
+        self._handle = Reconnecting(opening)
 
     @property
     def about(self) -> StoreInfo:
-        """What the collection was made for, and its name. Raises QdrantGone: nothing is known of it without it."""
-        return self._late.there.about
+        """Description of the store. Raises QdrantGone while unreachable: it is in the collection's metadata."""
+        return self._handle.there.about
 
     def write(self, batch: PointBatch) -> None:
-        """See `BlockingVectorStore`."""
-        self._late.do(lambda there: there.write(batch))
+        """Implement `BlockingVectorStore.write`."""
+        self._handle.do(lambda store: store.write(batch))
 
     def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """See `BlockingVectorStore`."""
-        self._late.do(lambda there: there.remove(posts, but))
+        """Implement `BlockingVectorStore.remove`."""
+        self._handle.do(lambda store: store.remove(posts, but))
 
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """See `BlockingVectorStore`."""
-        return self._late.do(lambda there: there.search(vector, only, n))
+        """Implement `BlockingVectorStore.search`."""
+        return self._handle.do(lambda store: store.search(vector, only, n))
 
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """See `BlockingVectorStore`."""
-        return self._late.do(lambda there: there.vectors(ids))
+        """Implement `BlockingVectorStore.vectors`."""
+        return self._handle.do(lambda store: store.vectors(ids))
 
     def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """See `BlockingVectorStore`."""
-        return self._late.do(lambda there: there.hashed(numbers))
+        """Implement `BlockingVectorStore.hashed`."""
+        return self._handle.do(lambda store: store.hashed(numbers))
 
     def count(self) -> int:
-        """See `BlockingVectorStore`."""
-        return self._late.do(lambda there: there.count())
+        """Implement `BlockingVectorStore.count`."""
+        return self._handle.do(lambda store: store.count())
 
     def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """See `BlockingVectorStore`."""
-        return self._late.do(lambda there: there.page(after, n))
+        """Implement `BlockingVectorStore.page`."""
+        return self._handle.do(lambda store: store.page(after, n))
 
     def flush(self) -> None:
-        """Nothing to do: every write waited until the server had it."""
+        """Do nothing: every write waits until the server has it."""
 
     def close(self) -> None:
-        """See `BlockingVectorStore`."""
-        self._late.close()
+        """Implement `BlockingVectorStore.close`."""
+        self._handle.close()

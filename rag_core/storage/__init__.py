@@ -1,4 +1,4 @@
-"""The archive: posts, versions, updates and questions in one SQLite file, the source of truth."""
+"""Archive: posts, versions, updates and questions in one SQLite file, the source of truth."""
 
 from __future__ import annotations
 

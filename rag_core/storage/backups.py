@@ -53,30 +53,30 @@ __all__ = [
 
 T = TypeVar("T")
 
-ARCHIVE_FILE = "citegram.db"  # of the archive, in its folder
+ARCHIVE_FILE = "citegram.db"  # file name of the archive in its folder
 
 _NAME_FORMAT = "citegram-%Y%m%d-%H%M%S"
-# One that was made before the tables changed says so, with the version they had: it is kept until the next such one.
+# A backup made before a migration has the old schema version in its name: it is kept until the next such backup.
 _NAME_PATTERN = re.compile(r"(citegram-\d{8}-\d{6})(-version\d+)?\.db")
 _COPY_MARK = "copy "
-# 2 MB at a time and a breath between: 135 MB take 0.7 s, and a write meanwhile waits 100 ms at most.
+# 2 MB a step with a pause between steps: 135 MB take 0.7 s, and a write meanwhile waits 100 ms at most.
 _PAGES_PER_STEP = 500
 _STEP_PAUSE_S = 0.005
 
 
 class WorkCancelled(Exception):
-    """Whoever waited for the work has gone."""
+    """Cancellation: the caller no longer waits for the work."""
 
 
 def get_backups_folder(folder: Path) -> Path:
-    """Where the backups of the archive in `folder` lie."""
+    """Folder with the backups of the archive in `folder`."""
     return folder / "backups"
 
 
 def list_backups(folder: Path) -> list[Path]:
-    """The backups of the archive in `folder`, the newest first.
+    """List the backups of the archive in `folder`, the newest first.
 
-    A name that lies in the future comes from a clock that was wrong: it counts as older than all others.
+    A backup dated in the future was made with a wrong clock: it counts as older than all others.
     """
     try:
         names = [
@@ -91,12 +91,12 @@ def list_backups(folder: Path) -> list[Path]:
 
 
 def get_backup_time(backup: Path) -> datetime:
-    """When a backup was made (UTC), by its name; the file's own time may be that of a copy."""
+    """Time of a backup (UTC) from its name; the modification time of the file may be that of a copy."""
     return _parse_backup_time(backup) or datetime.fromtimestamp(backup.stat().st_mtime, UTC)
 
 
 def is_migration_backup(backup: Path) -> bool:
-    """Whether a backup was made because the tables were about to change."""
+    """Whether a backup was made before a migration."""
     matched = _NAME_PATTERN.fullmatch(backup.name)
     return bool(matched and matched[2])
 
@@ -110,7 +110,7 @@ def _parse_backup_time(file: Path) -> datetime | None:
 
 
 def make_backup_path(folder: Path, version: int = 0) -> Path:
-    """The name of a backup that is made now; nothing lies there yet. `version`: of tables that are about to change."""
+    """Make a path for a new backup at which no file exists; `version` is the schema version before a migration."""
     moment, mark = datetime.now(UTC), f"-version{version}.db" if version else ".db"
     while (file := get_backups_folder(folder) / f"{moment.strftime(_NAME_FORMAT)}{mark}").exists():
         moment += timedelta(seconds=1)
@@ -118,7 +118,7 @@ def make_backup_path(folder: Path, version: int = 0) -> Path:
 
 
 async def run_cancellable(work: Callable[[threading.Event], T]) -> T:
-    """Blocking work in a thread; it is told to stop, by its event, when nobody waits for it any more."""
+    """Run blocking work in a thread; its event is set when the caller is cancelled, so that it can stop."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(work, stop)
@@ -128,15 +128,15 @@ async def run_cancellable(work: Callable[[threading.Event], T]) -> T:
 
 @contextmanager
 def open_read_only(file: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of one's own that changes nothing. Raises sqlite3 errors."""
+    """Open a separate read-only connection. Raises sqlite3 errors."""
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
         yield connection
 
 
 def is_database_intact(connection: sqlite3.Connection, stop: threading.Event) -> bool:
-    """Whether every page of a database is in order: 0.2 s for 100 MB in memory, 2 s from a cold disk.
+    """Check every page of a database (PRAGMA quick_check): 0.2 s for 100 MB in memory, 2 s from a cold disk.
 
-    Raises Stopped, and sqlite3 errors where it cannot even be read.
+    Raises WorkCancelled, and sqlite3 errors if it cannot be read at all.
     """
     connection.set_progress_handler(stop.is_set, 10_000)
     try:
@@ -150,24 +150,24 @@ def is_database_intact(connection: sqlite3.Connection, stop: threading.Event) ->
 
 
 def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
-    """Copy the archive `source` as it is now to the new file `target`, durably, marked as a backup.
+    """Copy the archive `source` in its present state to the new file `target`, durably, marked as a backup.
 
-    Blocking; others write meanwhile. Raises Stopped, sqlite3 errors, OSError.
+    Blocking; other connections may write meanwhile. Raises WorkCancelled, sqlite3 errors, OSError.
     """
 
-    def breathe(*_: int) -> None:
+    def pause(*_: int) -> None:
         if stop.is_set():
             raise WorkCancelled
         time.sleep(_STEP_PAUSE_S)
 
-    target.touch(mode=0o600, exist_ok=False)  # what channels say is for their readers only
+    target.touch(mode=0o600, exist_ok=False)  # owner only: posts are for the readers of their channels
     with open_read_only(source) as reader, closing(sqlite3.connect(target, isolation_level=None)) as writer:
-        # One moment is held from here on, or every write of others would make the copy begin again.
+        # A read transaction: without it every write by another connection would restart the copy.
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
         writer.execute("PRAGMA synchronous = OFF")
-        reader.backup(writer, pages=_PAGES_PER_STEP, progress=breathe)
-        writer.execute("PRAGMA journal_mode = DELETE")  # so that it is one file
+        reader.backup(writer, pages=_PAGES_PER_STEP, progress=pause)
+        writer.execute("PRAGMA journal_mode = DELETE")  # a single file, without a write-ahead log
         if writer.execute("SELECT 1 FROM sqlite_master WHERE name = 'identity'").fetchone():
             writer.execute("UPDATE identity SET value = ?1 || value WHERE instr(value, ?1) = 0", (_COPY_MARK,))
     with target.open("rb") as file:
@@ -175,10 +175,11 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
 
 
 async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool:
-    """Turn a marked backup into an archive of its own, in the caller's transaction; nothing where it is none.
+    """Turn a marked backup into an archive with its own identity, in the caller's transaction.
 
-    Its channels get a gap from the backup's last sign of life until `moment` (Unix seconds). Questions that
-    waited when it was made are given up: they were answered since, or their readers have gone.
+    Returns False and changes nothing if the file is not a backup. Its channels get a gap from the backup's last
+    heartbeat until `moment` (Unix seconds). Questions that were waiting in the backup are failed: they were
+    answered since, or their readers no longer wait.
     """
     ((identity,),) = await connection.execute_fetchall("SELECT value FROM identity")
     if not identity.startswith(_COPY_MARK):
@@ -197,7 +198,7 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool
     await connection.execute(
         "UPDATE rebuilds SET state = 'cancelled', finished_at = ? WHERE state = 'running'", (moment,)
     )
-    await connection.execute("DELETE FROM dense")  # the vectors, too, are those of another state
+    await connection.execute("DELETE FROM dense")  # the vector index belongs to another state of the archive
     await connection.execute("DELETE FROM to_embed")
     return True
 
@@ -227,17 +228,17 @@ _MESSAGE_BY_CODE = {
     sqlite3.SQLITE_CANTOPEN: CANNOT_OPEN_ARCHIVE,
     sqlite3.SQLITE_NOTADB: _ARCHIVE_DAMAGED,
 }
-# A quota and some file systems say "input/output error" where they mean "full".
-_MIN_FREE_BYTES = 1 << 20  # bytes
+# Quotas and some file systems report "input/output error" when the disk is full.
+_MIN_FREE_BYTES = 1 << 20
 
 
 @contextmanager
 def translate_sqlite_errors(file: Path) -> Iterator[None]:
-    """Translate what SQLite says about `file` into ArchiveUnavailable; wrong SQL is a bug and flies."""
+    """Translate SQLite errors about `file` into ArchiveUnavailable; wrong SQL is a bug and is raised as it is."""
     try:
         yield
     except sqlite3.DatabaseError as exc:
-        # The low byte is the primary code; errors of the Python wrapper carry none.
+        # The low byte is the primary code; errors of the Python wrapper have no code.
         reason = _MESSAGE_BY_CODE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
         if reason is None:
             raise
@@ -249,7 +250,7 @@ def translate_sqlite_errors(file: Path) -> Iterator[None]:
 
 
 def make_damaged_error(file: Path) -> ArchiveUnavailable:
-    """The archive cannot be trusted any more; the sentence offers the last backup."""
+    """Make the error for a damaged archive; its message names the last backup."""
     backups = list_backups(file.parent)
     if not backups:
         return ArchiveUnavailable(_ARCHIVE_LOST.format(file=file))
@@ -261,11 +262,11 @@ def make_damaged_error(file: Path) -> ArchiveUnavailable:
 def _measure_free_bytes(folder: Path) -> int:
     try:
         return shutil.disk_usage(folder).free
-    except OSError:  # the disk is gone altogether
+    except OSError:  # the disk is not there at all: not "full"
         return _MIN_FREE_BYTES
 
 
-_RESERVED_BYTES = 64 << 20  # bytes that are left to the bot: a backup must not be what fills the disk
+_RESERVED_BYTES = 64 << 20  # left free for the bot: a backup must not fill the disk
 
 _NO_DISK_SPACE = (
     "There is no room for a backup: {need} MB must be free in {folder}, and {free} MB are. Free some space."
@@ -279,25 +280,25 @@ _FOLDER_FAILED = "The folder {folder} cannot be read or written ({said}). Check 
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """What a restore did: the backup that is the archive now, and where the archive is kept that was there."""
+    """Result of a restore: the backup that was restored, and the file in which the previous archive is kept."""
 
     backup: Path
     aside: Path | None
 
 
 def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Path:
-    """Copy the archive in `folder` to a new backup; blocking, others write meanwhile. Returns its file.
+    """Copy the archive in `folder` to a new backup and return its file. Blocking; others may write meanwhile.
 
-    `version`: the tables have it and are about to change; the backup is then kept until the next such one.
-    Raises BackupFailed; ArchiveUnavailable where the archive is damaged, then older backups are not touched;
-    Stopped, where `stop` is set.
+    `version`: the schema version before a migration; such a backup is kept until the next one of its kind.
+    Raises BackupFailed; ArchiveUnavailable if the archive is damaged (older backups are not touched then);
+    WorkCancelled if `stop` is set.
     """
     source = folder / ARCHIVE_FILE
     if not source.is_file():
         raise BackupFailed(_NO_ARCHIVE.format(folder=folder))
     with _translate_os_errors(folder), translate_sqlite_errors(source):
         get_backups_folder(folder).mkdir(mode=0o700, exist_ok=True)
-        for left in get_backups_folder(folder).glob("citegram-*.part*"):  # of one that was cut short
+        for left in get_backups_folder(folder).glob("citegram-*.part*"):  # left by an interrupted backup
             left.unlink(missing_ok=True)
         _check_free_space(source, get_backups_folder(folder))
         final = make_backup_path(folder, version)
@@ -309,13 +310,13 @@ def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Pat
 
 
 def prune_backups(folder: Path, keep: int) -> int:
-    """Take away all but the newest `keep` backups; at least one stays, and the last made before an update.
+    """Delete all but the newest `keep` backups; at least one is kept, and the last one made before a migration.
 
-    Returns how many went. Raises BackupFailed.
+    Returns how many were deleted. Raises BackupFailed.
     """
-    there = list_backups(folder)
-    kept = {*there[: max(1, keep)], *[backup for backup in there if is_migration_backup(backup)][:1]}
-    old = [backup for backup in there if backup not in kept]
+    backups = list_backups(folder)
+    kept = {*backups[: max(1, keep)], *[backup for backup in backups if is_migration_backup(backup)][:1]}
+    old = [backup for backup in backups if backup not in kept]
     with _translate_os_errors(folder):
         for backup in old:
             backup.unlink(missing_ok=True)
@@ -323,9 +324,9 @@ def prune_backups(folder: Path, keep: int) -> int:
 
 
 def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> RestoreResult:
-    """Make a backup the archive in `folder`: `chosen`, or the newest that is whole. Nobody may have it open.
+    """Restore a backup as the archive in `folder`: `chosen`, or the newest intact one. Nobody may have it open.
 
-    What was there is kept beside it. Raises BackupFailed, then nothing has changed.
+    The previous archive is kept beside it. Raises BackupFailed; nothing has changed then.
     """
     archive = folder / ARCHIVE_FILE
     with _translate_os_errors(folder):
@@ -351,7 +352,7 @@ def _choose_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> 
 
 
 def read_archive_version(file: Path, stop: threading.Event) -> int:
-    """The version of an archive or a backup, looked through; 0 where the file is none, or is damaged."""
+    """Read the schema version of an archive or a backup after an integrity check; 0 if it is neither, or damaged."""
     with suppress(sqlite3.Error), open_read_only(file) as connection:
         if is_database_intact(connection, stop):
             connection.execute("SELECT 1 FROM posts LIMIT 1")
@@ -361,7 +362,7 @@ def read_archive_version(file: Path, stop: threading.Event) -> int:
 
 
 def _check_free_space(source: Path, folder: Path) -> None:
-    with open_read_only(source) as connection:  # what is in the write-ahead log counts too
+    with open_read_only(source) as connection:  # SQLite's own page count includes the write-ahead log
         ((pages,),), ((size,),) = (connection.execute(f"PRAGMA {name}") for name in ("page_count", "page_size"))
     need, free = pages * size + _RESERVED_BYTES, shutil.disk_usage(folder).free
     if free < need:
@@ -370,14 +371,14 @@ def _check_free_space(source: Path, folder: Path) -> None:
 
 @contextmanager
 def _stage_file(final: Path) -> Iterator[Path]:
-    """A name to write under; it becomes `final` when the block ends well, and nothing when it does not."""
+    """Yield a temporary path; it is renamed to `final` if the block succeeds, and deleted if not."""
     part = final.with_name(f"{final.name}.part")
     try:
         yield part
         part.replace(final)
         folder = os.open(final.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # a rename is on the disk when its folder is
+            os.fsync(folder)  # a rename is durable once its folder is synced
         finally:
             os.close(folder)
     finally:
@@ -386,7 +387,7 @@ def _stage_file(final: Path) -> Iterator[Path]:
 
 
 def _set_archive_aside(archive: Path) -> Path:
-    """Keep the archive that is there under another name, its log with it; until it is replaced it has both names."""
+    """Keep the present archive and its log under another name; until it is replaced the file has both names."""
     moment = datetime.now(UTC)
     aside = archive.with_name(f"citegram-before-{moment:%Y%m%d-%H%M%S}.db")
     aside.unlink(missing_ok=True)
@@ -395,7 +396,7 @@ def _set_archive_aside(archive: Path) -> Path:
     except OSError:  # a file system without links
         shutil.copy2(archive, aside)
     log = archive.with_name(f"{archive.name}-wal")
-    if log.exists():  # a log that meets another archive would spoil it
+    if log.exists():  # a log beside another archive would corrupt it
         log.replace(aside.with_name(f"{aside.name}-wal"))
     archive.with_name(f"{archive.name}-shm").unlink(missing_ok=True)
     return aside

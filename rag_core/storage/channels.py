@@ -54,9 +54,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """cited_only: refuse where an answer is not sure. admins_ask: nobody else may ask here.
+    """Rules of a group that its admins chose.
 
-    lang: "ru" or "en", spoken by the bot to everybody; "" for each in their own language.
+    cited_only: refuse if an answer is not sure
+    admins_ask: only admins may ask here
+    lang: "ru" or "en", the bot's language for everybody; "" for each user's own language
     """
 
     cited_only: bool = False
@@ -65,7 +67,7 @@ class GroupRules:
 
 
 async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
-    """The rules of a group; where nobody chose any, those that a group begins with."""
+    """Load the rules of a group; the defaults if nobody chose any."""
     rows = await archive.rows("SELECT * FROM group_rules WHERE group_id = ?", (group_id,))
     return (
         GroupRules(bool(rows[0]["cited_only"]), bool(rows[0]["admins_ask"]), rows[0]["lang"]) if rows else GroupRules()
@@ -73,14 +75,14 @@ async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
 
 
 async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -> None:
-    """Keep the rules of a group in place of earlier ones."""
+    """Save the rules of a group in place of earlier ones."""
     async with archive.writing() as connection:
         sql = "INSERT OR REPLACE INTO group_rules (group_id, cited_only, admins_ask, lang) VALUES (?, ?, ?, ?)"
         await connection.execute(sql, (group_id, rules.cited_only, rules.admins_ask, rules.lang))
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:
-    """A group has another id: what was bound and chosen there moves along."""
+    """Move bindings and rules to the new id of a group."""
     async with archive.writing() as connection:
         for table in ("bindings", "group_rules"):
             await connection.execute(f"UPDATE OR IGNORE {table} SET group_id = ? WHERE group_id = ?", (new, old))
@@ -91,16 +93,16 @@ _COUNT_POSTS_SQL = (
     "SELECT count(*) AS posts, max(date) AS last, count(guarded) AS guarded FROM posts "
     "WHERE chat_id = ? AND deleted_at IS NULL"
 )
-# The plus keeps SQLite on the index of changes, of which there are few, and away from the channel's posts.
+# The unary plus makes SQLite use the index on `seq`, which selects few rows, instead of reading the channel's posts.
 _CHANGED_POSTS_SQL = "SELECT message_id FROM posts WHERE seq > ? AND +chat_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """A channel in numbers: living posts, the protected and paid ones among them, the date of the newest.
+    """Status figures of a channel: living posts, the guarded (protected or paid) ones, the date of the newest.
 
-    `lexical` and `dense` are changes that leg has not taken in; `dense` is None where there is no such leg.
-    `left`: the bot was in the channel once.
+    `lexical` and `dense` count changes that the index has not processed; `dense` is None without a vector index.
+    `left`: the bot was in the channel and left it.
     """
 
     posts: int
@@ -112,7 +114,7 @@ class ChannelStatus:
 
 
 async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, store: str | None) -> ChannelStatus:
-    """How a channel stands. `watermark` is the lexical leg's; `store` the identity of the dense leg's vectors."""
+    """Fetch the status of a channel. `watermark` is the lexical index's; `store` the identity of the vector store."""
     ((count, last, guarded),) = await archive.rows(_COUNT_POSTS_SQL, (chat_id,))
     ((lexical,),) = await archive.rows(f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL})", (watermark, chat_id))
     gone = await archive.rows("SELECT 1 FROM channels WHERE chat_id = ? AND left_at IS NOT NULL", (chat_id,))
@@ -130,13 +132,13 @@ async def _count_dense_backlog(archive: Archive, chat_id: int, store: str) -> in
 
 
 async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
-    """Channels that have waited for an admin since before this moment, or that were removed before it."""
+    """List channels that wait for approval, or were removed, since before this moment."""
     sql = "SELECT chat_id FROM channels WHERE state IN ('pending', 'removed') AND added_at < ?"
     return [row[0] for row in await archive.rows(sql, (to_unix_seconds(since),))]
 
 
 Connection = aiosqlite.Connection
-# States of channels that nobody approved; their posts are in no index (units.py).
+# States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in posts.py).
 UNAPPROVED_STATES = ("pending", "removed")
 
 _IS_UNAPPROVED_SQL = "state IN ('pending', 'removed')"
@@ -146,7 +148,7 @@ _CONTENT_BYTES_SQL = "coalesce(sum(length(CAST(text AS BLOB)) + length(CAST(enti
 async def find_known_and_unapproved(
     connection: aiosqlite.Connection, chat_ids: Iterable[int]
 ) -> tuple[set[int], set[int]]:
-    """Of these chats those that are known, and those of the known that nobody approved."""
+    """Find which of these chats are known, and which of the known ones are not approved."""
     known, waiting = set(), set()
     for chat_id in chat_ids:
         sql = f"SELECT {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id = ?"
@@ -158,13 +160,13 @@ async def find_known_and_unapproved(
 
 
 async def count_unapproved_channels(connection: aiosqlite.Connection) -> int:
-    """How many channels wait for an admin."""
+    """Count the channels that are pending or removed."""
     ((number,),) = await connection.execute_fetchall(f"SELECT count(*) FROM channels WHERE {_IS_UNAPPROVED_SQL}")
     return int(number)
 
 
 async def measure_channel_content(connection: aiosqlite.Connection, chat_id: int) -> tuple[int, int]:
-    """How many versions of posts a channel has, and how many bytes; of a removed channel only what came since."""
+    """Count the post versions of a channel and their bytes; of a removed channel only those since its removal."""
     living = "FROM posts AS p WHERE p.chat_id = ?1 AND p.deleted_at IS NULL"
     rows = await connection.execute_fetchall(
         f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM posts WHERE chat_id = ?1 AND deleted_at IS NULL UNION ALL "
@@ -176,9 +178,9 @@ async def measure_channel_content(connection: aiosqlite.Connection, chat_id: int
 
 
 async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mapping[PostKey, int]) -> None:
-    """Note that posts were not kept, each with its date in Unix seconds.
+    """Record posts dropped over the quota, each with its date in Unix seconds.
 
-    What was kept of a post that is dropped in a newer version goes for good: it would be shown as if it said that now.
+    The stored version of a post whose newer version is dropped is deleted: it would be shown as the present text.
     """
     await connection.executemany(
         "DELETE FROM posts WHERE chat_id = ? AND message_id = ? AND deleted_at IS NULL", [tuple(key) for key in dropped]
@@ -190,7 +192,7 @@ async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mappi
 
 
 async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int) -> None:
-    """The channel is approved: from the first dropped post until now posts may be missing."""
+    """Note a gap for an approved channel from its first dropped post until now."""
     await connection.execute(
         "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, dropped_since, ?1, ?1 FROM channels "
         "WHERE chat_id = ?2 AND dropped_since < ?1",
@@ -200,13 +202,13 @@ async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int)
 
 
 async def is_approval_queue_full(archive: Archive, most: int) -> bool:
-    """Whether as many channels as may wait for an admin do."""
+    """Whether `most` or more channels are pending or removed."""
     rows = await archive.rows(f"SELECT count(*) >= ? FROM channels WHERE {_IS_UNAPPROVED_SQL}", (most,))
     return bool(rows[0][0])
 
 
 async def save_channel(archive: Archive, channel: Channel) -> None:
-    """Make a channel known, or its new title, username and kind; who may read it changes only by itself."""
+    """Save a new channel, or the new title, username and kind of a known one; its visibility is not changed."""
     async with archive.writing() as connection:
         await save_channel_in_transaction(connection, channel)
 
@@ -214,7 +216,7 @@ async def save_channel(archive: Archive, channel: Channel) -> None:
 async def save_channel_in_transaction(
     connection: aiosqlite.Connection, channel: Channel, update_id: int | None = None
 ) -> None:
-    """`put` inside the caller's transaction; what an older update than the last one says of it is no news."""
+    """Save a channel inside the caller's transaction; an update older than the last one is ignored."""
     await connection.execute(
         "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at, named_by) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0)) ON CONFLICT (chat_id) DO UPDATE SET "
@@ -235,16 +237,16 @@ async def save_channel_in_transaction(
 
 
 async def set_channel_visibility(archive: Archive, chat_id: int, visibility: Visibility) -> None:
-    """Say who may read a known channel. Where that changes, groups that bound it by themselves may no longer."""
+    """Set who may read a known channel; a change ends the permission of group admins to bind it."""
     async with archive.writing() as connection:
         sql = "UPDATE channels SET bindable = bindable AND visibility = ?1, visibility = ?1 WHERE chat_id = ?2"
         await connection.execute(sql, (visibility.value, chat_id))
 
 
 async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
-    """Say whether a known channel is read: "active", "pending" (waits for approval) or "paused".
+    """Set the state of a known channel: "active", "pending" (waits for approval) or "paused".
 
-    With its approval, and where that is taken back, the indexes look again at all its posts.
+    When it is approved, or its approval is withdrawn, the indexes read all its posts again.
     """
     async with archive.writing() as connection:
         await connection.execute(
@@ -258,10 +260,9 @@ async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
 
 
 async def reindex_retitled_channels(archive: Archive) -> int:
-    """Let the indexes look again at the posts of channels with a new title, with which they are indexed, and of
-    channels whose approval changed. Returns how many posts.
+    """Make the indexes read the posts of channels again whose title, which is indexed, or approval changed.
 
-    `retitled` counts such changes: one that comes meanwhile is not taken for done.
+    Returns how many posts. `retitled` counts such changes, so that one that comes meanwhile is not lost.
     """
     touched = 0
     for row in await archive.rows("SELECT chat_id, retitled FROM channels WHERE retitled"):
@@ -273,33 +274,33 @@ async def reindex_retitled_channels(archive: Archive) -> int:
 
 
 async def record_bot_joined(archive: Archive, chat_id: int) -> None:
-    """The bot came into a known channel, or came back."""
+    """Record that the bot joined a known channel, for the first time or again."""
     async with archive.writing() as connection:
         sql = "UPDATE channels SET joined_at = ?, left_at = NULL WHERE chat_id = ?"
         await connection.execute(sql, (get_unix_time(), chat_id))
 
 
 async def record_bot_heard(connection: aiosqlite.Connection, chat_ids: Iterable[int]) -> None:
-    """Posts came from these known channels: the bot is in, also where nobody told us that it came."""
+    """Record posts from known channels: the bot is a member, also if no update said that it joined."""
     sql = "UPDATE channels SET joined_at = ? WHERE chat_id = ? AND joined_at IS NULL"
     await connection.executemany(sql, [(get_unix_time(), chat_id) for chat_id in chat_ids])
 
 
 async def record_bot_left(archive: Archive, chat_id: int) -> None:
-    """The bot is no longer in a known channel."""
+    """Record that the bot left a known channel."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET left_at = ? WHERE chat_id = ?", (get_unix_time(), chat_id))
 
 
 async def allow_guarded_posts(archive: Archive, chat_id: int, allowed: bool) -> None:
-    """Let the protected and paid posts of a known channel be found, or no longer."""
+    """Allow the protected and paid posts of a known channel to be found, or no longer."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET guarded_too = ? WHERE chat_id = ?", (allowed, chat_id))
     await mark_posts_changed(archive, chat_id, guarded=True)
 
 
 async def load_channels(archive: Archive) -> dict[int, Channel]:
-    """chat_id -> channel, all of them."""
+    """Load all channels by chat id."""
     rows = await archive.rows(
         "SELECT *, joined_at IS NOT NULL AND left_at IS NULL AS inside FROM channels ORDER BY chat_id"
     )
@@ -320,19 +321,25 @@ async def load_channels(archive: Archive) -> dict[int, Channel]:
 
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:
-    """When the first channel became known; None where there is none."""
+    """Time when the first channel was added; None if there is none."""
     ((first,),) = await archive.rows("SELECT min(added_at) FROM channels")
     return None if first is None else from_unix_seconds(first)
 
 
 async def set_channel_bindable(archive: Archive, chat_id: int, allowed: bool) -> None:
-    """Let the admins of groups bind a known channel that is not public, or no longer: such bindings end with it."""
+    """Allow the admins of groups to bind a known channel that is not public, or no longer.
+
+    Bindings made by group admins lose their effect with the permission.
+    """
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
 
 
 async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bool = False) -> None:
-    """Let a group see a known channel; `own`: its own admins say so, which counts only as long as they may."""
+    """Bind a known channel to a group, which may then read it.
+
+    `own`: the group's own admins bound it, which counts only as long as they may.
+    """
     async with archive.writing() as connection:
         sql = (
             "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
@@ -342,18 +349,21 @@ async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bo
 
 
 async def unbind_channel(archive: Archive, group_id: int, chat_id: int) -> None:
-    """Let a group no longer see a channel."""
+    """Remove the binding of a channel to a group."""
     async with archive.writing() as connection:
         await connection.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
 
 
 async def list_bound_groups(archive: Archive) -> list[int]:
-    """The groups that any channel is bound to."""
+    """List the groups with bound channels."""
     return [row[0] for row in await archive.rows("SELECT DISTINCT group_id FROM bindings ORDER BY group_id")]
 
 
 async def list_bound_channels(archive: Archive, group_id: int) -> frozenset[int]:
-    """The channels a group may see. What its own admins bound is closed with the channel."""
+    """List the channels a group may read.
+
+    Channels bound by its own admins count only while they are public or bindable.
+    """
     sql = (
         "SELECT chat_id FROM bindings JOIN channels USING (chat_id) "
         "WHERE group_id = ? AND (NOT own OR visibility = 'public' OR bindable)"

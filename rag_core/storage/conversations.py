@@ -1,6 +1,6 @@
-"""What a reader asked before, in a chat and a topic of it: questions and names alone, never a source of an answer.
+"""Conversation memory of a reader in a chat and topic: questions and names alone, never a source of an answer.
 
-`figures` are counts by day, without texts and without readers.
+Its statistics are counts by day, without texts and without readers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAME_CONVERSATION = "chat_id = ? AND thread = ? AND user_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class ConversationKey:
-    """Whose and where: a reader in a chat, in a topic of it; `thread` 0 is none."""
+    """Key of a conversation: a reader in a chat and topic; `thread` 0 is none."""
 
     chat: int
     user: int
@@ -37,13 +37,13 @@ class ConversationKey:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """As the rows have it."""
+        """The key in the order of the columns."""
         return self.chat, self.thread, self.user
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationTurn:
-    """A question as it stands alone, and the names that its answer brought."""
+    """Turn of a conversation: the self-contained question, and the names in its answer."""
 
     question: str
     entities: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ConversationTurn:
 async def remember_turn(
     archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int
 ) -> None:
-    """Keep a turn as the newest of its talk; of the talk at most `most` stay."""
+    """Save the newest turn of a conversation and drop all but the last `most` turns."""
     names = json.dumps(turn.entities, ensure_ascii=False)
     async with archive.writing() as connection:
         await connection.execute(
@@ -68,7 +68,7 @@ async def remember_turn(
 
 
 async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
-    """The turns of a talk since then, newest first."""
+    """List the turns of a conversation since a moment, newest first."""
     rows = await archive.rows(
         f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
         (*talk.key, to_unix_seconds(since)),
@@ -82,7 +82,7 @@ async def list_recent_turns(archive: Archive, talk: ConversationKey, since: date
 async def forget_turns(
     archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
 ) -> int:
-    """Wipe the turns of a user, of a chat, of a topic; None is any. Returns how many."""
+    """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
@@ -93,14 +93,14 @@ async def forget_turns(
 
 
 async def expire_turns(archive: Archive, before: datetime) -> int:
-    """Wipe what was asked before. Returns how many turns."""
+    """Delete turns asked before a moment. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
         return cursor.rowcount
 
 
 async def increment_conversation_stat(archive: Archive, name: str, at: datetime) -> None:
-    """Add one to a figure of this day."""
+    """Add one to a statistic of this day."""
     async with archive.writing() as connection:
         await connection.execute(
             "INSERT INTO talk_figures (day, name, count) VALUES (?, ?, 1) "
@@ -110,7 +110,7 @@ async def increment_conversation_stat(archive: Archive, name: str, at: datetime)
 
 
 async def load_conversation_stats(archive: Archive, since: datetime) -> dict[str, int]:
-    """How often each thing was counted since that day (in UTC)."""
+    """Load the sums of the statistics since the day (in UTC) of a moment."""
     rows = await archive.rows(
         "SELECT name, sum(count) AS total FROM talk_figures WHERE day >= ? GROUP BY name",
         (to_unix_seconds(since) // _DAY_S,),

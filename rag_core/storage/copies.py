@@ -34,9 +34,9 @@ __all__ = [
     "save_copies",
 ]
 
-# Copies are made within hours. What is nearly the same much later ("more pictures of the fire") is another event,
+# Copies are made within hours. A similar post much later ("more pictures of the fire") is about another event.
 NEAR_COPY_MAX_S = 2 * 86_400
-# and the same words about "today" tell of another day.
+# The same words about "today" a day and a half later are about another day.
 _SAME_DAY_MAX_S = 36 * 3600
 _BAND_COUNT = 6
 _BAND_COLUMNS = tuple(f"band{n}" for n in range(_BAND_COUNT))
@@ -46,16 +46,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CopyWatermark:
-    """How far the copies are: the last change taken in."""
+    """Watermark of the copies: the sequence number of the last change that was compared."""
 
     watermark: int
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRow:
-    """A post in the state it had at `seq`; `written` in Unix seconds; `bands` six numbers or none.
+    """Row of `copies`: a post in its state at `seq`; `written` in Unix seconds; `bands` six numbers or none.
 
-    `exact` is the hash of its text; `today`: it speaks of days as seen from its own.
+    `exact` is the hash of its text; `today`: the text has relative dates such as "today".
     """
 
     key: PostKey
@@ -68,7 +68,7 @@ class CopyRow:
 
 @dataclass(frozen=True, slots=True)
 class PostCopy:
-    """One of a family, as it can be read now."""
+    """One post of a family of copies that the asker may read."""
 
     key: PostKey
     date: datetime
@@ -78,10 +78,10 @@ class PostCopy:
 
 @dataclass(frozen=True, slots=True)
 class PostCopies:
-    """What is known of one post: its family, its own hash, and who of the family may be read.
+    """Copies of one post: the number of its family, its own text hash, and the readable posts of the family.
 
-    Of each channel the earliest post, and the earliest forward; the post itself may be among them. The number of a
-    family means nothing beyond the one reading that gave it.
+    `all` has the earliest post and the earliest forward of each channel; the post itself may be among them. The
+    number of a family is valid only within the result of one `fetch_copies`.
     """
 
     family: int
@@ -91,7 +91,7 @@ class PostCopies:
 
 @dataclass(frozen=True, slots=True)
 class _ReadableCopy:
-    """A readable post; `linked`: there are texts nearly the same as its own."""
+    """A readable post; `linked`: there are near-duplicates of its text."""
 
     copy: PostCopy
     written: int
@@ -100,7 +100,7 @@ class _ReadableCopy:
 
 
 async def load_copy_watermark(archive: Archive, recipe: str) -> CopyWatermark:
-    """How far the copies are. Rows of another recipe are forgotten: they cannot be compared with new ones."""
+    """Load the watermark. Rows made by another recipe are deleted: they cannot be compared with new ones."""
     rows = await archive.rows("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
     if rows:
         return CopyWatermark(*rows[0])
@@ -111,7 +111,7 @@ async def load_copy_watermark(archive: Archive, recipe: str) -> CopyWatermark:
 
 
 async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
-    """How many changes of posts are still to be taken in."""
+    """Count the changes of posts that were not compared yet."""
     sql = "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM copying WHERE recipe = ?), 0)"
     ((number,),) = await archive.rows(sql, (recipe,))
     return int(number)
@@ -120,8 +120,11 @@ async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
 async def find_texts_by_band(
     archive: Archive, bands: Iterable[tuple[int, ...]], since: int, until: int
 ) -> dict[int, dict[bytes, PostKey]]:
-    """Band -> each text that has it, with the last post of it written between two moments in Unix seconds."""
-    found: dict[int, dict[bytes, PostKey]] = {}
+    """Find texts by their MinHash bands: band -> text hash -> last post with it.
+
+    Only posts written from `since` to `until` (Unix seconds) count.
+    """
+    texts: dict[int, dict[bytes, PostKey]] = {}
     for column, values in zip(_BAND_COLUMNS, zip(*bands, strict=True), strict=False):
         # max() makes SQLite give the other columns of the same row
         rows = await archive.rows(
@@ -130,8 +133,8 @@ async def find_texts_by_band(
             (*values, since, until),
         )
         for row in rows:
-            found.setdefault(row["band"], {})[row["exact"]] = PostKey(row["chat_id"], row["message_id"])
-    return found
+            texts.setdefault(row["band"], {})[row["exact"]] = PostKey(row["chat_id"], row["message_id"])
+    return texts
 
 
 def _make_placeholders(values: Collection[object]) -> str:
@@ -146,10 +149,10 @@ async def save_copies(
     gone: Iterable[PostKey],
     alike: Iterable[tuple[bytes, bytes]] = (),
 ) -> bool:
-    """Put rows in and take posts out, and move the mark, all at once; `gone` are all keys that rows replace too.
+    """Insert rows, delete posts and move the watermark in one transaction.
 
-    `alike` are pairs of texts that say nearly the same. False, and nothing done, where somebody else has moved the
-    mark meanwhile.
+    `gone` holds the keys to delete, those that `rows` replace included. `alike` holds pairs of hashes of
+    near-duplicate texts. Returns False and changes nothing if another writer moved the watermark meanwhile.
     """
     columns = ("chat_id", "message_id", "seq", "written", "today", "exact", *_BAND_COLUMNS)
     none = (None,) * _BAND_COUNT
@@ -164,7 +167,7 @@ async def save_copies(
             f"INSERT INTO copies ({', '.join(columns)}) VALUES ({_make_placeholders(columns)})",
             [(*row.key, row.seq, row.written, row.today, row.exact, *(row.bands or none)) for row in rows],
         )
-        await connection.executemany(  # a text that went with this batch leaves nothing behind
+        await connection.executemany(  # no pair for a text whose last post this batch deleted
             "INSERT OR IGNORE INTO near_texts SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM copies WHERE exact = ?1) "
             "AND EXISTS (SELECT 1 FROM copies WHERE exact = ?2)",
             [pair for one, other in alike for pair in ((one, other), (other, one))],
@@ -175,33 +178,33 @@ async def save_copies(
 async def fetch_copies(
     archive: Archive, keys: Iterable[PostKey], channels: Collection[int]
 ) -> dict[PostKey, PostCopies]:
-    """What is known of these posts; nothing of another channel than these is given, counted, or decides anything.
+    """Fetch the copies of these posts in these channels; other channels have no influence on the result.
 
-    Posts that are new or changed since the copies were looked for are not known. Raises ArchiveUnavailable.
+    Posts that are new or changed since the last comparison are left out. Raises ArchiveUnavailable.
     """
     wanted = set(keys)
     held = await _fetch_readable_copies(archive, wanted, channels)
     texts = sorted({one.copy.exact for one in held if one.linked})
     linked = f"SELECT one, other FROM near_texts WHERE one IN ({_make_placeholders(texts)})"
     pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
-    found: dict[PostKey, PostCopies] = {}
+    copies: dict[PostKey, PostCopies] = {}
     for number, family in enumerate(_group_families(held, pairs)):
         members = _select_earliest(family)
         for one in family:
             if one.key in wanted:
-                found[one.key] = PostCopies(number, one.exact, members)
-    return found
+                copies[one.key] = PostCopies(number, one.exact, members)
+    return copies
 
 
 async def _fetch_readable_copies(
     archive: Archive, keys: Collection[PostKey], channels: Collection[int]
 ) -> list[_ReadableCopy]:
-    """The readable posts with the texts of these posts, and with texts that are nearly the same, and so on.
+    """Fetch the readable posts with the texts of these posts, and transitively with near-duplicates of them.
 
-    Of a text that is the same on every day and has no relatives only the earliest of each channel, and these posts.
+    For a text without relative dates and without near-duplicates: these posts, and the earliest of each channel.
     """
     readable = json.dumps([*channels])
-    # min() makes SQLite give the other columns of the same row; of the same second the least id
+    # min() makes SQLite give the other columns of the same row; for posts of the same second the least id
     rows = await archive.rows(
         "WITH RECURSIVE asked(chat_id, message_id, exact) AS MATERIALIZED ("
         f"SELECT t.chat_id, t.message_id, t.exact {JOIN_BY_KEY.format(table='copies')}"
@@ -236,7 +239,7 @@ async def _fetch_readable_copies(
 
 
 def _group_families(held: Sequence[_ReadableCopy], pairs: Sequence[tuple[bytes, bytes]]) -> list[list[PostCopy]]:
-    """The connected components of posts whose texts are the same, or nearly the same at nearly the same time."""
+    """Connected components of posts with equal texts, or with near-duplicates written within `NEAR_COPY_MAX_S`."""
     held = sorted(held, key=lambda one: (one.written, one.copy.key))
     texts: dict[bytes, list[_ReadableCopy]] = {}
     for one in held:
@@ -247,7 +250,7 @@ def _group_families(held: Sequence[_ReadableCopy], pairs: Sequence[tuple[bytes, 
         for one in text:
             posts.join(one.copy.key, one.copy.key if one.today else text[0].copy.key)
     for some, others in near:
-        if not texts[some][0].today:  # then all posts of a text are one family: one of them near in time is enough
+        if not texts[some][0].today:  # all posts of such a text are one family: one post near in time is enough
             moments = [one.written for one in texts[others]]
             for one in texts[some]:
                 at = bisect_left(moments, one.written - NEAR_COPY_MAX_S)
@@ -263,7 +266,7 @@ def _group_families(held: Sequence[_ReadableCopy], pairs: Sequence[tuple[bytes, 
 def _join_same_day_copies(
     held: Sequence[_ReadableCopy], near: Collection[tuple[bytes, bytes]], posts: _DisjointSets[PostKey]
 ) -> None:
-    """Join posts that speak of "today", which come in the order of their times, where they are of one day."""
+    """Join posts with relative dates ("today") that are of one day; `held` is sorted by time."""
     kinds, days = _DisjointSets[bytes](), dict[bytes, dict[bytes, _ReadableCopy]]()
     for some, others in near:
         kinds.join(some, others)
@@ -278,7 +281,7 @@ def _join_same_day_copies(
 
 
 def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
-    """Of each channel the earliest post and the earliest forward, in the order of their dates."""
+    """The earliest post and the earliest forward of each channel, by date."""
     first: dict[tuple[int, bool], PostCopy] = {}
     for one in sorted(family, key=lambda one: (one.date, one.key)):
         first.setdefault((one.key.chat_id, one.origin is None), one)
@@ -292,12 +295,12 @@ class _DisjointSets(Generic[T]):
         self._parents: dict[T, T] = {}
 
     def root(self, one: T) -> T:
-        """What stands for the set of a thing; one that was never joined is a set of its own."""
+        """Representative of the set of an element; an element that was never joined is a set of its own."""
         while (parent := self._parents.setdefault(one, one)) != one:
             self._parents[one] = self._parents[parent]
             one = parent
         return one
 
     def join(self, one: T, other: T) -> None:
-        """Make the sets of two things one."""
+        """Merge the sets of two elements."""
         self._parents[self.root(other)] = self.root(one)

@@ -36,12 +36,12 @@ from rag_core.storage.schema import MIGRATIONS
 
 __all__ = ["Archive", "needs_migration"]
 
-# Another process (an import, a backup) holds the lock for one slice, at most 200 ms; 10 s is far beyond that.
+# Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
 _LOCK_TIMEOUT_S = 10.0
 _WRITER_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
-# A file up to here is looked through whenever it is opened: half a second, five from a cold disk.
-MAX_CHECKED_BYTES = 256 << 20  # bytes
+# Files up to this size are checked whenever they are opened: 0.5 s, 5 s from a cold disk.
+MAX_CHECKED_BYTES = 256 << 20
 
 _BACKUP_NEEDED_FIRST = (
     "The archive {file} must be changed for this version of Citegram, and a backup comes first. {said}"
@@ -51,16 +51,16 @@ _MIGRATION_FAILED = (
     "version you had, and report this. Its backup is {backup}."
 )
 
-# What a migration that does not suit the rows meets; a full disk and the like have sentences of their own.
+# Errors of a migration that does not fit the rows; a full disk and the like have messages of their own.
 _MIGRATION_ERROR_CODES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
 
 log = logging.getLogger(__name__)
 
 
 class Archive:
-    """An open archive. `folder` holds the database file and whatever belongs beside it.
+    """Open archive. `folder` holds the database file, and backups and indexes beside it.
 
-    `identity` is the same for as long as the archive lives; a copy that is opened as the archive gets another.
+    `identity` never changes for one archive; a backup that is opened as the archive gets another.
     """
 
     def __init__(self, folder: Path, identity: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
@@ -74,10 +74,10 @@ class Archive:
     async def open(cls, folder: Path, patience: float = _LOCK_TIMEOUT_S) -> Archive:
         """Open or create `folder`/citegram.db and bring its tables up to date, after a backup of it.
 
-        `patience` is how many seconds a lock of another process is waited for. A file up to 256 MB is looked
-        through for damage. Raises `ArchiveUnavailable`, `ArchiveTooNew` for a file of a later version of
-        Citegram, `BackupFailed` where tables must change and there is no room for the backup of its posts,
-        `ArchiveNotUpdated` where they could not be changed.
+        `patience` is the number of seconds to wait for a lock of another process. A file up to 256 MB is checked
+        for damage. Raises `ArchiveUnavailable`; `ArchiveTooNew` for a file of a later version of Citegram;
+        `BackupFailed` if a migration is needed and there is no space for the backup of the posts before it;
+        `ArchiveNotUpdated` if the migration failed.
         """
         file = folder / ARCHIVE_FILE
         await asyncio.to_thread(_make_archive_folder, file)
@@ -96,11 +96,11 @@ class Archive:
 
     @property
     def large(self) -> bool:
-        """Whether opening the file does not look through it."""
+        """Whether the file is too large to be checked when it is opened."""
         return (self.folder / ARCHIVE_FILE).stat().st_size > MAX_CHECKED_BYTES
 
     async def look_through(self) -> None:
-        """Look at every page, also of a large file, while others work on. Raises ArchiveUnavailable: damaged."""
+        """Check every page, of large files too, while others go on working. Raises ArchiveUnavailable if damaged."""
         file = self.folder / ARCHIVE_FILE
 
         def work(stop: threading.Event) -> bool:
@@ -112,40 +112,40 @@ class Archive:
                 raise make_damaged_error(file)
 
     async def close(self) -> None:
-        """Close both connections, after the transaction that runs now."""
+        """Close both connections, after the running transaction."""
         async with self._turn:
             await self._reader.close()
             await self._writer.close()
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[aiosqlite.Connection]:
-        """One transaction: committed at the end, rolled back by any exception. Others wait for their turn."""
+        """Run one write transaction: committed at the end, rolled back by any exception; others wait for it."""
         async with self._turn:
             with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
                 async with _run_transaction(self._writer):
                     yield self._writer
 
     async def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        """What is committed now, as rows that know their column names."""
+        """Run a query on the committed state; rows can be read by column name."""
         with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
             return list(await self._reader.execute_fetchall(sql, values))
 
 
 def needs_migration(folder: Path) -> bool:
-    """Whether opening the archive of a folder would change its tables; blocking. What is no archive does not wait."""
+    """Whether opening the archive of a folder would run a migration; blocking. False if there is no archive."""
     try:
         if not (folder / ARCHIVE_FILE).exists():
             return False
         with open_read_only(folder / ARCHIVE_FILE) as connection:
             ((version,),) = connection.execute("PRAGMA user_version")
             return 0 < int(version) < len(MIGRATIONS)
-    except (OSError, sqlite3.Error):  # opening it says what is wrong
+    except (OSError, sqlite3.Error):  # opening it will raise the proper error
         return False
 
 
 def _make_archive_folder(file: Path) -> None:
     try:
-        # What channels say is for their readers only.
+        # owner only: posts are for the readers of their channels
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         raise ArchiveUnavailable(CANNOT_OPEN_ARCHIVE.format(file=file)) from exc
@@ -158,7 +158,7 @@ async def _run_transaction(connection: aiosqlite.Connection) -> AsyncIterator[No
         yield
         await connection.commit()
     except BaseException:
-        # Also where it was cancelled while it waited for the lock of another: its thread may still get it.
+        # Also if cancelled while waiting for the lock of another process: the thread may still get the lock.
         # Shielded: a second cancellation must not leave the transaction open for the next caller.
         await asyncio.shield(connection.rollback())
         raise
@@ -169,7 +169,7 @@ async def _open_connection(file: Path, patience: float, *pragmas: str) -> aiosql
     try:
         connection = await connecting
     except BaseException:
-        # Its thread has yet to tell this loop that it stops, and must not find the loop closed (aiosqlite 0.22).
+        # The connection's thread still has to report its end to this loop, which must not be closed (aiosqlite 0.22).
         await asyncio.to_thread(connecting._thread.join, 1.0)
         raise
     try:
@@ -183,7 +183,7 @@ async def _open_connection(file: Path, patience: float, *pragmas: str) -> aiosql
 
 
 async def _set_pragma(connection: aiosqlite.Connection, pragma: str, patience: float) -> None:
-    """Going over to the write-ahead log asks no busy handler, so that two who do it at once must wait by themselves."""
+    """Set a pragma, retrying while the database is locked: the switch to WAL does not call the busy handler."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -204,7 +204,7 @@ async def _check_integrity(connection: aiosqlite.Connection, file: Path) -> None
 
 
 async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path) -> Path | None:
-    """Make a backup where the tables are about to change; an archive without posts may go without."""
+    """Make a backup if a migration is needed; an archive without posts is migrated without one if that fails."""
     ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
     if not 0 < version < len(MIGRATIONS):
         return None
@@ -220,7 +220,7 @@ async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path
 
 
 async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: Path | None) -> None:
-    """Change the tables in one transaction: all of it or nothing. `saved` is the backup."""
+    """Run the missing migrations in one transaction. `saved` is the backup made before."""
     async with _run_transaction(connection):
         ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
         if version > len(MIGRATIONS):

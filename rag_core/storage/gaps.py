@@ -36,13 +36,13 @@ __all__ = [
 UPDATE_RETENTION = timedelta(hours=24)
 
 _HOUR_S = 3600
-_FIRST_POST_ID = 2  # number 1 says that the channel was created
+_FIRST_POST_ID = 2  # message 1 is the service message "channel created"
 _BOT_IS_MEMBER = "joined_at IS NOT NULL AND left_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time in which posts may be missing; `since` None: from the beginning of the channel."""
+    """Period in which posts may be missing; `since` None: from the beginning of the channel."""
 
     id: int
     chat_id: int
@@ -51,19 +51,19 @@ class Gap:
 
 
 async def get_last_heartbeat(archive: Archive) -> datetime | None:
-    """When the bot was last known to be in touch with Telegram."""
+    """Time at which the bot was last known to be connected to Telegram."""
     rows = await archive.rows("SELECT at FROM heartbeat")
     return from_unix_seconds(rows[0][0]) if rows else None
 
 
 async def record_heartbeat(archive: Archive, moment: datetime) -> None:
-    """The bot is in touch with Telegram."""
+    """Record that the bot is connected to Telegram."""
     async with archive.writing() as connection:
         await connection.execute("INSERT OR REPLACE INTO heartbeat (id, at) VALUES (0, ?)", (to_unix_seconds(moment),))
 
 
 async def note_outage_gaps(archive: Archive, since: datetime, until: datetime) -> int:
-    """The bot was out of touch: a gap for every channel it is in, as far as it was in it. Returns how many."""
+    """Note a gap for an outage in every channel of the bot, from its joining at the earliest. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, max(?1, joined_at) AS since, ?2, ?2 "
@@ -74,12 +74,12 @@ async def note_outage_gaps(archive: Archive, since: datetime, until: datetime) -
 
 
 async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
-    """Note what came before the bot joined a channel, after `record_bot_joined`. True where that is a new gap.
+    """Note the gap before the bot joined a channel, after `record_bot_joined`. True if there is a new gap.
 
-    Where posts are known already (imported, or from when the bot was in it before) the gap begins with the
-    newest of them; a day between the two is none.
+    If posts are known already (imported, or from an earlier membership) the gap begins with the newest of them;
+    up to a day (`UPDATE_RETENTION`) between the two is no gap.
     """
-    # A live post of the last hour may have come before the word that the bot joined: it is no sign of an import.
+    # A live post up to an hour older than the update about joining does not count as known: it may have come first.
     newest = (
         "SELECT max(date) FROM posts WHERE chat_id = ?1 AND date < joined_at "
         "AND (source = 'import' OR date < joined_at - ?2)"
@@ -100,7 +100,7 @@ async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
 
 
 async def list_channels_without_gaps(archive: Archive) -> list[int]:
-    """Channels the bot is in without anybody having told of its coming: nothing imported, and never a gap."""
+    """List channels of the bot for which no joining was noted: without a gap, open or closed, and without an import."""
     rows = await archive.rows(
         f"SELECT chat_id FROM channels AS c WHERE {_BOT_IS_MEMBER} "
         "AND NOT EXISTS (SELECT 1 FROM gaps AS g WHERE g.chat_id = c.chat_id) "
@@ -115,15 +115,15 @@ async def _insert_gap(connection: aiosqlite.Connection, chat_id: int, since: int
 
 
 async def list_open_gaps(archive: Archive) -> dict[int, list[Gap]]:
-    """chat_id -> its gaps that nothing has filled, the oldest first. Channels without any are not in it."""
-    found: dict[int, list[Gap]] = {}
+    """List open gaps by chat id, the oldest first; only channels with open gaps are included."""
+    gaps: dict[int, list[Gap]] = {}
     for gap in await _fetch_open_gaps(archive):
-        found.setdefault(gap.chat_id, []).append(gap)
-    return found
+        gaps.setdefault(gap.chat_id, []).append(gap)
+    return gaps
 
 
 async def list_unreported_gaps(archive: Archive) -> list[Gap]:
-    """Open gaps of approved channels that no admin was told of."""
+    """List the open gaps of approved channels that were not reported to an admin."""
     approved = "chat_id IN (SELECT chat_id FROM channels WHERE state IN ('active', 'paused'))"
     return await _fetch_open_gaps(archive, f"told_at IS NULL AND {approved}")
 
@@ -139,7 +139,7 @@ def _decode_gap(row: sqlite3.Row) -> Gap:
 
 
 async def mark_gaps_reported(archive: Archive, gaps: Iterable[Gap]) -> None:
-    """An admin knows of these gaps."""
+    """Mark gaps as reported to an admin."""
     moment = get_unix_time()
     async with archive.writing() as connection:
         await connection.executemany("UPDATE gaps SET told_at = ? WHERE id = ?", [(moment, gap.id) for gap in gaps])
@@ -148,10 +148,10 @@ async def mark_gaps_reported(archive: Archive, gaps: Iterable[Gap]) -> None:
 async def close_covered_gaps(
     archive: Archive, chat_id: int, first: datetime | None, last: datetime | None, *, whole: bool
 ) -> int:
-    """An import brought all posts of a channel dated from `first` to `last`; returns how many gaps it changed.
+    """Close or narrow gaps after an import of all posts from `first` to `last`; returns how many gaps changed.
 
-    `whole`: the export is of this channel alone and begins with its beginning. What a gap has beyond the two
-    stays open; without posts (None) nothing is covered.
+    `whole`: the export is of this channel alone and starts at its beginning. The parts of a gap outside the period
+    stay open; without posts (None) nothing is covered.
     """
     if first is None or last is None:
         return 0
@@ -175,7 +175,7 @@ async def close_covered_gaps(
 async def _narrow_gap(
     connection: aiosqlite.Connection, gap_id: int, left: tuple[bool, bool], by: tuple[int, int]
 ) -> None:
-    """Take the time `by` out of a gap; `left` says whether something is left before and after it."""
+    """Cut the period `by` out of a gap; `left` says whether a part remains before and after it."""
     before, after = left
     if before:
         await connection.execute("UPDATE gaps SET until = ? WHERE id = ?", (by[0], gap_id))
@@ -186,10 +186,10 @@ async def _narrow_gap(
 
 
 async def close_complete_gaps(archive: Archive) -> int:
-    """Close gaps without an unknown message number between the posts at their ends; returns how many.
+    """Close gaps without an unknown message id between the posts at their ends; returns how many.
 
-    Only numbers of posts that are (or were) in the archive count as known, so a gap in which somebody
-    deleted a post stays: that a post is missing cannot be ruled out there.
+    Only ids of posts that are (or were) in the archive count as known. So a gap in which a post was deleted in
+    Telegram stays open: it cannot be ruled out that a post is missing there.
     """
     closed = [gap.id for gap in await _fetch_open_gaps(archive) if await _is_gap_complete(archive, gap)]
     async with archive.writing() as connection:

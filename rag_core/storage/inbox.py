@@ -1,4 +1,4 @@
-"""Inbox of raw updates: saved before Telegram is told that they arrived.
+"""Inbox of raw updates: saved before their receipt is confirmed to Telegram.
 
 An update is pending, then done (its raw text is dropped, its number stays for a while so that a repeat is noticed) or
 poison (kept as it came, with its error).
@@ -32,7 +32,7 @@ __all__ = [
 # Telegram redelivers an update for at most 24 h; twice that is safe.
 _DONE_RETENTION_S = 48 * 3600
 
-_ALBUM_WAIT_S = 2  # Telegram says nothing of an album's end; its members come within a second of each other
+_ALBUM_WAIT_S = 2  # Telegram does not mark the end of an album; its members come within a second of each other
 _IS_POST_SQL = "kind IN ('channel_post', 'edited_channel_post')"
 
 
@@ -42,13 +42,13 @@ _NO_ERRORS: Mapping[int, str] = {}
 async def save_updates(
     archive: Archive, bot_id: int, raws: Sequence[Mapping[str, Any]], wrong: Mapping[int, str] = _NO_ERRORS
 ) -> None:
-    """Keep a whole batch in one transaction; an update that is there already stays as it is.
+    """Save a whole batch of raw updates in one transaction; updates that are saved already stay unchanged.
 
-    `wrong`: update id -> what is wrong with it; those are poison from the first.
+    `wrong`: update id -> error; these updates are quarantined (state "poison") at once.
     """
     moment = get_unix_time()
     rows = [
-        # ASCII: half a surrogate pair, which JSON can hold and UTF-8 cannot, survives.
+        # ASCII output: half a surrogate pair, which JSON can hold and UTF-8 cannot, is preserved.
         (
             bot_id,
             raw["update_id"],
@@ -73,7 +73,7 @@ def _get_update_kind(raw: Mapping[str, Any]) -> str:
 
 
 async def quarantine_update(archive: Archive, bot_id: int, update_id: int, error: str) -> None:
-    """Mark a kept update as poison."""
+    """Quarantine a saved update: state "poison", with its error."""
     async with archive.writing() as connection:
         await connection.execute(
             "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ?",
@@ -82,18 +82,18 @@ async def quarantine_update(archive: Archive, bot_id: int, update_id: int, error
 
 
 async def list_pending_posts(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
-    """(bot id, update id, raw update) of posts and edits not worked in yet, oldest first.
+    """List posts and edits that are not saved as posts yet, oldest first: (bot id, update id, raw update).
 
-    Members of an album that came just now are left for the next time: the others are on their way.
+    Album members received less than 2 s ago are left for the next call: the other members are still arriving.
     """
-    # A clock that was put back does not hold them for longer.
+    # The upper bound: a clock that was put back must not delay them for longer.
     now = get_unix_time()
     held = f"raw LIKE '%\"media_group_id\":%' AND received_at BETWEEN {now - _ALBUM_WAIT_S + 1} AND {now}"
     return await _fetch_pending_updates(archive, f"{_IS_POST_SQL} AND NOT ({held})", limit)
 
 
 async def list_unclaimed_updates(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
-    """The same of all other updates that nobody claimed: what a crash left unhandled."""
+    """List all other unclaimed updates, which a crash left unhandled: (bot id, update id, raw update)."""
     return await _fetch_pending_updates(archive, f"NOT {_IS_POST_SQL} AND claimed_at IS NULL", limit)
 
 
@@ -107,7 +107,7 @@ async def _fetch_pending_updates(archive: Archive, which: str, limit: int) -> li
 
 
 async def mark_updates_done(connection: aiosqlite.Connection, bot_id: int, update_ids: Sequence[int]) -> None:
-    """Mark updates as done in the transaction that keeps their posts."""
+    """Mark updates as done, in the transaction that saves their posts."""
     await connection.executemany(
         "UPDATE updates SET state = 'done', raw = NULL WHERE bot_id = ? AND update_id = ?",
         [(bot_id, update_id) for update_id in update_ids],
@@ -115,15 +115,15 @@ async def mark_updates_done(connection: aiosqlite.Connection, bot_id: int, updat
 
 
 async def is_update_claimed(archive: Archive, bot_id: int, update_id: int) -> bool:
-    """Whether somebody claimed this update already."""
+    """Whether this update was claimed already."""
     sql = "SELECT 1 FROM updates WHERE bot_id = ? AND update_id = ? AND claimed_at IS NOT NULL"
     return bool(await archive.rows(sql, (bot_id, update_id)))
 
 
 async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
-    """True exactly once for an update, also for one that was never kept.
+    """Claim an update: True exactly once for each, also for an update that was never saved.
 
-    A claimed update that is no channel post counts as done.
+    A claimed update that is not a channel post counts as done.
     """
     async with archive.writing() as connection:
         cursor = await connection.execute(
@@ -139,7 +139,7 @@ async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
 
 
 async def forget_done_updates(archive: Archive, moment: datetime) -> int:
-    """Drop the numbers of updates that were done more than 48 h before a moment. Returns how many."""
+    """Delete done updates received more than 48 h before a moment. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "DELETE FROM updates WHERE state = 'done' AND received_at < ?",
@@ -149,7 +149,10 @@ async def forget_done_updates(archive: Archive, moment: datetime) -> int:
 
 
 async def forget_poison_updates(archive: Archive, before: datetime) -> int:
-    """Drop what was set aside before a moment and is no post: it may hold what somebody wrote. Returns how many."""
+    """Delete quarantined updates received before a moment, posts excepted: they may hold texts of users.
+
+    Returns how many.
+    """
     async with archive.writing() as connection:
         cursor = await connection.execute(
             f"DELETE FROM updates WHERE state = 'poison' AND NOT {_IS_POST_SQL} AND received_at < ?",
@@ -159,6 +162,6 @@ async def forget_poison_updates(archive: Archive, before: datetime) -> int:
 
 
 async def count_updates_by_state(archive: Archive) -> dict[str, int]:
-    """How many updates are pending, poison, done."""
+    """Count the updates by state: pending, poison, done."""
     rows = await archive.rows("SELECT state, count(*) AS number FROM updates GROUP BY state")
     return {"pending": 0, "poison": 0, "done": 0} | {row["state"]: row["number"] for row in rows}

@@ -43,7 +43,7 @@ __all__ = [
 
 _QUEUE_BATCH_CHANGES = 20_000  # changes queued in one transaction: about 100 ms
 _DELETION_STAMP = 1 << 40  # seconds: deletions come before every post, or a deleted one could still be found
-# With a post come those that show it: its album, and its replies, whose headers hold its first words.
+# A changed post brings along its album, and its replies, whose headers hold its first words.
 _CHANGED_POSTS_SQL = (
     "SELECT chat_id, message_id, seq FROM posts WHERE seq > :mark AND seq <= :until "
     "UNION ALL SELECT m.chat_id, m.message_id, p.seq FROM posts AS p JOIN posts AS m "
@@ -69,14 +69,14 @@ _QUEUE_KEYS_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class QueuedPost:
-    """A post in the queue, in the state it had at `seq`."""
+    """Post in the embedding queue, in its state at `seq`."""
 
     key: PostKey
     seq: int
 
 
 async def queue_changed_posts(archive: Archive, identity: str) -> int:
-    """Queue what changed since the last time; returns how many changes. Another store begins anew."""
+    """Queue the changes since the last call; returns how many. A store with another identity starts from 0."""
     queued = 0
     while True:
         async with archive.writing() as connection:
@@ -93,7 +93,7 @@ async def queue_changed_posts(archive: Archive, identity: str) -> int:
 
 
 async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str) -> int:
-    """Up to where changes are queued for this store; nothing is queued for one that is new."""
+    """Sequence number up to which changes are queued for this store; a new store clears the queue."""
     rows = await connection.execute_fetchall("SELECT watermark FROM dense WHERE identity = ?", (identity,))
     for (mark,) in rows:
         return int(mark)
@@ -103,20 +103,20 @@ async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str) 
 
 
 async def queue_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
-    """Queue posts whatever the store has of them, also such as are not in the archive; returns how many are new."""
+    """Queue posts whether or not they are in the store or the archive; returns how many were not queued before."""
     async with archive.writing() as connection:
         cursor = await connection.execute(_QUEUE_KEYS_SQL, (_DELETION_STAMP, encode_keys(keys)))
         return cursor.rowcount
 
 
 async def list_queued_posts(archive: Archive, limit: int) -> list[QueuedPost]:
-    """The next posts to take in: deletions, then the newest versions."""
+    """List the next posts to embed: deletions first, then the newest versions."""
     sql = "SELECT chat_id, message_id, seq FROM to_embed ORDER BY stamp DESC, seq DESC LIMIT ?"
     return [QueuedPost(PostKey(chat, message), seq) for chat, message, seq in await archive.rows(sql, (limit,))]
 
 
 async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
-    """Take posts out of the queue, unless they have changed again meanwhile."""
+    """Remove posts from the queue, unless they have changed again meanwhile."""
     async with archive.writing() as connection:
         await connection.executemany(
             "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?",
@@ -125,7 +125,7 @@ async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
 
 
 async def count_unembedded_changes(archive: Archive, identity: str) -> int:
-    """How many changes the store of this identity has not taken in, queued or not."""
+    """Count the changes that the store of this identity has not processed, queued or not."""
     ((queued,),) = await archive.rows("SELECT count(*) FROM to_embed")
     ((later,),) = await archive.rows(
         "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM dense WHERE identity = ?), 0)",
@@ -137,7 +137,7 @@ async def count_unembedded_changes(archive: Archive, identity: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProgressMessage:
-    """Where the progress is shown: a message, and the language of who asked."""
+    """Message that shows the progress, and the language of the admin who asked."""
 
     chat_id: int
     message_id: int
@@ -146,9 +146,9 @@ class ProgressMessage:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """A rebuild of everything, or of one channel; `state` is "running", "done", "cancelled" or "failed".
+    """Rebuild of all indexes, or of one channel; `state` is "running", "done", "cancelled" or "failed".
 
-    `done` and `total` are posts. Not kept: `left_s`, the seconds it will still take, `renewed`, how many posts
+    `done` and `total` count posts. Not saved: `left_s`, the estimated seconds left, `renewed`, how many posts
     are to be embedded again, and `reason`, why it failed.
     """
 
@@ -164,35 +164,35 @@ class Rebuild:
 
 
 async def begin_rebuild(archive: Archive, chat_id: int | None, tell: ProgressMessage | None = None) -> Rebuild | None:
-    """A new rebuild; None where one is running."""
-    told = (tell.chat_id, tell.message_id, tell.lang) if tell else (None, None, None)
+    """Begin a rebuild; None if one is running."""
+    message_columns = (tell.chat_id, tell.message_id, tell.lang) if tell else (None, None, None)
     async with archive.writing() as connection:
         if await connection.execute_fetchall("SELECT 1 FROM rebuilds WHERE state = 'running'"):
             return None
         cursor = await connection.execute(
             "INSERT INTO rebuilds (chat_id, state, asked_at, tell_chat, tell_message, lang) "
             "VALUES (?, 'running', ?, ?, ?, ?)",
-            (chat_id, get_unix_time(), *told),
+            (chat_id, get_unix_time(), *message_columns),
         )
         assert cursor.lastrowid is not None
         return Rebuild(cursor.lastrowid, chat_id, tell=tell)
 
 
 async def find_running_rebuild(archive: Archive) -> Rebuild | None:
-    """The rebuild that has not come to its end."""
+    """Find the unfinished rebuild, if there is one."""
     rows = await archive.rows("SELECT * FROM rebuilds WHERE state = 'running' ORDER BY id DESC LIMIT 1")
     return _decode_rebuild(rows[0]) if rows else None
 
 
 async def save_rebuild_progress(archive: Archive, rebuild: Rebuild) -> None:
-    """Keep how far it is."""
+    """Save the progress of a rebuild."""
     async with archive.writing() as connection:
         values = (rebuild.done, rebuild.total, rebuild.id)
         await connection.execute("UPDATE rebuilds SET done = ?, total = ? WHERE id = ?", values)
 
 
 async def finish_rebuild(archive: Archive, rebuild: Rebuild) -> None:
-    """Keep how it ended: the state, and how far it came."""
+    """Save the final state and progress of a rebuild."""
     async with archive.writing() as connection:
         await connection.execute(
             "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?",
@@ -201,7 +201,7 @@ async def finish_rebuild(archive: Archive, rebuild: Rebuild) -> None:
 
 
 async def count_changed_posts(archive: Archive, chat_id: int | None, after: int, until: int) -> int:
-    """How many living posts, of a channel or of all, had their last change after one number and up to another."""
+    """Count living posts, of one channel or of all, whose last change is after `after` and up to `until`."""
     sql = (
         "SELECT count(*) FROM posts WHERE seq > ? AND seq <= ? AND deleted_at IS NULL AND (?3 IS NULL OR chat_id = ?3)"
     )
@@ -215,22 +215,22 @@ def _decode_rebuild(row: aiosqlite.Row) -> Rebuild:
 
 
 _HAS_WORDS_SQL = "(trim(t.text) <> '' OR t.media_file_name <> '')"
-_ALBUM_BATCH_ROWS = 2000  # members of albums
+_ALBUM_BATCH_ROWS = 2000  # album members fetched at once
 
 
 async def list_indexable_ids(archive: Archive, chat_id: int) -> set[int]:
-    """Message ids of a channel's posts that have words and may be found; of an album the one that stands for it."""
-    seen = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
-    found = await asyncio.to_thread(
-        _collect_ids, await archive.rows(f"{seen} AND t.album IS NULL AND {_HAS_WORDS_SQL}", (chat_id,))
+    """List the message ids of a channel's visible posts with words; of an album the id of the merged post."""
+    visible = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
+    ids = await asyncio.to_thread(
+        _collect_ids, await archive.rows(f"{visible} AND t.album IS NULL AND {_HAS_WORDS_SQL}", (chat_id,))
     )
-    members = [PostKey(chat_id, row[0]) for row in await archive.rows(f"{seen} AND t.album IS NOT NULL", (chat_id,))]
+    members = [PostKey(chat_id, row[0]) for row in await archive.rows(f"{visible} AND t.album IS NOT NULL", (chat_id,))]
     for at in range(0, len(members), _ALBUM_BATCH_ROWS):
-        units = await fetch_posts(archive, members[at : at + _ALBUM_BATCH_ROWS])
-        found |= {
-            key.message_id for key, post in units.items() if post.text.strip() or (post.media and post.media.file_name)
+        albums = await fetch_posts(archive, members[at : at + _ALBUM_BATCH_ROWS])
+        ids |= {
+            key.message_id for key, post in albums.items() if post.text.strip() or (post.media and post.media.file_name)
         }
-    return found
+    return ids
 
 
 def _collect_ids(rows: list[sqlite3.Row]) -> set[int]:
@@ -238,7 +238,7 @@ def _collect_ids(rows: list[sqlite3.Row]) -> set[int]:
 
 
 async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[PostKey]:
-    """Those of the keys that wait in the dense leg's queue."""
+    """Filter the keys to those in the embedding queue."""
     rows = await archive.rows(
         "SELECT q.chat_id, q.message_id FROM json_each(?) AS k CROSS JOIN to_embed AS q "
         "ON q.chat_id = json_extract(k.value, '$[0]') AND q.message_id = json_extract(k.value, '$[1]')",
@@ -248,5 +248,5 @@ async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[P
 
 
 async def count_orphan_rows(archive: Archive) -> int:
-    """How many rows name a row of another table that is not there; 0 unless the file was tampered with."""
+    """Count rows with a foreign key to a missing row; 0 unless the file was tampered with."""
     return len(await archive.rows("PRAGMA foreign_key_check"))

@@ -1,4 +1,4 @@
-"""What scheduled work did: the last run of each job, and its last failure, which stays to be seen."""
+"""Job records: the last run of each scheduled job, and its last failure, which is kept after later successes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["JobRecord", "load_jobs", "save_jobs"]
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job: its last run and how long that took (ms), how often it ran and failed, what it said.
+    """Record of a scheduled job: its last run, how long that took (ms), and how often it ran and failed.
 
-    `error` is the sentence of its last failure, at `failed_at`; `said` is None where the last run failed.
+    `said` is the report of the last run, None if that failed; `error` is the sentence of the last failure, at
+    `failed_at`.
     """
 
     name: str
@@ -30,12 +31,12 @@ class JobRecord:
 
     @property
     def failing(self) -> bool:
-        """True where the last run failed."""
+        """True if the last run failed."""
         return self.failed_at is not None and self.said is None
 
 
 async def load_jobs(archive: Archive) -> list[JobRecord]:
-    """All jobs that ever ran, by name."""
+    """Load the records of all jobs that ever ran, by name."""
     rows = await archive.rows("SELECT * FROM jobs ORDER BY name")
     return [
         JobRecord(
@@ -57,7 +58,7 @@ def _decode_moment(value: int | None) -> datetime | None:
 
 
 async def save_jobs(archive: Archive, done: Sequence[JobRecord]) -> None:
-    """Write jobs as they are now, in place of what was known of them."""
+    """Save job records in place of the earlier ones."""
     rows = [
         (
             job.name,

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class StoredPost:
-    """A post in its newest version, and what orders its versions: `stamp`, then `update_id`."""
+    """Post in its newest version, with the order of versions: `stamp`, then `update_id`."""
 
     post: Post
     stamp: datetime
@@ -45,15 +45,18 @@ class StoredPost:
 
 
 async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, StoredPost]:
-    """What the archive has of these posts, whatever became of them."""
+    """Fetch posts in their newest version, deleted and hidden ones included."""
     rows = await archive.rows(f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),))
-    found = (StoredPost(decode_post(row), from_unix_seconds(row["stamp"]), row["update_id"]) for row in rows)
-    return {each.post.key: each for each in found}
+    posts = (StoredPost(decode_post(row), from_unix_seconds(row["stamp"]), row["update_id"]) for row in rows)
+    return {each.post.key: each for each in posts}
 
 
 @dataclass(frozen=True, slots=True)
 class PostRecord:
-    """A post as it is kept: its own text and when it was written so, and whether it is deleted or suspected to be."""
+    """Stored record of a post: its own text, `stamp` (when the text was written), and whether it is deleted or hidden.
+
+    `suspected`: it seems to be deleted in Telegram.
+    """
 
     key: PostKey
     text: str
@@ -64,19 +67,19 @@ class PostRecord:
 
 
 async def fetch_post_records(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, PostRecord]:
-    """The posts that the archive has under these keys."""
+    """Fetch the stored records of posts, albums not merged."""
     sql = f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}"
-    found = {}
+    records = {}
     for row in await archive.rows(sql, (encode_keys(keys),)):
         key = PostKey(row["chat_id"], row["message_id"])
-        gone, doubted = row["deleted_at"] is not None, bool(row["suspected"])
+        deleted, suspected = row["deleted_at"] is not None, bool(row["suspected"])
         date, stamp = from_unix_seconds(row["date"]), from_unix_seconds(row["stamp"])
-        found[key] = PostRecord(key, row["text"], date, stamp, gone, doubted)
-    return found
+        records[key] = PostRecord(key, row["text"], date, stamp, deleted, suspected)
+    return records
 
 
 async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]:
-    """The post, and those of its album, by message id."""
+    """List the keys of a post and of the other members of its album, by message id."""
     rows = await archive.rows(
         f"SELECT m.chat_id, m.message_id {JOIN_BY_KEY.format(table='posts')} "
         "JOIN posts AS m ON m.chat_id = t.chat_id AND m.album = t.album",
@@ -86,7 +89,7 @@ async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]
 
 
 class PostFacet(StrEnum):
-    """Something a post has, as its column is called; ORIGIN_CHAT is the id of the chat that a forward comes from."""
+    """Facet of a post by its column; ORIGIN_CHAT is the id of the chat that a forward comes from."""
 
     MEDIA = "media_kind"
     AUTHOR = "author"
@@ -96,9 +99,9 @@ class PostFacet(StrEnum):
 
 
 def _build_facet_clause(facet: PostFacet, more: str = "") -> str:
-    """Posts with a facet, of channels that are a JSON list.
+    """Build the FROM clause for posts with a facet, of channels in a JSON list.
 
-    Of SQLite's own choice, by channel through the rows with their texts, it takes 20 times as long.
+    With the plan that SQLite chooses, by channel through the rows with their texts, it takes 20 times as long.
     """
     listed = PostFacet.ORIGIN if facet is PostFacet.ORIGIN_CHAT else facet
     return (
@@ -107,14 +110,14 @@ def _build_facet_clause(facet: PostFacet, more: str = "") -> str:
     )
 
 
-# An album is found under one of its posts, whichever of them fits.
+# An album is found if any of its posts has the facet.
 _JOIN_ALBUM = "CROSS JOIN posts AS m INDEXED BY posts_album ON m.chat_id = t.chat_id AND m.album = t.album "
 
 
 async def list_facet_values(
     archive: Archive, facet: PostFacet, channels: Collection[int], like: str = "%"
 ) -> list[str]:
-    """Every author, file name or origin in these channels; `like` is a pattern of SQL, small or capital.
+    """List every author, file name or origin in these channels; `like` is an SQL pattern, in any case.
 
     30,000 posts with a name: 7 ms. Raises ArchiveUnavailable.
     """
@@ -125,7 +128,7 @@ async def list_facet_values(
 async def find_posts_by_facet(
     archive: Archive, facet: PostFacet, values: Iterable[str | int], channels: Collection[int]
 ) -> PostKeySet:
-    """The posts of these channels that have one of the values, written just so; with an album all its posts.
+    """Find the posts of these channels with exactly one of the values; of an album all posts.
 
     45,000 posts: 20 ms. Raises ArchiveUnavailable.
     """
@@ -137,18 +140,23 @@ async def find_posts_by_facet(
         "AND t.album IS NOT NULL GROUP BY t.chat_id",
         (json.dumps([*channels]), json.dumps([*values])) * 2,
     )
-    found: dict[int, list[str]] = {}
+    ids_by_chat: dict[int, list[str]] = {}
     for chat_id, listed in rows:  # a row for each post would take twice as long
-        found.setdefault(chat_id, []).append(listed)
-    return PostKeySet({chat: np.unique(np.fromstring(",".join(ids), np.int64, sep=",")) for chat, ids in found.items()})
+        ids_by_chat.setdefault(chat_id, []).append(listed)
+    return PostKeySet(
+        {chat: np.unique(np.fromstring(",".join(ids), np.int64, sep=",")) for chat, ids in ids_by_chat.items()}
+    )
 
 
-_POSTS_PER_CHANNEL = 5  # posts of a channel that are read
-_CHARS_PER_POST = 120  # characters of each
+_POSTS_PER_CHANNEL = 5  # newest posts of a channel that are read
+_CHARS_PER_POST = 120  # first characters of each
 
 
 async def detect_channel_languages(archive: Archive, channels: Collection[int]) -> frozenset[str]:
-    """ "ru", "en", both or none. 100 channels: 50 ms beside other work. Raises ArchiveUnavailable."""
+    """Detect the languages of channels from their newest posts: "ru", "en", both or none.
+
+    100 channels: 50 ms beside other work. Raises ArchiveUnavailable.
+    """
     rows = await archive.rows(
         "SELECT substr(t.text, 1, ?) FROM json_each(?) AS c JOIN posts AS t ON t.chat_id = c.value "
         "AND t.message_id IN (SELECT message_id FROM posts WHERE chat_id = c.value AND deleted_at IS NULL "

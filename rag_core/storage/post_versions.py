@@ -20,10 +20,10 @@ _CAPTION_SEPARATOR = "\n\n"
 
 
 def merge_album(members: Sequence[Post]) -> Post:
-    """The one post that stands for the members of an album, which are at least one.
+    """Merge the members of an album (at least one) into one post.
 
-    Its key is that of the first with a caption, else of the first with a file name, else of the first.
-    Offsets of its text are not those of a member where there is more than one caption.
+    Its key is that of the first member with a caption, else of the first with a file name, else of the first.
+    With more than one caption, offsets into its text differ from those of the members.
     """
     ordered = sorted(members, key=lambda post: post.key)
     captioned = [post for post in ordered if post.text.strip()]
@@ -49,23 +49,23 @@ def _get_file_name(post: Post) -> str | None:
 
 
 def _merge_media(head: Post, members: Sequence[Post]) -> Media | None:
-    """The head's kind, and the names of all files: each is looked for."""
+    """The media kind of the head with the file names of all members, so that each can be searched."""
     names = dict.fromkeys(filter(None, map(_get_file_name, members)))
     return replace(head.media, file_name=", ".join(names) or None) if head.media else None
 
 
 def _merge_entities(captioned: Sequence[Post]) -> tuple[Entity, ...]:
-    found: list[Entity] = []
+    entities: list[Entity] = []
     before = 0
     for post in captioned:
-        found += (replace(entity, offset=entity.offset + before) for entity in post.entities)
+        entities += (replace(entity, offset=entity.offset + before) for entity in post.entities)
         before += len((post.text + _CAPTION_SEPARATOR).encode("utf-16-le", "surrogatepass")) // 2
-    return tuple(found)
+    return tuple(entities)
 
 
 @dataclass(frozen=True, slots=True)
 class PostTally:
-    """How many posts were new, edited, the same, left out, deleted."""
+    """Counts of posts by outcome: new, edited, unchanged, skipped, deleted."""
 
     new: int = 0
     edited: int = 0
@@ -85,11 +85,11 @@ class PostTally:
 
 @dataclass(slots=True)
 class MergeState:
-    """One stored post while arrivals are worked in.
+    """Merge state of one stored post while arriving versions are merged into it.
 
-    `older` are the fingerprints of its earlier texts; `touched` asks for its row to be written,
-    `moved` for a new sequence number as well, so that the indexes look at it again. `firm`: an admin
-    deleted it, so that only a newer version brings it back, not an old export.
+    `older` holds the hashes of its earlier texts. `touched`: its row must be written. `moved`: it also needs a
+    new sequence number, so that the indexes read it again. `firm`: an admin deleted it, so that only a newer
+    version restores it, not an old export.
     """
 
     post: Post
@@ -105,62 +105,62 @@ class MergeState:
 
 
 class PostMerger:
-    """The stored posts a batch touches; arrivals are worked in one after another, then written at once."""
+    """Merger of a batch of arriving posts into the stored ones; the result is written in one go."""
 
-    def __init__(self, shelves: Iterable[MergeState]) -> None:
-        self._shelves: dict[PostKey, MergeState] = {shelf.post.key: shelf for shelf in shelves}
+    def __init__(self, states: Iterable[MergeState]) -> None:
+        self._states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
         self._versions: list[tuple[object, ...]] = []
 
     def differing(self, posts: Iterable[Post]) -> set[PostKey]:
-        """Keys whose stored text differs from an arriving one: only theirs need `remember`."""
-        stored = self._shelves
+        """Keys of posts whose stored text differs from the arriving one: only these need `remember`."""
+        stored = self._states
         return {p.key for p in posts if p.key in stored and not _have_same_text(p, stored[p.key].post)}
 
     def remember(self, key: PostKey, older: bytes) -> None:
-        """Say that a stored post had a text with this fingerprint before."""
-        self._shelves[key].older.add(older)
+        """Add the hash of an earlier text of a stored post."""
+        self._states[key].older.add(older)
 
     def arrive(self, post: Post, update_id: int) -> PostTally:
-        """Work in one post."""
+        """Merge one arriving post."""
         stamp = to_unix_seconds(post.stamp)
-        shelf = self._shelves.get(post.key)
-        if shelf is None:
-            self._shelves[post.key] = MergeState(replace(post, version=1), stamp, update_id, moved=True)
+        state = self._states.get(post.key)
+        if state is None:
+            self._states[post.key] = MergeState(replace(post, version=1), stamp, update_id, moved=True)
             return PostTally(new=1)
-        if shelf.firm and not shelf.living and (stamp, update_id) <= (shelf.stamp, shelf.update_id):
+        if state.firm and not state.living and (stamp, update_id) <= (state.stamp, state.update_id):
             return PostTally(unchanged=1)
-        replaced = self._work_in(shelf, post, (stamp, update_id))
-        if shelf.suspected:  # here it is: it was not gone
-            shelf.suspected, shelf.moved = False, True
-        if not shelf.living:
-            shelf.living = shelf.moved = True
+        replaced = self._merge(state, post, (stamp, update_id))
+        if state.suspected:  # the post has arrived, so it was not deleted
+            state.suspected, state.moved = False, True
+        if not state.living:
+            state.living = state.moved = True
             return PostTally(new=1)
         return PostTally(edited=1) if replaced else PostTally(unchanged=1)
 
-    def _work_in(self, shelf: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
-        current = (shelf.stamp, shelf.update_id)
-        if _have_same_text(post, shelf.post):
+    def _merge(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
+        current = (state.stamp, state.update_id)
+        if _have_same_text(post, state.post):
             if arrived >= current:
-                self._refresh(shelf, post, arrived)
+                self._refresh(state, post, arrived)
             return False
-        # A file that holds two texts of one id with one time would otherwise edit to and fro at every import.
-        known = hash_post_text(post.text) in shelf.older
+        # An export with two texts of the same id and time would otherwise edit the post back and forth at each import.
+        known = hash_post_text(post.text) in state.older
         if arrived > current or (arrived == current and not known):
-            self._put_away(shelf, shelf.post, current)
-            shelf.post = replace(_fill_from_stored(shelf.post, post), version=shelf.post.version)
-            shelf.stamp, shelf.update_id = arrived
-            shelf.moved = True
+            self._add_version(state, state.post, current)
+            state.post = replace(_fill_from_stored(state.post, post), version=state.post.version)
+            state.stamp, state.update_id = arrived
+            state.moved = True
             return True
         if not known:
-            self._put_away(shelf, post, arrived)
+            self._add_version(state, post, arrived)
         return False
 
-    def _refresh(self, shelf: MergeState, post: Post, arrived: tuple[int, int]) -> None:
-        """The same text again: learn what else it says, without a new version."""
-        stored = shelf.post
-        # Offsets of entities fit the very text they came with.
+    def _refresh(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
+        """Update the other fields from a post with the same text, without a new version."""
+        stored = state.post
+        # Offsets of entities are valid only for exactly the text they came with.
         exact = post if post.text == stored.text else stored
-        learnt = replace(
+        updated = replace(
             _fill_from_stored(stored, post),
             date=stored.date,
             edited=stored.edited,
@@ -169,43 +169,43 @@ class PostMerger:
             links=exact.links,
             version=stored.version,
         )
-        shelf.touched |= learnt != stored or arrived != (shelf.stamp, shelf.update_id)
-        shelf.moved |= _get_header_fields(learnt) != _get_header_fields(stored)
-        shelf.post = learnt
-        shelf.stamp, shelf.update_id = arrived
+        state.touched |= updated != stored or arrived != (state.stamp, state.update_id)
+        state.moved |= _get_header_fields(updated) != _get_header_fields(stored)
+        state.post = updated
+        state.stamp, state.update_id = arrived
 
-    def _put_away(self, shelf: MergeState, post: Post, arrived: tuple[int, int]) -> None:
-        mark = hash_post_text(post.text)
-        self._versions.append((*post.key, *arrived, mark, post.text, encode_entities(post.entities)))
-        shelf.older.add(mark)
-        shelf.post = replace(shelf.post, version=shelf.post.version + 1)
-        shelf.touched = True
+    def _add_version(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
+        text_hash = hash_post_text(post.text)
+        self._versions.append((*post.key, *arrived, text_hash, post.text, encode_entities(post.entities)))
+        state.older.add(text_hash)
+        state.post = replace(state.post, version=state.post.version + 1)
+        state.touched = True
 
     def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
-        """The last number given out after `seq`, and the rows of `posts` to write.
+        """Return the last sequence number used, counting on from `seq`, and the rows of `posts` to write.
 
-        A row: the values of `POST_COLUMNS`, then seq, stamp, update id, fingerprint.
+        A row: the values of `POST_COLUMNS`, then seq, stamp, update id, text hash.
         """
         rows = []
-        for shelf in self._shelves.values():
-            if shelf.moved:
+        for state in self._states.values():
+            if state.moved:
                 seq += 1
-                shelf.seq = seq
-            if shelf.moved or shelf.touched:
-                mark = hash_post_text(shelf.post.text)
-                rows.append((*encode_post(shelf.post), shelf.seq, shelf.stamp, shelf.update_id, mark))
+                state.seq = seq
+            if state.moved or state.touched:
+                text_hash = hash_post_text(state.post.text)
+                rows.append((*encode_post(state.post), state.seq, state.stamp, state.update_id, text_hash))
         return seq, rows
 
     def versions(self) -> list[tuple[object, ...]]:
-        """The rows of `post_versions` to write."""
+        """Rows of `post_versions` to write."""
         return self._versions
 
     def latest(self) -> dict[int, int]:
-        """chat_id -> greatest message id touched."""
-        found: dict[int, int] = {}
-        for chat_id, message_id in self._shelves:
-            found[chat_id] = max(message_id, found.get(chat_id, message_id))
-        return found
+        """Greatest message id of the batch by chat id."""
+        last_ids: dict[int, int] = {}
+        for chat_id, message_id in self._states:
+            last_ids[chat_id] = max(message_id, last_ids.get(chat_id, message_id))
+        return last_ids
 
 
 def _have_same_text(one: Post, other: Post) -> bool:
@@ -213,13 +213,13 @@ def _have_same_text(one: Post, other: Post) -> bool:
 
 
 def _get_header_fields(post: Post) -> tuple[object, ...]:
-    """What is searched for beside the text, and what decides whether it is searched at all."""
+    """The fields that are indexed beside the text, and those that decide whether the post is indexed at all."""
     media, origin = post.media, post.origin
     return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded)
 
 
 def _fill_from_stored(stored: Post, post: Post) -> Post:
-    """The arriving post, with what only the stored one knows: an export knows less than a live message."""
+    """The arriving post, completed from the stored one: an export has fewer fields than a live message."""
     return replace(
         post,
         author=post.author or stored.author,
@@ -227,7 +227,7 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
         origin=_choose_fuller_origin(stored.origin, post.origin),
         reply_to=post.reply_to or stored.reply_to,
         album=stored.album or post.album,
-        # once guarded, always: an export does not say it
+        # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
         views=post.views if post.views is not None else stored.views,
     )
@@ -236,7 +236,7 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
 def _choose_fuller_origin(stored: Origin | None, arrived: Origin | None) -> Origin | None:
     if stored is None or arrived is None:
         return stored or arrived
-    if stored.name == arrived.name:  # each format knows other things of one forward
+    if stored.name == arrived.name:  # each format has other fields of the same forward
         return Origin(
             arrived.name,
             arrived.chat_id or stored.chat_id,

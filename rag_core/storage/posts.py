@@ -46,15 +46,15 @@ __all__ = [
     "save_posts_in_transaction",
 ]
 
-# Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
+# Rows of one transaction: about 50 ms on an ordinary disk, so that other writers do not wait long.
 _TRANSACTION_ROWS = 500
 _REMOVED_STATE = "removed"
 
 
 async def mark_posts_deleted(archive: Archive, keys: Iterable[PostKey], *, how: str) -> int:
-    """Put tombstones: texts stay in the archive, but nobody finds them. Returns how many were living.
+    """Mark posts as deleted (tombstones): their texts stay in the archive, but are not found. Returns how many.
 
-    What is erased by an "admin" comes back with a newer version only, not with an old export.
+    A post deleted by an "admin" (`how`) is restored by a newer version only, not by an old export.
     """
     return await _update_posts(
         archive, keys, "deleted_at = ?, deleted_how = ?", (get_unix_time(), how), "t.deleted_at IS NULL"
@@ -62,12 +62,12 @@ async def mark_posts_deleted(archive: Archive, keys: Iterable[PostKey], *, how: 
 
 
 async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey]) -> int:
-    """Leave posts out that seem to be gone from Telegram, until they are seen again. Returns how many it became."""
+    """Hide posts that seem to be deleted in Telegram, until they are seen again. Returns how many were not hidden."""
     return await _update_posts(archive, keys, "suspected = ?", (1,), "t.deleted_at IS NULL AND t.suspected = 0")
 
 
 async def clear_suspicion(archive: Archive, keys: Iterable[PostKey]) -> int:
-    """Take back the suspicion of posts that turned out to be there. Returns how many were suspected."""
+    """Show suspected posts again that turned out to exist. Returns how many were suspected."""
     return await _update_posts(archive, keys, "suspected = ?", (0,), "t.deleted_at IS NULL AND t.suspected")
 
 
@@ -87,7 +87,7 @@ async def _update_posts(
 async def _assign_sequence_numbers(
     connection: aiosqlite.Connection, keys: Sequence[PostKey], what: str = "", values: tuple[object, ...] = ()
 ) -> None:
-    """Give posts the next sequence numbers, so that the indexes look at them again."""
+    """Give posts the next sequence numbers, so that the indexes read them again."""
     ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
     await connection.executemany(
         f"UPDATE posts SET {what}seq = ? WHERE chat_id = ? AND message_id = ?",
@@ -97,9 +97,9 @@ async def _assign_sequence_numbers(
 
 
 async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, guarded: bool = False) -> int:
-    """Let the indexes look again at all living posts of a channel, or of all; returns how many.
+    """Make the indexes read all living posts of a channel again, or of all channels; returns how many.
 
-    With `guarded` only at those that are protected or paid.
+    With `guarded` only the protected and paid ones.
     """
     ((last,),) = await archive.rows("SELECT value FROM sequence")
     touched = 0
@@ -118,9 +118,9 @@ async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, gu
 
 
 async def remove_channel(archive: Archive, chat_id: int) -> int:
-    """Take a channel away from its readers: tombstones for its posts, no bindings. Returns how many posts it had.
+    """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had.
 
-    Its data goes with `purge`, once the indexes have dropped it.
+    `purge_removed_posts` deletes its data once the indexes have dropped it.
     """
     async with archive.writing() as connection:
         await connection.execute(
@@ -133,9 +133,9 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
 
 
 async def purge_removed_posts(archive: Archive, taken: int) -> int:
-    """Delete what was removed with its channel; `taken` is the change up to which every index has come.
+    """Delete the posts of removed channels; `taken` is the sequence number that every index has reached.
 
-    Returns how many posts went. A channel with new posts meanwhile waits for approval again, with those alone.
+    Returns how many posts were deleted. A removed channel with new posts waits for approval again, with these only.
     """
     purged = 0
     gone = "deleted_how = ? AND seq <= ?"
@@ -172,7 +172,7 @@ _AlbumKey = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class PostChange:
-    """A post an index has not seen in this state; `post` is None where it is not to be found (any more)."""
+    """Change of a post that an index has not processed; `post` is None if the post must not be found (any more)."""
 
     seq: int
     key: PostKey
@@ -181,29 +181,29 @@ class PostChange:
 
 @dataclass(frozen=True, slots=True)
 class PostVersion:
-    """What a post said before, and when it was written so."""
+    """Earlier text of a post, and when it was written."""
 
     stamp: datetime
     text: str
 
 
 async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
-    """The posts among the keys that may be seen; an album under the key that stands for it."""
+    """Fetch the visible posts among the keys; an album as one post under its own key (see `merge_album`)."""
     wanted = list(dict.fromkeys(keys))
     rows = await archive.rows(
         f"SELECT t.* {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}", (encode_keys(wanted),)
     )
-    found = [decode_post(row) for row in rows]
-    units = await _fetch_albums(archive, {(post.key.chat_id, post.album) for post in found if post.album})
-    heads = {unit.key: unit for unit, _ in units.values() if unit}
-    alone = {post.key: post for post in found if not post.album}
-    return alone | {key: heads[key] for key in wanted if key in heads}
+    posts = [decode_post(row) for row in rows]
+    albums = await _fetch_albums(archive, {(post.key.chat_id, post.album) for post in posts if post.album})
+    merged = {album.key: album for album, _ in albums.values() if album}
+    single = {post.key: post for post in posts if not post.album}
+    return single | {key: merged[key] for key in wanted if key in merged}
 
 
 async def _fetch_albums(
     archive: Archive, which: Iterable[_AlbumKey]
 ) -> dict[_AlbumKey, tuple[Post | None, list[PostKey]]]:
-    """(chat id, album) -> what stands for it, None where nothing may be seen, and the keys of all members."""
+    """Fetch albums: (chat id, album) -> the merged post, None if no member is visible, and the keys of all members."""
     asked = json.dumps(list(which))
     if asked == "[]":
         return {}
@@ -226,7 +226,7 @@ async def _fetch_albums(
 
 
 async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
-    """Key of a post that replies -> text of the post it replies to, where that one may be seen."""
+    """Fetch the texts that posts reply to, where visible: key of the reply -> text of its parent."""
     rows = await archive.rows(
         "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
         "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
@@ -237,7 +237,7 @@ async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict
 
 
 async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion]:
-    """What a post said before, the newest first."""
+    """List the earlier texts of a post, the newest first."""
     rows = await archive.rows(
         "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ? "
         "ORDER BY stamp DESC, update_id DESC",
@@ -247,37 +247,37 @@ async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion
 
 
 async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> list[PostChange]:
-    """What changed after the sequence number `after`, oldest change first: each post once, as it is now.
+    """List the changes after the sequence number `after`, oldest first: each post once, in its present state.
 
-    With a post come those that show it: its album, and its replies, whose headers hold its first words.
+    A changed post brings along its album, and its replies, whose headers hold its first words.
     """
     sql = f"SELECT t.*, {_SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
     rows = await archive.rows(sql, (after, limit))
-    units = await _fetch_albums(archive, {(row["chat_id"], row["album"]) for row in rows if row["album"]})
-    found: dict[PostKey, PostChange] = {}
-    for change in [change for row in rows for change in _expand_row_changes(row, units)]:
-        found.pop(change.key, None)  # where it comes again it is last, so that the last change has the last number
-        found[change.key] = change
-    for reply in await _fetch_replies(archive, [change.key for change in found.values()], found):
-        found[reply.key] = PostChange(rows[-1]["seq"], reply.key, reply)
-    return list(found.values())
+    albums = await _fetch_albums(archive, {(row["chat_id"], row["album"]) for row in rows if row["album"]})
+    changes: dict[PostKey, PostChange] = {}
+    for change in [change for row in rows for change in _expand_row_changes(row, albums)]:
+        changes.pop(change.key, None)  # a repeated post moves to the end, so that the list stays in order of `seq`
+        changes[change.key] = change
+    for reply in await _fetch_replies(archive, [change.key for change in changes.values()], changes):
+        changes[reply.key] = PostChange(rows[-1]["seq"], reply.key, reply)
+    return list(changes.values())
 
 
 def _expand_row_changes(
-    row: sqlite3.Row, units: dict[_AlbumKey, tuple[Post | None, list[PostKey]]]
+    row: sqlite3.Row, albums: dict[_AlbumKey, tuple[Post | None, list[PostKey]]]
 ) -> Iterator[PostChange]:
     if not row["album"]:
         yield PostChange(
             row["seq"], PostKey(row["chat_id"], row["message_id"]), decode_post(row) if row["shown"] else None
         )
         return
-    unit, members = units[row["chat_id"], row["album"]]
+    merged, members = albums[row["chat_id"], row["album"]]
     for key in members:
-        yield PostChange(row["seq"], key, unit if unit and unit.key == key else None)
+        yield PostChange(row["seq"], key, merged if merged and merged.key == key else None)
 
 
 async def _fetch_replies(archive: Archive, to: Sequence[PostKey], but: Iterable[PostKey]) -> list[Post]:
-    """The posts that reply to these and are not among the others."""
+    """Fetch the replies to the posts `to`, except the keys `but`."""
     rows = await archive.rows(
         "SELECT t.chat_id, t.message_id FROM json_each(?) AS k CROSS JOIN posts AS t "
         "ON t.chat_id = json_extract(k.value, '$[0]') AND t.reply_to = json_extract(k.value, '$[1]')",
@@ -287,8 +287,6 @@ async def _fetch_replies(archive: Archive, to: Sequence[PostKey], but: Iterable[
     keys = [key for row in rows if (key := PostKey(*row)) not in known]
     return list((await fetch_posts(archive, keys)).values()) if keys else []
 
-
-# Rows of one transaction: about 50 ms on an ordinary disk, so that others get their turn.
 
 _ROW_COLUMNS = (*POST_COLUMNS, "seq", "stamp", "update_id", "text_hash", "source")
 _UPDATED_COLUMNS = ", ".join(f"{name} = excluded.{name}" for name in _ROW_COLUMNS[2:])
@@ -300,7 +298,7 @@ _UPSERT_POST = (  # names of columns, no values
 
 
 async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, update_id: int = 0) -> PostTally:
-    """Keep posts, slice by slice; keeping them again changes nothing. `source` is "live" or "import"."""
+    """Save posts in batches; saving them again changes nothing. `source` is "live" or "import"."""
     tally, rest = PostTally(), iter(posts)
     while batch := list(islice(rest, _TRANSACTION_ROWS)):
         async with archive.writing() as connection:
@@ -311,29 +309,29 @@ async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, up
 async def save_posts_in_transaction(
     connection: aiosqlite.Connection, posts: Sequence[Post], *, source: str, update_id: int = 0
 ) -> PostTally:
-    """Keep posts inside the caller's transaction."""
+    """Save posts inside the caller's transaction."""
     return await save_arrivals_in_transaction(connection, [(post, update_id) for post in posts], source=source)
 
 
 async def save_arrivals_in_transaction(
     connection: aiosqlite.Connection, arrivals: Sequence[tuple[Post, int]], *, source: str
 ) -> PostTally:
-    """Keep posts that came with an update id each, in the caller's transaction; in any order, repeats too."""
+    """Save posts with an update id each, in the caller's transaction; in any order, repeats included."""
     posts = [post for post, _ in arrivals]
-    pile = await _load_merger(connection, posts)
-    tally = sum((pile.arrive(post, update_id) for post, update_id in arrivals), PostTally())
+    merger = await _load_merger(connection, posts)
+    tally = sum((merger.arrive(post, update_id) for post, update_id in arrivals), PostTally())
     ((before,),) = await connection.execute_fetchall("SELECT value FROM sequence")
-    seq, rows = pile.rows(before)
+    seq, rows = merger.rows(before)
     await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
     await connection.executemany(
         "INSERT OR IGNORE INTO post_versions "
         "(chat_id, message_id, stamp, update_id, text_hash, text, entities) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        pile.versions(),
+        merger.versions(),
     )
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
     await connection.executemany(
         "UPDATE channels SET last_message_id = max(coalesce(last_message_id, 0), ?) WHERE chat_id = ?",
-        [(message_id, chat_id) for chat_id, message_id in pile.latest().items()],
+        [(message_id, chat_id) for chat_id, message_id in merger.latest().items()],
     )
     return tally
 
@@ -341,7 +339,7 @@ async def save_arrivals_in_transaction(
 async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
     keys = encode_keys(post.key for post in posts)
     rows = await connection.execute_fetchall(f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}", (keys,))
-    pile = PostMerger(
+    merger = PostMerger(
         MergeState(
             decode_post(row),
             row["stamp"],
@@ -353,24 +351,24 @@ async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) 
         )
         for row in rows
     )
-    if differing := pile.differing(posts):
+    if differing := merger.differing(posts):
         by_key = JOIN_BY_KEY.format(table="post_versions")
         sql = f"SELECT t.chat_id, t.message_id, t.text_hash {by_key}"
-        for chat_id, message_id, mark in await connection.execute_fetchall(sql, (encode_keys(differing),)):
-            pile.remember(PostKey(chat_id, message_id), mark)
-    return pile
+        for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, (encode_keys(differing),)):
+            merger.remember(PostKey(chat_id, message_id), text_hash)
+    return merger
 
 
 async def get_last_seq(archive: Archive) -> int:
-    """The sequence number of the latest change; 0 in an empty archive."""
+    """Sequence number of the latest change; 0 in an empty archive."""
     ((value,),) = await archive.rows("SELECT value FROM sequence")
     return int(value)
 
 
 async def count_unindexed_posts(archive: Archive, after: int, channels: Collection[int]) -> int:
-    """How many changes of these channels an index lacks that is complete up to the sequence number `after`.
+    """Count the changes of these channels after the sequence number `after`, up to which an index is complete.
 
-    What other channels wait for is not told: it would tell a reader that something was posted there.
+    Other channels are not counted: the number would tell a reader that something was posted there.
     """
     # The plus keeps SQLite on the index of changes, of which there are few, and away from the channels' posts.
     sql = "SELECT count(*) FROM posts WHERE seq > ? AND +chat_id IN (SELECT value FROM json_each(?))"
@@ -379,13 +377,13 @@ async def count_unindexed_posts(archive: Archive, after: int, channels: Collecti
 
 
 async def list_message_ids(archive: Archive, chat_id: int) -> set[int]:
-    """The message ids of a channel's living posts."""
+    """List the message ids of a channel's living posts."""
     sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL"
     return {row[0] for row in await archive.rows(sql, (chat_id,))}
 
 
 async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
-    """Living posts between the least and the greatest of the ids `present` that are not among them, by id."""
+    """Find living posts between the least and the greatest of the ids `present` that are not among these, by id."""
     sql = (
         "WITH present AS MATERIALIZED (SELECT value FROM json_each(?)) "
         "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL "
@@ -397,7 +395,7 @@ async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[i
 
 
 async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
-    """How many living posts there are, in one channel or in all that an admin approved."""
+    """Count the living posts of one channel, or of all channels that an admin approved."""
     which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
     sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
     ((number,),) = await archive.rows(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,))

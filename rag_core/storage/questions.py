@@ -52,7 +52,7 @@ __all__ = [
 
 
 async def save_linked_question(archive: Archive, user_id: int, text: str, handle: str) -> str:
-    """Keep a text under `handle`, and return the word it is found by: an earlier one where this user has one."""
+    """Save a question for a link; returns its handle: an earlier one if this user linked the same text before."""
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
             "SELECT handle FROM linked_questions WHERE user_id = ? AND text = ?", (user_id, text)
@@ -67,13 +67,13 @@ async def save_linked_question(archive: Archive, user_id: int, text: str, handle
 
 
 async def get_linked_question(archive: Archive, handle: str) -> str | None:
-    """The question behind a link; None where there is none, or none any more."""
+    """Text of the question behind a link; None if the handle is unknown or was dropped."""
     rows = await archive.rows("SELECT text FROM linked_questions WHERE handle = ?", (handle,))
     return rows[0]["text"] if rows else None
 
 
 async def forget_old_links(archive: Archive, before: datetime) -> int:
-    """Drop the links that were made before a moment. Returns how many."""
+    """Drop question links made before a moment. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute("DELETE FROM linked_questions WHERE made_at < ?", (to_unix_seconds(before),))
         return cursor.rowcount
@@ -84,7 +84,10 @@ _MAX_TRACES = 5000  # traces kept: weeks of a busy bot, a few megabytes
 
 @dataclass(frozen=True, slots=True)
 class AnswerTrace:
-    """One answer: its recipe, when it ended, its stages as objects (stage, took_ms, counts, error), what it lacked."""
+    """Trace of one answer: recipe, end time, stages, and in `without` what the answer had to do without.
+
+    A stage in `spans` is an object (stage, took_ms, counts, error).
+    """
 
     trace_id: str
     recipe: str
@@ -96,7 +99,7 @@ class AnswerTrace:
 async def save_trace(
     archive: Archive, trace_id: str, recipe: str, spans: Sequence[dict[str, Any]], without: Sequence[str]
 ) -> None:
-    """Keep a trace; the oldest make room. Raises ArchiveUnavailable."""
+    """Save a trace and drop the oldest ones. Raises ArchiveUnavailable."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT OR REPLACE INTO traces (trace_id, recipe, ended_at, spans, without) VALUES (?, ?, ?, ?, ?)",
@@ -106,7 +109,7 @@ async def save_trace(
 
 
 async def fetch_trace(archive: Archive, trace_id: str) -> AnswerTrace | None:
-    """The trace of this id; None where it is not known, or no longer. Raises ArchiveUnavailable."""
+    """Fetch a trace by its id; None if it is unknown or was dropped. Raises ArchiveUnavailable."""
     rows = await archive.rows("SELECT * FROM traces WHERE trace_id = ?", (trace_id,))
     if not rows:
         return None
@@ -120,7 +123,7 @@ VOTE_REASONS = ("wrong", "outdated", "other", "source")
 
 @dataclass(frozen=True, slots=True)
 class VoteCounts:
-    """How many say good and how many bad; `reasons` are those of REASONS, in their order."""
+    """Counts of good and bad votes; `reasons` counts the bad ones by reason, in the order of VOTE_REASONS."""
 
     good: int = 0
     bad: int = 0
@@ -128,9 +131,9 @@ class VoteCounts:
 
 
 async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: bool, reason: str | None = None) -> bool:
-    """Keep a reader's vote in place of an earlier one; a bad one said again keeps its reason.
+    """Save a reader's vote in place of an earlier one; a repeated bad vote without a reason keeps its reason.
 
-    False where the same was kept before.
+    Returns False if the same vote was saved before.
     """
     async with archive.writing() as connection:
         cursor = await connection.execute(
@@ -143,12 +146,12 @@ async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: b
 
 
 async def count_votes_on_answer(archive: Archive, question_id: int) -> VoteCounts:
-    """The votes about one answer."""
+    """Count the votes on one answer."""
     return await _count_votes(archive, "question_id = ?", question_id)
 
 
 async def count_votes_since(archive: Archive, moment: datetime) -> VoteCounts:
-    """The votes of all readers that came after a moment."""
+    """Count the votes of all readers since a moment."""
     return await _count_votes(archive, "voted_at >= ?", to_unix_seconds(moment))
 
 
@@ -163,7 +166,7 @@ async def _count_votes(archive: Archive, which: str, value: int) -> VoteCounts:
 
 
 async def forget_voters(archive: Archive, before: datetime) -> int:
-    """Forget whose votes they are and about what, of those before a moment; they stay counted. Returns how many."""
+    """Erase user and question of votes before a moment; the votes stay counted. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?",
@@ -172,10 +175,10 @@ async def forget_voters(archive: Archive, before: datetime) -> int:
         return cursor.rowcount
 
 
-# A long answer comes in several messages; in a busy group others come between them.
+# A long answer has several messages; in a busy group messages of others come between them.
 _MAX_MESSAGE_DISTANCE = 50
-# Readers take turns: a question goes behind what its reader asked before, and behind the turn that is taken now.
-# So the twentieth question of one reader is after the first of everybody who asks meanwhile.
+# Round-robin between readers: a question comes after the earlier questions of its reader, and after the round that
+# is being answered now. So the twentieth question of one reader comes after the first question of every other reader.
 _NEXT_TURN_SQL = (
     "1 + max((SELECT coalesce(max(turn), 0) FROM questions WHERE user_id = ?6 AND state IN ('queued', 'running')), "
     "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'running'), "
@@ -186,11 +189,11 @@ _NEXT_TURN_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """A question on its way: where it came from, and how often somebody began to answer it.
+    """Question in the queue: its chat, message and reader, and how many attempts at an answer were started.
 
-    `kind`: "ask" for an answer, "verify" for a verdict on what the text says.
-    `handle` is how buttons name it; `mode` is "deep" where the reader wants more than the first answer; `shown_in`
-    is the message that becomes the answer, where one is shown meanwhile.
+    `kind`: "ask" for an answer, "verify" for a verdict on the text.
+    `handle` names it in buttons; `mode` is "deep" if the reader wants more than the first answer; `shown_in`
+    is the id of the progress message that becomes the answer, if there is one.
     """
 
     id: int
@@ -212,7 +215,7 @@ class QuestionRow:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """A question that was answered: whose it was, the JSON text that was kept of the answer, and its topic."""
+    """Answered question: its user, its text, the stored JSON text of the answer, and the thread (topic)."""
 
     user_id: int
     text: str
@@ -223,7 +226,7 @@ class AnsweredQuestion:
     handle: str = ""
 
 
-async def queue_question(  # noqa: PLR0913 - a row has as many columns as it has
+async def queue_question(  # noqa: PLR0913 - one parameter for each column
     archive: Archive,
     *,
     bot_id: int,
@@ -239,7 +242,7 @@ async def queue_question(  # noqa: PLR0913 - a row has as many columns as it has
     kind: str = "ask",
     mode: str | None = None,
 ) -> int | None:
-    """Queue a question and return its id; None where this update was queued before."""
+    """Queue a question and return its id; None if this update was queued before."""
     values = (
         bot_id,
         update_id,
@@ -266,7 +269,10 @@ async def queue_question(  # noqa: PLR0913 - a row has as many columns as it has
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
-    """The next question by turns, of a reader who has none running; it runs now. None where nothing may go."""
+    """Take the next question in round-robin order and mark it as running; None if none may run.
+
+    A reader who has a running question is passed over.
+    """
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
             "SELECT * FROM questions WHERE state = 'queued' AND user_id NOT IN "
@@ -281,7 +287,7 @@ async def take_next_question(archive: Archive) -> QuestionRow | None:
 
 
 def decode_question(row: sqlite3.Row) -> QuestionRow:
-    """A row of the table as the question it is."""
+    """Decode a row of `questions`."""
     return QuestionRow(
         id=row["id"],
         bot_id=row["bot_id"],
@@ -302,7 +308,7 @@ def decode_question(row: sqlite3.Row) -> QuestionRow:
 
 
 async def requeue_running_questions(archive: Archive) -> int:
-    """Queue again what was running: at the start, and at the end what was not finished. Returns how many."""
+    """Queue running questions again, at start and at shutdown. Returns how many."""
     async with archive.writing() as connection:
         cursor = await connection.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
         return cursor.rowcount
@@ -311,23 +317,23 @@ async def requeue_running_questions(archive: Archive) -> int:
 async def finish_question(
     archive: Archive, question_id: int, *, state: str, answer: str | None, message_id: int | None = None
 ) -> None:
-    """Close a question: `state` is "answered" or "failed", `answer` JSON text.
+    """Finish a question: `state` is "answered" or "failed", `answer` JSON text.
 
-    `message_id` is the first message of the answer; where there are more, `answer` has the ids of all as "messages".
+    `message_id` is the first message of the answer; if there are more, `answer` has the ids of all as "messages".
     """
     async with archive.writing() as connection:
         await connection.execute(
             "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?",
             (state, answer, get_unix_time(), message_id, question_id),
         )
-        # texts of posts must not outlive their posts here: an answer that has arrived is not kept twice
+        # a delivered answer is not kept twice: texts of posts must not outlive their posts in `deliveries`
         await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
 
 
 async def find_question_of_message(
     archive: Archive, bot_id: int, chat_id: int, message_id: int
 ) -> AnsweredQuestion | None:
-    """The question that this message of a chat is, or is (a part of) the answer to; None where it is neither."""
+    """Find the answered question of a message that is the question or a part of its answer; None if it is neither."""
     rows = await archive.rows(
         "SELECT * FROM questions WHERE bot_id = ?1 AND chat_id = ?2 AND state = 'answered' AND answer IS NOT NULL "
         "AND (message_id = ?3 OR answer_message_id = ?3 OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
@@ -340,7 +346,7 @@ async def find_question_of_message(
 async def fetch_last_answered(
     archive: Archive, bot_id: int, chat_id: int, user_id: int, thread: int | None
 ) -> AnsweredQuestion | None:
-    """What this user was answered last in a chat, preferably in this thread of it."""
+    """Fetch a user's last answered question in a chat, preferably in this thread of it."""
     rows = await archive.rows(
         "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND user_id = ? AND state = 'answered' "
         "AND answer_message_id IS NOT NULL AND answer IS NOT NULL ORDER BY thread IS ? DESC, id DESC LIMIT 1",
@@ -356,13 +362,13 @@ def _decode_answered(row: sqlite3.Row) -> AnsweredQuestion:
 
 
 async def count_waiting_questions(archive: Archive) -> int:
-    """How many questions are queued."""
+    """Count the queued questions."""
     ((number,),) = await archive.rows("SELECT count(*) FROM questions WHERE state = 'queued'")
     return int(number)
 
 
 async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRow]:
-    """The first `most` waiting questions, in their order."""
+    """List the first `most` waiting questions, in queue order."""
     rows = await archive.rows("SELECT * FROM questions WHERE state = 'queued' ORDER BY turn, id LIMIT ?", (most,))
     return [decode_question(row) for row in rows]
 
@@ -370,7 +376,7 @@ async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRo
 async def cancel_waiting_questions(
     archive: Archive, chat_id: int, user_id: int, question_id: int | None = None
 ) -> list[QuestionRow]:
-    """Take a reader's waiting questions in a chat out of the line, or one of them. Returns them."""
+    """Cancel a reader's waiting questions in a chat, or one of them. Returns the cancelled ones."""
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
             "UPDATE questions SET state = 'failed', finished_at = ? WHERE state = 'queued' AND chat_id = ? "
@@ -381,7 +387,7 @@ async def cancel_waiting_questions(
 
 
 async def set_shown_message(archive: Archive, question_id: int, message_id: int) -> None:
-    """This message becomes the answer to a question."""
+    """Record the progress message that becomes the answer to a question."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE questions SET shown_in = ? WHERE id = ?", (message_id, question_id))
 
@@ -389,9 +395,10 @@ async def set_shown_message(archive: Archive, question_id: int, message_id: int)
 async def find_nth_question_time(
     archive: Archive, column: str, whose: int, nth: int, since: datetime
 ) -> datetime | None:
-    """When the `nth` newest question (from 1) after `since` was asked, of a "user_id" or in a "chat_id".
+    """Time of the `nth` newest question (from 1) after `since`, of a user or in a chat, for rate limits.
 
-    A question asked again for more keeps the moment of the first time: it counts when it is finished, until then now.
+    `column` is "user_id" or "chat_id". A "deep" question keeps the time of its first asking, so it counts at the
+    time it was finished, or now if it is not finished.
     """
     assert column in {"user_id", "chat_id"}, column
     rows = await archive.rows(
@@ -408,23 +415,24 @@ _DELIVERY_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredQuestionRow(QuestionRow):
-    """A question that was answered, with where and by whom it was asked, and the JSON text kept of the answer."""
+    """Answered question with all columns of its row and the stored JSON text of the answer."""
 
     answered_at: datetime
     answer: str
 
     @property
     def answered(self) -> AnsweredQuestion:
-        """The same, as /why asks for it."""
+        """The same question as an `AnsweredQuestion`."""
         return AnsweredQuestion(
             self.user_id, self.text, self.lang, self.answered_at, self.answer, self.thread, self.handle
         )
 
 
 async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQuestionRow | None:
-    """The answered question with this handle; None where there is none, or it is forgotten.
+    """Fetch the answered question with this handle; None if it is unknown or was erased.
 
-    A button can be pressed in the moment between the message and the note that it arrived: that is waited for.
+    A button can be pressed between the delivery of the answer and the update of its row: wait for that, 1.55 s at
+    most.
     """
     for wait in (*_DELIVERY_WAITS_S, None):
         rows = await archive.rows(
@@ -439,7 +447,7 @@ async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQues
 async def fetch_previous_answer(
     archive: Archive, bot_id: int, chat_id: int, message_id: int, question_id: int
 ) -> AnsweredQuestionRow | None:
-    """The last answer to the same message that came before this question."""
+    """Fetch the last answer to the same message before this question."""
     rows = await archive.rows(
         "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? "
         "AND state = 'answered' AND answer IS NOT NULL ORDER BY id DESC LIMIT 1",

@@ -1,4 +1,4 @@
-"""How a post lies in its row: Unix seconds for times, JSON text for lists."""
+"""Row encoding of posts: Unix seconds for times, JSON text for lists."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
     "to_unix_seconds",
 ]
 
-# The order of `encode_post`; what the archive adds of its own (seq, stamp ...) is not among them.
+# In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",
     "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album", "views",
     "guarded", "origin_name", "origin_chat",
 )  # fmt: skip
 
-# Rows of a table `t` by keys as `encode_keys` gives them. CROSS JOIN keeps SQLite's order: the few keys outside,
-# the big table by its primary key inside.
+# Rows of a table `t` by keys from `encode_keys`. CROSS JOIN fixes the join order: the few keys in the outer loop, the
+# big table by its primary key in the inner one.
 JOIN_BY_KEY = (
     "FROM json_each(?) AS k CROSS JOIN {table} AS t "
     "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
@@ -41,39 +41,39 @@ JOIN_BY_KEY = (
 
 
 def get_unix_time() -> int:
-    """The present moment in Unix seconds."""
+    """Current time in Unix seconds."""
     return int(datetime.now(UTC).timestamp())
 
 
 def to_unix_seconds(moment: datetime) -> int:
-    """Whole Unix seconds, the grain of Telegram's times."""
+    """Convert a datetime to whole Unix seconds, the resolution of Telegram's times."""
     return int(moment.timestamp())
 
 
 def from_unix_seconds(value: int) -> datetime:
-    """The UTC datetime of Unix seconds."""
+    """Convert Unix seconds to a UTC datetime."""
     return datetime.fromtimestamp(value, UTC)
 
 
 def hash_post_text(text: str) -> bytes:
-    """16 bytes that are the same for texts that differ in nothing but white space at their ends."""
+    """Hash a text to 16 bytes; white space at its ends does not count."""
     return blake2b(text.strip().encode(), digest_size=16).digest()
 
 
 def encode_keys(keys: Iterable[PostKey]) -> str:
-    """Keys as `[[chat_id, message_id], ...]`, each once, for `json_each`."""
+    """Encode keys as `[[chat_id, message_id], ...]`, each once, for `json_each`."""
     return json.dumps(list(dict.fromkeys(keys)))
 
 
 def encode_entities(entities: tuple[Entity, ...]) -> str:
-    """`[[type, offset, length], [type, offset, length, url], ...]`."""
+    """Encode entities as `[[type, offset, length], [type, offset, length, url], ...]`."""
     if not entities:
         return "[]"
     return _encode_json([(e.type, e.offset, e.length, *((e.url,) if e.url else ())) for e in entities])
 
 
 def encode_post(post: Post) -> tuple[object, ...]:
-    """The values of `POST_COLUMNS`."""
+    """Encode a post as the values of `POST_COLUMNS`."""
     media = post.media
     return (
         *post.key,
@@ -95,7 +95,7 @@ def encode_post(post: Post) -> tuple[object, ...]:
 
 
 def decode_post(row: sqlite3.Row) -> Post:
-    """The post of a row of `posts`."""
+    """Decode a row of `posts`."""
     return Post(
         key=PostKey(row["chat_id"], row["message_id"]),
         date=from_unix_seconds(row["date"]),
@@ -133,6 +133,6 @@ def _decode_media(row: sqlite3.Row) -> Media | None:
 
 
 def decode_origin(text: str) -> Origin:
-    """Where a forward comes from, out of its JSON text."""
+    """Decode the origin of a forward from its JSON text."""
     name, chat_id, message_id, date = json.loads(text)
     return Origin(name, chat_id, message_id, from_unix_seconds(date) if date is not None else None)

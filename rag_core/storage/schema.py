@@ -9,7 +9,7 @@ from __future__ import annotations
 
 __all__ = ["ADMIN_TABLES", "CONVERSATION_TABLES", "DELIVERY_TABLES", "FEEDBACK_TABLES", "MIGRATIONS", "RECIPE_TABLES"]
 
-# Earlier questions, by which follow-ups are understood (talks.py); figures have neither texts nor readers.
+# Conversation memory for follow-up questions (conversations.py), and its statistics, without texts and readers.
 CONVERSATION_TABLES = (
     """CREATE TABLE talks (
         id INTEGER PRIMARY KEY,
@@ -30,7 +30,7 @@ CONVERSATION_TABLES = (
     ) WITHOUT ROWID""",
 )
 
-# How a chat wants its questions answered (modes.py), and how they were (traces.py): stages and figures, no texts.
+# Answer modes of chats (users.py), and traces of answers (questions.py): stages and figures, no texts.
 RECIPE_TABLES = (
     "CREATE TABLE modes (chat_id INTEGER PRIMARY KEY, recipe TEXT NOT NULL, careful INTEGER NOT NULL)",
     """CREATE TABLE traces (
@@ -44,10 +44,10 @@ RECIPE_TABLES = (
 )
 
 
-# Who else is an admin, and what the admins of groups chose. `own`: 1 where the group's own admins bound the channel.
+# Admin grants, and the rules that admins of groups chose. `own`: 1 if the group's own admins bound the channel.
 ADMIN_TABLES = (
     "ALTER TABLE bindings ADD COLUMN own INTEGER NOT NULL DEFAULT 0",
-    # 1: admins of groups may bind it, though it is not public
+    # 1: admins of groups may bind the channel, though it is not public
     "ALTER TABLE channels ADD COLUMN bindable INTEGER NOT NULL DEFAULT 0",
     """CREATE TABLE group_rules (
         group_id INTEGER PRIMARY KEY,
@@ -62,13 +62,13 @@ ADMIN_TABLES = (
     )""",
 )
 
-# What readers say of answers (feedback.py), questions that somebody made a link to (linked.py), and how a question
-# is known outside: by a word of its own, which tells nothing of the others. `mode`: "deep" where more was wanted.
+# Votes on answers, questions behind links, and `handle`: the random public name of a question, which reveals nothing
+# about others (all in questions.py). `mode`: "deep" if the reader wanted more than the first answer.
 FEEDBACK_TABLES = (
     "ALTER TABLE questions ADD COLUMN handle TEXT",
     "ALTER TABLE questions ADD COLUMN mode TEXT",
     "CREATE UNIQUE INDEX questions_handle ON questions (handle) WHERE handle IS NOT NULL",
-    # without a user: forgotten, and still counted
+    # without a user: erased, and still counted
     """CREATE TABLE votes (
         id INTEGER PRIMARY KEY,
         question_id INTEGER REFERENCES questions ON DELETE SET NULL,
@@ -86,9 +86,8 @@ FEEDBACK_TABLES = (
     ) WITHOUT ROWID""",
 )
 
-# Questions in a fair order, what is shown of them while they wait, and answers on their way to the reader
-# (deliveries.py). `turn`: who goes when; `shown_in`: the message that becomes the answer; `repeats`: how often a
-# message of it may have been sent twice.
+# Fair order of questions (questions.py) and outgoing answers (deliveries.py). `turn`: round-robin number; `shown_in`:
+# the progress message that becomes the answer; `repeats`: how often a message of it may have been sent twice.
 DELIVERY_TABLES = (
     "ALTER TABLE questions ADD COLUMN turn INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE questions ADD COLUMN shown_in INTEGER",
@@ -204,13 +203,13 @@ _UPDATE_TABLES = (
     "CREATE INDEX questions_state ON questions (state, id)",
 )
 
-# An archive is known by a word of its own, so that an index that was made of another one is noticed.
+# Random identity of the archive, by which an index made from another archive is noticed.
 _IDENTITY_TABLE = (
     "CREATE TABLE identity (value TEXT NOT NULL)",
     "INSERT INTO identity VALUES (lower(hex(randomblob(8))))",
 )
 
-# The dense leg's watermark and its queue (backlog.py).
+# Watermark of the vector index and the embedding queue (index_state.py).
 _EMBEDDING_QUEUE_TABLES = (
     "CREATE TABLE dense (id INTEGER PRIMARY KEY CHECK (id = 0), identity TEXT NOT NULL, watermark INTEGER NOT NULL)",
     """CREATE TABLE to_embed (
@@ -223,20 +222,20 @@ _EMBEDDING_QUEUE_TABLES = (
     "CREATE INDEX to_embed_newest ON to_embed (stamp, seq)",
 )
 
-# What a channel's life leaves behind: when the bot came and went, holes in what it was told, albums, work on its own.
+# History of a channel: when the bot joined and left, gaps; also guarded posts, albums, scheduled jobs and rebuilds.
 _CHANNEL_HISTORY_TABLES = (
     "ALTER TABLE channels ADD COLUMN joined_at INTEGER",
     "ALTER TABLE channels ADD COLUMN left_at INTEGER",
-    # the update that told the title: an older one, which was held back, does not put an old title back
+    # id of the update that set the title: an older update that comes late does not restore an old title
     "ALTER TABLE channels ADD COLUMN named_by INTEGER NOT NULL DEFAULT 0",
-    # 1: the title is in the headers of indexed posts, and has changed since
+    # above 0: the title, which is in the headers of indexed posts, or the approval has changed since indexing
     "ALTER TABLE channels ADD COLUMN retitled INTEGER NOT NULL DEFAULT 0",
-    # 1: an admin lets protected and paid posts of this channel into the indexes
+    # 1: an admin allows protected and paid posts of this channel in the indexes
     "ALTER TABLE channels ADD COLUMN guarded_too INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE posts ADD COLUMN guarded TEXT CHECK (guarded IN ('protected', 'paid'))",
     "CREATE INDEX posts_album ON posts (chat_id, album) WHERE album IS NOT NULL",
     "CREATE INDEX posts_reply ON posts (chat_id, reply_to) WHERE reply_to IS NOT NULL",
-    # of a time in which posts may have been missed; `since` NULL: from the beginning of the channel
+    # periods in which posts may have been missed; `since` NULL: from the beginning of the channel
     """CREATE TABLE gaps (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER NOT NULL REFERENCES channels ON DELETE CASCADE,
@@ -258,7 +257,7 @@ _CHANNEL_HISTORY_TABLES = (
         error TEXT,
         said TEXT
     )""",
-    # a rebuild of the indexes that was asked for; at most one is running
+    # rebuilds of the indexes; at most one is running
     """CREATE TABLE rebuilds (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER,
@@ -271,11 +270,11 @@ _CHANNEL_HISTORY_TABLES = (
         tell_message INTEGER,
         lang TEXT
     )""",
-    # the first message of the answer, by which a reader may ask about it
+    # the first message of the answer, to which a reader may reply with /why and the like
     "ALTER TABLE questions ADD COLUMN answer_message_id INTEGER",
 )
 
-# Which posts say the same (copies.py). `recipe` says how texts are compared: of another one nothing can be used.
+# Near-duplicates (copies.py). `recipe` names the comparison method: rows of another method cannot be used.
 _COPY_TABLES = (
     """CREATE TABLE copying (
         id INTEGER PRIMARY KEY CHECK (id = 0),
@@ -283,7 +282,7 @@ _COPY_TABLES = (
         watermark INTEGER NOT NULL,
         families INTEGER NOT NULL
     )""",
-    # `written`: when it was first written, for a forward by its author; `seq`: the state of the post it tells of
+    # `written`: when the text was first written, for a forward by its author; `seq`: the state of the post it describes
     """CREATE TABLE copies (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER NOT NULL,
@@ -301,8 +300,8 @@ _COPY_TABLES = (
     *(f"CREATE INDEX copies_band{n} ON copies (band{n}) WHERE band{n} IS NOT NULL" for n in range(6)),
 )
 
-# What posts are beside their text (facets.py): each index has all that is asked for, so that no text is read.
-# SQLite would read the row for a piece of `origin`: so its name and chat stand beside it.
+# Facets of posts (post_lookup.py): each index is covering, so that no row with its text is read.
+# SQLite would read the row for a part of `origin`: so its name and chat have columns of their own.
 _FACET_COLUMNS = (
     "ALTER TABLE posts ADD COLUMN origin_name TEXT",
     "ALTER TABLE posts ADD COLUMN origin_chat INTEGER",
@@ -321,21 +320,21 @@ _FACET_COLUMNS = (
     ),
 )
 
-# What an admin chose while the bot ran (choices.py).
+# Settings that an admin chose at run time (users.py).
 _CHOICE_TABLE = ("CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",)
 
-# What a row of questions wants: an answer, or a verdict on what is said in it.
+# Kind of a question: "ask" for an answer, "verify" for a verdict on the text.
 _QUESTION_KIND_COLUMN = (
     "ALTER TABLE questions ADD COLUMN kind TEXT NOT NULL DEFAULT 'ask' CHECK (kind IN ('ask', 'verify'))",
 )
 
-# Families of copies were kept, and put together out of all channels: a closed one told that it holds a text by what it
-# joined. Now pairs of texts are kept, which say nothing of who holds them; all are found anew.
+# Earlier, families of copies were stored, built from all channels: a family joined through a closed channel revealed
+# that this channel holds the text. Now pairs of texts are stored, without their channels; all are computed again.
 _COPY_TABLES_BY_TEXT = (
     "DROP TABLE copies",
     "DROP TABLE copying",
     "CREATE TABLE copying (id INTEGER PRIMARY KEY CHECK (id = 0), recipe TEXT NOT NULL, watermark INTEGER NOT NULL)",
-    # `today`: it speaks of days as seen from its own
+    # `today`: the text has relative dates such as "today"
     """CREATE TABLE copies (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER NOT NULL,
@@ -350,7 +349,7 @@ _COPY_TABLES_BY_TEXT = (
     )""",
     "CREATE INDEX copies_exact ON copies (exact, chat_id)",
     *(f"CREATE INDEX copies_band{n} ON copies (band{n}) WHERE band{n} IS NOT NULL" for n in range(6)),
-    # texts that say nearly the same, by their hashes, both ways round; gone with the last post that holds one of them
+    # pairs of near-duplicate texts by their hashes, in both orders; deleted with the last post that holds one of them
     "CREATE TABLE near_texts (one BLOB NOT NULL, other BLOB NOT NULL, PRIMARY KEY (one, other)) WITHOUT ROWID",
     "CREATE TRIGGER copies_gone AFTER DELETE ON copies "
     "WHEN NOT EXISTS (SELECT 1 FROM copies WHERE exact = OLD.exact) BEGIN "
@@ -358,8 +357,8 @@ _COPY_TABLES_BY_TEXT = (
     "DELETE FROM near_texts WHERE one = OLD.exact; END",
 )
 
-# Channels that nobody approved: their posts leave the indexes, and what is over their quota is not kept
-# (unapproved.py). `dropped_since`: the date of the first such post.
+# Unapproved channels: their posts leave the indexes, and posts over their quota are dropped (channels.py).
+# `dropped_since`: the date of the first dropped post.
 _DROPPED_POSTS_COLUMN = (
     "ALTER TABLE channels ADD COLUMN dropped_since INTEGER",
     "UPDATE channels SET retitled = retitled + 1 WHERE state IN ('pending', 'removed')",

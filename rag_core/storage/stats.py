@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """Questions that wait and that are worked on; `oldest`: when the first that waits was asked, in Unix seconds."""
+    """Question queue: waiting and running questions; `oldest`: when the first waiting one was asked (Unix seconds)."""
 
     waiting: int
     running: int
@@ -40,7 +40,7 @@ class QueueStats:
 
 
 async def fetch_queue_stats(archive: Archive) -> QueueStats:
-    """The line of questions."""
+    """Fetch the length of the question queue and the time of its oldest question."""
     ((waiting, running, oldest),) = await archive.rows(
         "SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'running'), "
         "min(asked_at) FILTER (WHERE state = 'queued') FROM questions WHERE state IN ('queued', 'running')"
@@ -49,13 +49,13 @@ async def fetch_queue_stats(archive: Archive) -> QueueStats:
 
 
 async def count_post_rows(archive: Archive) -> int:
-    """How many posts are kept, those that were deleted but are remembered among them."""
+    """Count the rows of `posts`, tombstones of deleted posts included."""
     ((number,),) = await archive.rows("SELECT count(*) FROM posts INDEXED BY posts_seq")
     return int(number)
 
 
 async def count_changes_by_source(archive: Archive, after: int, until: int) -> list[tuple[str, bool, int]]:
-    """Of posts whose last change is after one and not after another: source, whether deleted, how many they are."""
+    """Count posts whose last change is after `after` and up to `until`, by source and whether they are deleted."""
     rows = await archive.rows(
         "SELECT source, deleted_at IS NOT NULL AS gone, count(*) FROM posts WHERE seq > ? AND seq <= ? "
         "GROUP BY source, gone",
@@ -65,26 +65,26 @@ async def count_changes_by_source(archive: Archive, after: int, until: int) -> l
 
 
 async def count_votes_by_reason(archive: Archive) -> list[tuple[bool, str | None, int]]:
-    """Votes on answers: whether they are good, the reason that was given, and how many they are."""
+    """Count votes on answers: (whether good, the reason given, how many)."""
     rows = await archive.rows("SELECT good, reason, count(*) FROM votes GROUP BY good, reason")
     return [(bool(good), reason, number) for good, reason, number in rows]
 
 
 async def get_journal_mode(archive: Archive) -> str:
-    """How SQLite keeps what is being written: "wal", unless the file system does not let it."""
+    """SQLite's journal mode: "wal", unless the file system does not support it."""
     ((mode,),) = await archive.rows("PRAGMA journal_mode")
     return str(mode)
 
 
 async def check_writable(archive: Archive) -> None:
-    """Write, and change nothing: the disk takes part. Raises ArchiveUnavailable."""
+    """Check that the disk can be written, by an update that changes nothing. Raises ArchiveUnavailable."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE identity SET value = value")
 
 
-_HANDLING_TIME_S = 60  # whoever asks how much waits is an update on its way
+_HANDLING_TIME_S = 60  # younger updates are being handled, such as the one that asks for this count
 _FORGET_BATCH_ROWS = 1000  # rows of one transaction
-# An answer without a sentence is a refusal; a forgotten one says only whether it was.
+# An answer without a sentence is a refusal; of a forgotten answer only `refused` is kept.
 _IS_REFUSAL_SQL = (
     "coalesce(json_extract(answer, '$.refused'), coalesce(json_array_length(answer, '$.sentences'), 0) = 0)"
 )
@@ -92,7 +92,7 @@ _IS_REFUSAL_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class QuestionStats:
-    """How many questions were asked, and what became of them; the rest is waiting or being answered."""
+    """Counts of questions by outcome; the rest of `asked` is waiting or being answered."""
 
     asked: int = 0
     answered: int = 0
@@ -102,7 +102,7 @@ class QuestionStats:
 
 @dataclass(frozen=True, slots=True)
 class PoisonUpdate:
-    """An update that could not be read, and what was wrong with it."""
+    """Quarantined update: one that could not be read, with the error."""
 
     update_id: int
     received_at: int
@@ -110,7 +110,7 @@ class PoisonUpdate:
 
 
 async def count_questions_since(archive: Archive, moment: datetime) -> QuestionStats:
-    """The questions that came after a moment."""
+    """Count the questions asked since a moment, by outcome."""
     ((asked, answered, refused, failed),) = await archive.rows(
         f"SELECT count(*), count(*) FILTER (WHERE state = 'answered' AND NOT {_IS_REFUSAL_SQL}), "
         f"count(*) FILTER (WHERE state = 'answered' AND {_IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
@@ -121,7 +121,7 @@ async def count_questions_since(archive: Archive, moment: datetime) -> QuestionS
 
 
 async def count_unhandled_updates(archive: Archive) -> int:
-    """Posts that are not worked in yet, and other updates that nobody has handled for a minute."""
+    """Count updates with posts that are not saved yet, and other updates unhandled for more than a minute."""
     ((number,),) = await archive.rows(
         "SELECT count(*) FROM updates WHERE state = 'pending' "
         "AND (kind IN ('channel_post', 'edited_channel_post') OR received_at < ?)",
@@ -131,7 +131,7 @@ async def count_unhandled_updates(archive: Archive) -> int:
 
 
 async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]:
-    """The updates that were set aside last, the latest first."""
+    """List the last `most` quarantined updates, the latest first."""
     rows = await archive.rows(
         "SELECT update_id, received_at, coalesce(error, '') FROM updates WHERE state = 'poison' "
         "ORDER BY received_at DESC, update_id DESC LIMIT ?",
@@ -141,15 +141,15 @@ async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]
 
 
 async def get_user_language(archive: Archive, user_id: int) -> str | None:
-    """The language of the last question of a user; None where they never asked one."""
+    """Language of a user's last question; None if they never asked one."""
     rows = await archive.rows("SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1", (user_id,))
     return rows[0][0] if rows else None
 
 
 async def forget_question_texts(archive: Archive, before: datetime) -> int:
-    """Forget what was asked and answered before a moment, by whom and where; that it was asked stays counted.
+    """Erase text, answer, user and chat of questions finished before a moment; they stay counted.
 
-    Returns how many questions were forgotten.
+    Returns how many questions were erased.
     """
     forgotten = 0
     while True:

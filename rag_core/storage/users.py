@@ -39,19 +39,19 @@ __all__ = [
 
 
 async def load_choices(archive: Archive) -> dict[str, str]:
-    """All choices."""
+    """Load the settings that admins chose at run time: name -> value."""
     return {row["name"]: row["value"] for row in await archive.rows("SELECT name, value FROM choices")}
 
 
 async def save_choice(archive: Archive, name: str, value: str) -> None:
-    """Keep a choice in place of an earlier one."""
+    """Save a setting that an admin chose; it replaces an earlier value."""
     async with archive.writing() as connection:
         await connection.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
 
 
 @dataclass(frozen=True, slots=True)
 class AdminGrant:
-    """One admin: their numeric id, that of the admin who granted it, and when."""
+    """Admin grant: the id of the new admin, the id of the admin who granted it, and when."""
 
     user_id: int
     by: int
@@ -59,43 +59,43 @@ class AdminGrant:
 
 
 async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
-    """All of them, the oldest first."""
+    """List all admin grants, the oldest first."""
     rows = await archive.rows("SELECT * FROM grants ORDER BY granted_at, user_id")
     return [AdminGrant(row["user_id"], row["granted_by"], from_unix_seconds(row["granted_at"])) for row in rows]
 
 
 async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
-    """Make somebody an admin; whoever was one stays it as it was."""
+    """Grant admin rights to a user; an existing grant is not changed."""
     async with archive.writing() as connection:
         sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
         await connection.execute(sql, (user_id, by, get_unix_time()))
 
 
 async def revoke_admin(archive: Archive, user_id: int) -> None:
-    """Take it back."""
+    """Revoke the admin rights of a user."""
     async with archive.writing() as connection:
         await connection.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
 
 
-AUTO_RECIPE = "auto"
+AUTO_RECIPE = "auto"  # the recipe is chosen for each question
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerMode:
-    """`recipe` is a recipe's name or "auto"; `careful`: a draft is looked over once more before it is shown."""
+    """Answer mode of a chat: `recipe` is a recipe's name or "auto"; `careful`: review a draft before it is shown."""
 
     recipe: str = AUTO_RECIPE
     careful: bool = False
 
 
 async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
-    """What a chat chose; "auto" where it chose nothing."""
+    """Load the answer mode of a chat; the default is "auto"."""
     rows = await archive.rows("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,))
     return AnswerMode(rows[0]["recipe"], bool(rows[0]["careful"])) if rows else AnswerMode()
 
 
 async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
-    """Keep what a chat chose."""
+    """Save the answer mode of a chat."""
     async with archive.writing() as connection:
         await connection.execute(
             "INSERT OR REPLACE INTO modes (chat_id, recipe, careful) VALUES (?, ?, ?)",
@@ -103,7 +103,7 @@ async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> 
         )
 
 
-# What a user wrote and the bot could not read, or has not handled yet, by the places where Telegram names its author.
+# Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
 _SENT_BY_USER = " OR ".join(
     f"json_extract(raw, '$.{kind}.from.id') = ?1" for kind in ("message", "edited_message", "callback_query")
 )
@@ -114,7 +114,11 @@ _USER_UPDATES = f"state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER})"
 
 @dataclass(frozen=True, slots=True)
 class UserDataCounts:
-    """How much is kept of a user. `pending` of the questions are not answered yet; `talks` remember others."""
+    """Counts of a user's stored data: rows by kind.
+
+    `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
+    turns of conversation memory.
+    """
 
     questions: int = 0
     pending: int = 0
@@ -125,13 +129,13 @@ class UserDataCounts:
 
     @property
     def nothing(self) -> bool:
-        """True where nothing is kept."""
+        """True if no data of the user is stored."""
         return not (self.questions or self.votes or self.links or self.unread or self.talks)
 
 
 async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
-    """What is kept of a user; with a chat, only what belongs to it."""
-    async with archive.writing() as connection:  # the reader's snapshot may be a moment old
+    """Count the stored data of a user; with `chat_id`, only the data of that chat."""
+    async with archive.writing() as connection:  # the reader's snapshot may be slightly old
         return await _count_user_rows(connection, user_id, chat_id)
 
 
@@ -152,14 +156,14 @@ async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_
 
 
 async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
-    """Erase what is kept of a user, in all chats or in one, and overwrite its place in the file. Returns how much.
+    """Erase the data of a user, in all chats or in one, and overwrite its bytes in the file. Returns the counts.
 
-    Votes of others about an erased answer stay counted, without it. A question that is being answered goes too: its
-    answer is then kept by nobody.
+    Votes of other users on an erased answer stay counted, without the answer. A question that is being answered is
+    erased too; its answer is then not saved.
     """
     async with archive.writing() as connection:
         await connection.execute("PRAGMA secure_delete = ON")
-        found = await _count_user_rows(connection, user_id, chat_id)
+        counts = await _count_user_rows(connection, user_id, chat_id)
         for table, which in (
             ("votes", _USER_VOTES),
             ("questions", _USER_ROWS),
@@ -169,11 +173,11 @@ async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = 
         ):
             await connection.execute(f"DELETE FROM {table} WHERE {which}", (user_id, chat_id))
         await connection.execute("PRAGMA secure_delete = OFF")
-    return found
+    return counts
 
 
 async def list_waiting_chats(archive: Archive, user_id: int, chat_id: int | None = None) -> list[int]:
-    """The chats in which a user waits for an answer; with a chat, that one if they do."""
+    """List the chats in which a user waits for an answer; with `chat_id`, only that chat or none."""
     rows = await archive.rows(
         f"SELECT DISTINCT chat_id FROM questions WHERE {_USER_ROWS} AND state IN ('queued', 'running')",
         (user_id, chat_id),
@@ -182,12 +186,12 @@ async def list_waiting_chats(archive: Archive, user_id: int, chat_id: int | None
 
 
 async def list_user_questions(archive: Archive, user_id: int) -> list[sqlite3.Row]:
-    """The rows of a user's questions, oldest first."""
+    """List the rows of a user's questions, oldest first."""
     return await archive.rows("SELECT * FROM questions WHERE user_id = ? AND text <> '' ORDER BY id", (user_id,))
 
 
 async def list_user_votes(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
-    """A user's votes, oldest first: `good`, `reason`, `voted_at`, and `asked`, the question where it was theirs."""
+    """List a user's votes, oldest first: `good`, `reason`, `voted_at`, and `asked`, their own question or None."""
     rows = await archive.rows(
         "SELECT good, reason, voted_at, question_id, (SELECT text FROM questions WHERE id = question_id "
         "AND questions.user_id = votes.user_id) AS asked FROM votes WHERE user_id = ? ORDER BY voted_at, id",
@@ -197,7 +201,7 @@ async def list_user_votes(archive: Archive, user_id: int) -> list[Mapping[str, o
 
 
 async def list_user_links(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
-    """The links that a user made: `handle`, `text`, `made_at`."""
+    """List the question links that a user made: `handle`, `text`, `made_at`."""
     rows = await archive.rows(
         "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at", (user_id,)
     )
@@ -205,9 +209,9 @@ async def list_user_links(archive: Archive, user_id: int) -> list[Mapping[str, o
 
 
 async def list_user_turns(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
-    """What talks remember of a user, oldest first: `question` as it stands alone, and how many `names` with it.
+    """List a user's conversation turns, oldest first: the self-contained `question` and the number of its `names`.
 
-    The names themselves are those of posts, which may be closed to this user by now.
+    The names themselves are left out: they come from posts that the user may no longer be allowed to read.
     """
     rows = await archive.rows(
         "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "

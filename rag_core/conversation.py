@@ -1,10 +1,10 @@
-"""Follow-up questions: rewrite a question so that it stands alone, with the memory of earlier questions.
+"""Follow-up questions: rewrite a question as a standalone one, with the memory of earlier questions.
 
 Rewriting is done by a model when it is idle, by rules otherwise ("а в марте?", "and who said that?"). By the rules,
-times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by what
-they stand for, and any other brief question gets the subject of the earlier one. A question that is no follow-up
-stays as it is. A model may only repeat what was said: a rewrite with a name, number or word that neither the
-conversation nor the question has is rejected.
+times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by their
+antecedents, and any other brief question gets the subject of the earlier one. A question that is no follow-up stays
+unchanged. A model may only repeat the conversation: a rewrite with a new name or number, or with more than one new
+word, is rejected.
 
 Memory holds rewritten questions and the names in their answers, for about an hour; in forums by topic. It is never a
 source of an answer.
@@ -167,20 +167,20 @@ def find_question_names(text: str) -> list[NameSpan]:
 def find_pronoun(text: str) -> Pronoun | None:
     """Find the first pronoun without an antecedent in the question itself; None where there is none."""
     low = fold_case(text)
-    for found in _PRONOUN_PATTERN.finditer(low):
-        empty = any(e.start() <= found.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)) or any(
-            tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: found.start()])
+    for match in _PRONOUN_PATTERN.finditer(low):
+        empty = any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)) or any(
+            tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: match.start()])
         )
         # "how much is the entrance there": the words before "there" do not name its place
-        before = not found["place"] and extract_content_words(low[: found.start()])
-        if empty or before or find_question_names(text[: found.start()]):
+        before = not match["place"] and extract_content_words(low[: match.start()])
+        if empty or before or find_question_names(text[: match.start()]):
             continue
-        weak = not found["person"]
-        if weak and (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
+        impersonal = not match["person"]
+        if impersonal and (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
             continue
-        whole = bool(found["that"]) or found[0] in {"это", "этого", "этом"}
+        whole = bool(match["that"]) or match[0] in {"это", "этого", "этом"}
         return Pronoun(
-            found.start(), found.end(), bool(found["person"]), bool(found["many"]), bool(found["place"]), whole
+            match.start(), match.end(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole
         )
     return None
 
@@ -505,10 +505,10 @@ async def _rewrite_by_model(
     template = load_prompt("followup", question.lang)
     prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as seat:
+    async with run.seated(model, question.viewer.user_id) as session:
         costs.call()
         end = await collect_generation(
-            seat.stream(
+            session.stream(
                 prompt, DecodingParams(_MAX_REWRITE_TOKENS, 0.0), grammar=build_paragraph_grammar(_MAX_REWRITE_LENGTH)
             )
         )

@@ -225,9 +225,9 @@ class Run:
         """Acquire a session with the model. Waiting for it does not count against the current stages."""
         resume = _pause_timeouts((*_STAGE_TIMEOUTS.get(()), *filter(None, (self.clock,))))
         try:
-            async with model.turn(reader, self.on_place) as seat:
+            async with model.turn(reader, self.on_place) as session:
                 resume()
-                yield seat
+                yield session
         finally:
             resume()
 

@@ -387,7 +387,7 @@ class LlamaModel:
         llama_cpp.llama_model_meta_val_str(self._model, b"general.name", buffer, len(buffer))
         return buffer.value.decode("utf-8", "ignore")
 
-    def _read(self, tokens: Sequence[int], told: Callable[[], None], beginning: int = 0) -> int:
+    def _read(self, tokens: Sequence[int], on_progress: Callable[[], None], beginning: int = 0) -> int:
         """Bring these tokens into the context; the number of tokens evaluated, at least one.
 
         The state after the first `beginning` ones is cached, because later prompts begin with them too.
@@ -402,7 +402,7 @@ class LlamaModel:
         for end in (beginning, len(tokens)):
             for at in range(len(self._known), end, self._batch):
                 self._decode(tokens[at : min(end, at + self._batch)])
-                told()
+                on_progress()
             if len(self._known) == beginning:
                 self._states.keep(self._known)
         return len(tokens) - kept
@@ -439,7 +439,7 @@ class LlamaModel:
         if len(tokens) >= self.context:
             raise RequestRefused("long", f"{len(tokens)}")
 
-    def generate(self, ask: WorkerMessage, told: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def generate(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Yield pieces of `text`, then the finish reason and the counts."""
         tokens: list[int] = self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"])
         self._fits(tokens)
@@ -448,7 +448,7 @@ class LlamaModel:
         except ValueError as exc:
             raise RequestRefused("grammar", str(exc)) from exc
         try:
-            evaluated = self._read(tokens, told, self._beginning(tokens, ask))
+            evaluated = self._read(tokens, on_progress, self._beginning(tokens, ask))
             yield from self._write(sampler, min(ask["how"]["max_tokens"], self.context - len(tokens)))
         except ValueError as exc:
             raise RequestRefused("grammar", str(exc)) from exc
@@ -473,31 +473,31 @@ class LlamaModel:
                 finish = "stop"
         yield {"finish": finish, "tokens": written}
 
-    def odds(self, ask: WorkerMessage, told: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def odds(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
         either = [self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + w) for w in ask["words"]]
         at = next((n for n, (yes, no) in enumerate(zip(*either, strict=False)) if yes != no), None)
         if not at:
             raise RequestRefused("failed", "one of the two words begins with the other")
         self._fits(either[0][: at + 1])
-        self._read(either[0][:at], told, self._beginning(either[0][:at], ask))
+        self._read(either[0][:at], on_progress, self._beginning(either[0][:at], ask))
         logits = self._logits()
         odds = float(logits[either[0][at]]) - float(logits[either[1][at]])
         if not math.isfinite(odds):
             raise RequestRefused("failed", "the model gives both words no chance")
         yield {"odds": odds}
 
-    def count(self, ask: WorkerMessage, told: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def count(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Count the tokens of each text."""
         yield {"counts": [len(self._words.tokens(text)) for text in ask["texts"]]}
 
-    def speed(self, ask: WorkerMessage, told: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def speed(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Measure tokens per second by llama.cpp's own clock, and report the features of this build."""
         llama_cpp.llama_memory_clear(self._memory, True)
         self._known.clear()
         some = [token % self._words.size for token in range(1, min(_SPEED_PROMPT_TOKENS, self.context // 2) + 1)]
         llama_cpp.llama_perf_context_reset(self._ctx)
-        self._read(some, told)
+        self._read(some, on_progress)
         began = time.monotonic()
         for token in some[:_SPEED_REPLY_TOKENS]:
             self._logits()

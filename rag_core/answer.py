@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 DIRECT = "direct"
-# Kept back for `direct`: it searches in two seconds, and shows the posts' own words where it cannot write any more.
+# Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
 _RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole
 _OUT_OF_TIME = "There was no time to answer the question as was wanted: raise BUDGETS__QUESTION."
 
@@ -57,27 +57,27 @@ _OUT_OF_TIME = "There was no time to answer the question as was wanted: raise BU
 async def run_recipe(
     name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
 ) -> tuple[Draft, Evidence]:
-    """A draft and its evidence; where one is `careful` the draft is looked over once more.
+    """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
 
-    Raises RagError where `direct` does not come to its end either.
+    Raises RagError where `direct` fails too.
     """
     whole = rag.settings.question_s
     run.recipe = name
     if name == DIRECT:
         return await _run_direct(question, rag, run, whole, careful=careful)
-    kept, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
+    reserve, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
     try:
         with _record_outcome(name, rag, run):
-            async with run.within(whole - kept):
+            async with run.within(whole - reserve):
                 return await _try_recipe(name, question, rag, run, careful=careful)
     except RagError as exc:
         run.recipe, run.shortfalls[:] = DIRECT, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
-    return await _run_direct(question, rag, run, kept)
+    return await _run_direct(question, rag, run, reserve)
 
 
 @contextmanager
 def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
-    """How long a recipe took and how it ended, for the trace and for the choice of recipes."""
+    """Record the duration and the outcome of a recipe, for the trace and for the choice of recipes."""
     started, failed = time.perf_counter(), None
     try:
         yield
@@ -87,14 +87,13 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
     finally:
         error = type(failed).__name__ if failed else None
         run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
-        # an index or an archive that is down is no fault of the recipe, nor a model that is not there, nor a reader
-        # who does not want to wait
+        # not counted against the recipe: an index or archive that is down, a missing model, a reader who cancels
         if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
             rag.health.ended(name, well=failed is None, limit=rag.settings.agent.errors)
 
 
 async def _try_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool) -> tuple[Draft, Evidence]:
-    """Raises StageTimeout also where a recipe found nothing because its stages had no time."""
+    """Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time."""
     draft, evidence = await RECIPES[name](question, rag, run)
     if not draft.sentences and run.hurried:
         raise StageTimeout(_OUT_OF_TIME)
@@ -110,13 +109,13 @@ async def _run_direct(
 
 
 AGENT = "agent"
-_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in what admins chose
+_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
 _ON, _OFF = "on", "off"
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeChoice:
-    """A recipe and why it was chosen, for the trace; `careful`: the draft is to be looked over once more."""
+    """Chosen recipe and the reason, for the trace; `careful`: the draft is reviewed once more."""
 
     recipe: str
     why: str
@@ -124,7 +123,7 @@ class RecipeChoice:
 
 
 async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
-    """The recipe of a question. Raises ArchiveUnavailable."""
+    """Choose the recipe of a question. Raises ArchiveUnavailable."""
     if rag.recipe != AUTO_RECIPE:
         return RecipeChoice(rag.recipe, "asked for")
     mode, chosen = await load_answer_mode(rag.archive, question.chat), await users.load_choices(rag.archive)
@@ -143,11 +142,11 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
 
 
 async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
-    """What the question's shape asks for, and why, where that recipe may be used in this chat without being named."""
+    """Choose a recipe by the router's rules, if `auto` may use the agent in this chat; the recipe and the reason."""
     settings = rag.settings.agent
-    switch_now = chosen.get(_SWITCH_PREFIX + AGENT) or (_ON if settings.enabled else _OFF)
+    switch = chosen.get(_SWITCH_PREFIX + AGENT) or (_ON if settings.enabled else _OFF)
     share = float(chosen.get(_SHARE_PREFIX + AGENT, settings.share))
-    if switch_now != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
+    if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
         return DIRECT, "not for this chat"
     known = await channels.load_channels(rag.archive)
     plan = await asyncio.to_thread(rag.plan, question, known)
@@ -156,31 +155,32 @@ async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engi
 
 
 def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
-    """Whether a chat is among this share (0-1) of all chats; with a greater share it still is."""
+    """Whether a chat is in this share (0-1) of all chats, by a hash; a greater share includes every smaller one."""
     digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) < share * 2**64
 
 
 async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
-    """Each recipe but `direct`: whether it may be used, and for `auto` in which share of the chats."""
+    """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
     chosen, settings = await users.load_choices(rag.archive), rag.settings.agent
-    start = settings.share if settings.enabled else 0.0
-    found = {}
+    default_share = settings.share if settings.enabled else 0.0
+    switches = {}
     for name in RECIPES:
         if name != DIRECT:
             on = chosen.get(_SWITCH_PREFIX + name)
-            share = float(chosen.get(_SHARE_PREFIX + name, settings.share if on else start)) if name == AGENT else 0.0
-            found[name] = (on != _OFF, share)
-    return found
+            default = settings.share if on else default_share
+            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT else 0.0
+            switches[name] = (on != _OFF, share)
+    return switches
 
 
 async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
-    """Let a recipe be used, or not, from the next question on. Raises ArchiveUnavailable."""
+    """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
     await users.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
 
 
 async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
-    """In which share (0-1) of the chats `auto` may choose a recipe, from the next question on."""
+    """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
     await users.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")
 
 
@@ -190,16 +190,16 @@ _UNSUPPORTED_LEFT_OUT = "Sentences were left out: the posts they name do not say
 async def cite_and_verify(
     draft: Draft, evidence: Evidence, question: Question, rag: Engine, run: Run
 ) -> tuple[Sentence, ...]:
-    """The sentences of a draft that stand in their posts now, and that these posts say.
+    """Check the citations of a draft and drop the sentences that their posts do not support.
 
-    Raises ArchiveUnavailable, StageTimeout. Without verification only what is word for word is shown.
+    Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
     """
-    standing = await run.require("cite", check_citations(draft, question.viewer, rag))
-    if all(sentence.support == 1.0 for sentence in standing):
-        return standing  # their own words, or worked out from them
-    own = tuple(sentence for sentence in standing if sentence.support == 1.0)
-    kept = await run.attempt("verify", keep_supported_sentences(standing, evidence, question.lang, run), own)
-    if len(kept) < len(standing):
+    current = await run.require("cite", check_citations(draft, question.viewer, rag))
+    if all(sentence.support == 1.0 for sentence in current):
+        return current  # verbatim, or computed from the posts
+    verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
+    kept = await run.attempt("verify", keep_supported_sentences(current, evidence, question.lang, run), verbatim)
+    if len(kept) < len(current):
         run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
     return kept
 
@@ -207,13 +207,13 @@ async def cite_and_verify(
 async def keep_supported_sentences(
     sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run
 ) -> tuple[Sentence, ...]:
-    """The sentences that are their posts' own words, or that their posts bear out. To be called in a stage.
+    """Keep the sentences that quote their posts or are supported by them. Call it in a stage.
 
-    A citation that does not bear its sentence out is left away, or another post that does is cited instead.
+    A citation that does not support its sentence is dropped, or replaced by another post that does.
     """
-    found = await asyncio.to_thread(lambda: [_keep_if_supported(sentence, evidence, lang) for sentence in sentences])
-    kept = tuple(sentence for sentence in found if sentence is not None)
-    run.note(claims=len(found), verified=len(kept))
+    checked = await asyncio.to_thread(lambda: [_keep_if_supported(sentence, evidence, lang) for sentence in sentences])
+    kept = tuple(sentence for sentence in checked if sentence is not None)
+    run.note(claims=len(checked), verified=len(kept))
     return kept
 
 
@@ -237,11 +237,11 @@ async def answer_question(
     on_extract: Callable[[Answer], None] | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> Answer:
-    """Answer from what this asker may read, or refuse. Raises RagError when that cannot be known.
+    """Answer from the channels this viewer may read, or refuse. Raises RagError when neither is possible.
 
-    `on_sentence` is told each sentence of a model as soon as it stands; the answer may still be another one.
-    `on_place` is told how many questions are before this one. `on_extract` is told an answer in the posts' own words
-    before a model is waited for, perhaps more than once; `on_stage` the name of each stage that begins.
+    Callbacks: `on_sentence` gets each sentence of a model as soon as it is written (the final answer may differ);
+    `on_place` the number of questions before this one in the model's queue; `on_extract` a preview that quotes the
+    posts, before the model is waited for, perhaps more than once; `on_stage` the name of each stage that begins.
     """
     run = Run(
         rag.settings.budgets,
@@ -257,42 +257,40 @@ async def answer_question(
         chosen = await _trace_recipe_choice(question, rag, run)
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
-        found = await _filter_current_sources(evidence, question, rag, run)
-        given = Answer(
+        sources = await _filter_current_sources(evidence, question, rag, run)
+        answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
             recipe=run.recipe,
             model=draft.model if sentences else None,
-            shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may lack the same
+            shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
             trace_id=run.trace_id,
-            nearest=() if sentences else tuple(source.passage for source in found[:MAX_NEAREST]),
+            nearest=() if sentences else tuple(source.passage for source in sources[:MAX_NEAREST]),
             channels=await _load_readable_channels(question, rag),
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
-            found=found,
+            found=sources,
             understood=question.text if question.text != asked.text else "",
         )
-        await run.attempt(
-            "memory", remember_answer(question, given, rag), None
-        )  # never a source: only follow-ups look there
-        return given
+        # memory is read by follow-ups only, never as a source
+        await run.attempt("memory", remember_answer(question, answer, rag), None)
+        return answer
     finally:
         rag.traced(run)
 
 
-async def _report_draft(told: Callable[[Answer], None], question: Question, rag: Engine, draft: Draft) -> None:
-    """Tell what an answer would be without a model, if its posts still stand."""
+async def _report_draft(on_extract: Callable[[Answer], None], question: Question, rag: Engine, draft: Draft) -> None:
+    """Report the extract as a preview, if its citations are still valid."""
     sentences = await check_citations(draft, question.viewer, rag)
     if sentences:
-        told(Answer(sentences, draft.covered, DIRECT, channels=await _load_readable_channels(question, rag)))
+        on_extract(Answer(sentences, draft.covered, DIRECT, channels=await _load_readable_channels(question, rag)))
 
 
 async def _filter_current_sources(evidence: Evidence, question: Question, rag: Engine, run: Run) -> tuple[Source, ...]:
-    """What was found and still stands."""
     passages = [source.passage for source in evidence.sources]
-    here = set(
+    current = set(
         await run.require("nearest", filter_current_passages(passages, question.viewer, rag)) if passages else ()
     )
-    return tuple(source for source in evidence.sources if source.passage in here)
+    return tuple(source for source in evidence.sources if source.passage in current)
 
 
 async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:
@@ -301,11 +299,11 @@ async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, 
 
 
 async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> RecipeChoice:
-    """Which recipe answers, and a line in the trace that says why."""
+    """Choose the recipe as a stage, and note the reason in the trace."""
 
-    async def noted() -> RecipeChoice:
-        found = await choose_recipe(question, rag)
-        run.note(recipe=found.recipe, why=found.why)
-        return found
+    async def choose_and_note() -> RecipeChoice:
+        choice = await choose_recipe(question, rag)
+        run.note(recipe=choice.recipe, why=choice.why)
+        return choice
 
-    return await run.attempt("choose", noted(), RecipeChoice(DIRECT, "no choice"))
+    return await run.attempt("choose", choose_and_note(), RecipeChoice(DIRECT, "no choice"))

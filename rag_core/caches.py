@@ -27,16 +27,16 @@ __all__ = ["CachedHit", "Caches", "IndexVersion", "VersionedCache", "make_hits_k
 
 V = TypeVar("V")
 IndexVersion = tuple[Hashable, ...]
-Clock = Callable[[], float]  # seconds, from any beginning
+Clock = Callable[[], float]  # seconds, from any starting point
 
 _MAX_PLANS, _PLANS_TTL_S = 1000, 600.0  # 1 kB each
-_MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 places on average
+_MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 passage references on average
 _MAX_VERDICTS, _VERDICTS_TTL_S = 500, 300.0  # 3 kB each
 
 
 @dataclass(frozen=True, slots=True)
 class CachedHit:
-    """A hit without its text; `score`, `leg` and `likeness` as in `Hit`."""
+    """Hit without its text; `score`, `leg` and `likeness` as in `Hit`."""
 
     place: PassageRef
     score: float
@@ -45,25 +45,25 @@ class CachedHit:
 
 
 class VersionedCache(Generic[V]):
-    """Values by key, at most so many and for so many seconds, all of one version of the indexes. For any thread.
+    """TTL cache limited to `most` values, all of one version of the indexes. Thread-safe.
 
-    An index may change while a value is worked out: so a value comes with the version it was begun with.
+    An index may change while a value is computed: a value is stored with the version at which its work began.
     """
 
     def __init__(self, most: int, seconds: float, clock: Clock) -> None:
         self._kept: TTLCache[Hashable, V] = TTLCache(most, seconds, timer=clock)
         self._version: IndexVersion | None = None
-        self._turn = threading.Lock()  # cachetools leaves it to its users
+        self._lock = threading.Lock()  # cachetools does not lock
         self.looks = self.hits = 0
 
     def __len__(self) -> int:
-        with self._turn:
+        with self._lock:
             self._kept.expire()
             return len(self._kept)
 
     def get(self, key: Hashable, version: IndexVersion) -> V | None:
-        """What is known; None where nothing is. With a version other than before everything is forgotten."""
-        with self._turn:
+        """Look a value up; None where there is none. A new version empties the cache."""
+        with self._lock:
             if version != self._version:
                 self._kept.clear()
                 self._version = version
@@ -73,19 +73,19 @@ class VersionedCache(Generic[V]):
             return found
 
     def put(self, key: Hashable, version: IndexVersion, value: V) -> None:
-        """Keep a value, unless somebody has asked with another version meanwhile."""
-        with self._turn:
+        """Store a value, unless a lookup with another version came meanwhile."""
+        with self._lock:
             if version == self._version:
                 self._kept[key] = value
 
     def forget(self) -> None:
         """Drop everything."""
-        with self._turn:
+        with self._lock:
             self._kept.clear()
 
 
 class Caches:
-    """The memories of one opened installation: they end with it."""
+    """Caches of one engine, in memory only: plans, hits and verdicts."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.plans: VersionedCache[Plan] = VersionedCache(_MAX_PLANS, _PLANS_TTL_S, clock)
@@ -94,26 +94,26 @@ class Caches:
         self._all: tuple[VersionedCache[Any], ...] = (self.plans, self.hits, self.verdicts)
 
     def forget(self) -> None:
-        """Drop everything, as a question is part of what it was found by."""
-        for memory in self._all:
-            memory.forget()
+        """Drop everything: keys contain the texts of questions."""
+        for cache in self._all:
+            cache.forget()
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How often something was known, and how often it was looked for."""
-        return sum(memory.hits for memory in self._all), sum(memory.looks for memory in self._all)
+        """Number of hits and of lookups, of all caches together."""
+        return sum(cache.hits for cache in self._all), sum(cache.looks for cache in self._all)
 
 
 def make_plan_key(question: Question, known: Mapping[int, Channel]) -> Hashable:
-    """All that a plan is made of: the words, the day they were asked ("yesterday") and where, what may be named."""
+    """Key of a plan: text, language, day and time zone ("yesterday"), and the readable channels with their names."""
     asked, readable = question.asked_at, question.viewer.channels
     named = frozenset(known[chat] for chat in readable if chat in known)
     return question.text, question.lang, asked.date(), asked.tzinfo, readable, named
 
 
 def make_hits_key(plan: Plan, question: Question, change: int) -> Hashable:
-    """All that the hits depend on: route, queries and filters are the plan's; the channels are the viewer's.
+    """Key of the hits: the plan (route, queries, filters), the language and the channels of the viewer.
 
-    `change`: of the archive, where the plan looks for what only the archive knows (author, kind ...), else 0.
+    `change`: the archive's change number where the plan filters by archive fields (author, kind ...), else 0.
     """
     return plan, question.lang, question.viewer.channels, change

@@ -15,23 +15,23 @@ __all__ = ["check_citations", "filter_current_passages"]
 
 
 async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
-    """The sentences that still stand, with their standing citations. Raises ArchiveUnavailable.
+    """Keep the sentences whose quotes are still in their posts, with the citations that are. Raises ArchiveUnavailable.
 
-    A post may have been edited or deleted, or a channel closed to this asker, while the answer was written.
+    A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
     """
     keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
     stored = await posts.fetch_posts(rag.archive, keys)
     kept = []
     for sentence in draft.sentences:
-        standing = tuple(c for c in sentence.citations if _is_current_quote(c, stored, viewer))
-        # a model's own words may come from any of its posts: none of them may have gone
-        if standing and (sentence.support == 1.0 or len(standing) == len(sentence.citations)):
-            kept.append(Sentence(sentence.text, standing, sentence.support))
+        current = tuple(c for c in sentence.citations if _is_current_quote(c, stored, viewer))
+        # a sentence of a model may rest on any of its posts: all of them must be current
+        if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
+            kept.append(Sentence(sentence.text, current, sentence.support))
     return tuple(kept)
 
 
 async def filter_current_passages(passages: Sequence[Passage], viewer: Viewer, rag: Engine) -> tuple[Passage, ...]:
-    """The passages that are still as they were found. Raises ArchiveUnavailable."""
+    """Keep the passages whose posts are unchanged and readable by this viewer. Raises ArchiveUnavailable."""
     stored = await posts.fetch_posts(rag.archive, [passage.key for passage in passages])
     return tuple(
         passage

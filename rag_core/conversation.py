@@ -1,10 +1,10 @@
-"""Follow-up questions: rewrite a question so that it stands alone, with the memory of earlier questions.
+"""Follow-up questions: rewrite a question as a standalone one, with the memory of earlier questions.
 
 Rewriting is done by a model when it is idle, by rules otherwise ("а в марте?", "and who said that?"). By the rules,
-times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by what
-they stand for, and any other brief question gets the subject of the earlier one. A question that is no follow-up
-stays as it is. A model may only repeat what was said: a rewrite with a name, number or word that neither the
-conversation nor the question has is rejected.
+times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by their
+antecedents, and any other brief question gets the subject of the earlier one. A question that is no follow-up stays
+unchanged. A model may only repeat the conversation: a rewrite with a new name or number, or with more than one new
+word, is rejected.
 
 Memory holds rewritten questions and the names in their answers, for about an hour; in forums by topic. It is never a
 source of an answer.
@@ -87,7 +87,7 @@ _PRONOUN_PATTERN = re.compile(
     rf"\b(?:(?P<person>{_PERSON_PRONOUNS})|(?P<many>{_PLURAL_PRONOUNS})|(?P<thing>{_THING_PRONOUNS})|(?P<place>{_PLACE_PRONOUNS})|"
     r"(?P<that>(?:that|this)(?=\W*$)))\b"
 )
-# "it" and "there" that stand for nothing: "is it true that", "how long does it take", "is there a ferry"
+# Expletive "it" and "there", which refer to nothing: "is it true that", "how long does it take", "is there a ferry"
 _EXPLETIVE_PATTERN = re.compile(
     r"\b(?:(?:is|was|will|does|did|would|can)\s+it\s+(?:be\s+)?(?:true|possible|necessary|right|correct|legal|worth|safe|take|"
     r"took|cost\s+to|rain|snow)|it\s+(?:is|was)\s+(?:true|possible|necessary)|(?:is|are|was|were|be|been|will|has|have)\s+there|"
@@ -95,9 +95,9 @@ _EXPLETIVE_PATTERN = re.compile(
     r"published|mention|mentioned|talk|talked)|"
     r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|как\s+там)\b"
 )
-# "which country has a flag on its ...": the word is named in the question
+# "which country has a flag on its ...": the pronoun refers to a word of the question itself
 _WHICH_KIND_PATTERN = re.compile(r"\b(?:как\w{2,3}|which|what)\s+(\w+)")
-_STANDALONE_TERMS = 3  # words of its own, from which a question with "it" or "they" is taken to stand alone
+_STANDALONE_TERMS = 3  # content words from which a question with "it" or "they" counts as standalone
 _ASKING_WORD_PATTERN = re.compile(
     r"^(?:правда|верно|действительно|известно|известен|известна|расскажи\w*|скажи\w*|tell|known|пис\w+|пишут|написали|пост\w*|"
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
@@ -109,7 +109,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class NameSpan:
-    """A name and where it stands."""
+    """Name and its position in a text."""
 
     text: str
     start: int
@@ -118,7 +118,7 @@ class NameSpan:
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """A word that stands for something said before. `whole`: for all of it ("who said that")."""
+    """Pronoun that refers to an earlier turn. `whole`: to the whole of it ("who said that")."""
 
     start: int
     end: int
@@ -129,18 +129,18 @@ class Pronoun:
 
 
 def fold_case(text: str) -> str:
-    """Small letters without ё, character for character."""
+    """Lower-case a text and replace ё by е, keeping its length."""
     return "".join(c.lower() if len(c.lower()) == 1 else c for c in text).replace("ё", "е")
 
 
 def strip_lead_in(text: str) -> str:
-    """A question without the "and" or "what about" it begins with."""
-    found = LEAD_IN_PATTERN.match(fold_case(text))
-    return text[found.end() :] if found else text
+    """Strip a leading "and" or "what about" from a question."""
+    lead_in = LEAD_IN_PATTERN.match(fold_case(text))
+    return text[lead_in.end() :] if lead_in else text
 
 
 def extract_content_words(text: str) -> list[str]:
-    """The words that say what it is about; neither function words nor those that only ask."""
+    """Extract the content words of a text: no function words and no asking words."""
     return [word for word in _WORD.findall(fold_case(text)) if _is_content_word(word)]
 
 
@@ -149,44 +149,44 @@ def _is_content_word(word: str) -> bool:
 
 
 def find_question_names(text: str) -> list[NameSpan]:
-    """Names, without a word that has its capital letter only because it begins the question."""
-    found = []
-    for name in find_names(text):
-        start, said = name.start(), name[0]
-        first, _, more = said.partition(" ")
-        begins = not text[:start].strip(' «"“') and not (
+    """Find the names in a question, without a word that is capitalised only because it comes first."""
+    spans = []
+    for match in find_names(text):
+        start, name = match.start(), match[0]
+        first, _, more = name.partition(" ")
+        is_first_word = not text[:start].strip(' «"“') and not (
             re.search(r"[A-Z]", first) and _is_content_word(fold_case(first))
         )
-        if begins or fold_case(first) in STOP_WORDS:
-            start, said = start + len(first) + bool(more), more
-        if said and fold_case(said) not in STOP_WORDS:
-            found.append(NameSpan(said, start, start + len(said)))
-    return found
+        if is_first_word or fold_case(first) in STOP_WORDS:
+            start, name = start + len(first) + bool(more), more
+        if name and fold_case(name) not in STOP_WORDS:
+            spans.append(NameSpan(name, start, start + len(name)))
+    return spans
 
 
 def find_pronoun(text: str) -> Pronoun | None:
-    """The first word that stands for something the question itself does not name before it; None: there is none."""
+    """Find the first pronoun without an antecedent in the question itself; None where there is none."""
     low = fold_case(text)
-    for found in _PRONOUN_PATTERN.finditer(low):
-        empty = any(e.start() <= found.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)) or any(
-            tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: found.start()])
+    for match in _PRONOUN_PATTERN.finditer(low):
+        empty = any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)) or any(
+            tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: match.start()])
         )
-        # "how much is the entrance there": what stands before it is no place
-        before = not found["place"] and extract_content_words(low[: found.start()])
-        if empty or before or find_question_names(text[: found.start()]):
+        # "how much is the entrance there": the words before "there" do not name its place
+        before = not match["place"] and extract_content_words(low[: match.start()])
+        if empty or before or find_question_names(text[: match.start()]):
             continue
-        weak = not found["person"]
-        if weak and (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
+        impersonal = not match["person"]
+        if impersonal and (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
             continue
-        whole = bool(found["that"]) or found[0] in {"это", "этого", "этом"}
+        whole = bool(match["that"]) or match[0] in {"это", "этого", "этом"}
         return Pronoun(
-            found.start(), found.end(), bool(found["person"]), bool(found["many"]), bool(found["place"]), whole
+            match.start(), match.end(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole
         )
     return None
 
 
 def extract_subject(question: str, now: datetime | None) -> str:
-    """What a question is about: without its asking words at the beginning and, seen from `now`, its time."""
+    """Extract the subject of a question: the text without leading asking words and, as seen from `now`, its time."""
     text = question.strip(" ?!.…")
     when = parse_period(text, now) if now else None
     if when is not None and (at := fold_case(text).find(when.words)) >= 0:
@@ -194,16 +194,15 @@ def extract_subject(question: str, now: datetime | None) -> str:
     for word in _WORD.finditer(text):
         if _is_content_word(fold_case(word[0])):
             before = text[: word.start()]
-            told = text[word.start() - (before[-1:] in '«"“„@' and bool(before)) :]
-            return _TRAILING_VERB_PATTERN.sub("", told).strip(" ,")
+            subject = text[word.start() - (before[-1:] in '«"“„@' and bool(before)) :]
+            return _TRAILING_VERB_PATTERN.sub("", subject).strip(" ,")
     return text
 
 
-_MAX_FOLLOWUP_TERMS = (
-    3  # a question with as many words of its own, or with a name, stands alone although it begins with "and"
-)
+# Content words from which a question (as one with a name) is standalone although it begins with "and".
+_MAX_FOLLOWUP_TERMS = 3
 _EDGE_CHARACTERS = " \t\n?!.…,;:"
-_MAX_FOLLOWUP_LENGTH = 600  # characters: what is longer than any follow-up, and what a chain of them may grow to
+_MAX_FOLLOWUP_LENGTH = 600  # characters: a longer text is no follow-up, and rewrites are cut to this length
 _ATTRIBUTE_PATTERN = re.compile(
     r"\b(?:score|result|price|reason|date|time|address|winner|author|source|deadline|age|link|outcome|cost|"
     r"счет\w{0,2}|результат\w{0,2}|цен[аыу]|причин[аыу]|дат[аыу]|адрес\w{0,2}|победител\w|автор\w{0,2}|источник\w{0,2}|"
@@ -218,7 +217,7 @@ _BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\
 
 
 def is_followup(text: str, now: datetime) -> bool:
-    """Whether a question can only be understood after another."""
+    """Whether a question can only be understood with the turn before it."""
     plain = fold_case(text).strip(_EDGE_CHARACTERS)
     if not plain or len(text) > _MAX_FOLLOWUP_LENGTH:
         return False
@@ -239,7 +238,7 @@ def is_followup(text: str, now: datetime) -> bool:
 
 
 def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> bool:
-    """Whether a question without "and" is too short to stand alone."""
+    """Whether a question without a lead-in is an ellipsis, too short to be standalone."""
     if _TELL_MORE_PATTERN.match(plain):
         return True
     if not own:
@@ -263,40 +262,40 @@ def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> 
 
 
 def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime) -> str:
-    """The question as it stands alone after these earlier ones, oldest first; itself where it is no follow-up."""
+    """Rewrite a follow-up as a standalone question by rules (turns oldest first); other questions stay unchanged."""
     if not turns or not is_followup(text, now):
         return text
     last = turns[-1]
     rest = strip_lead_in(text).strip(_EDGE_CHARACTERS)
     pronoun = find_pronoun(rest)
     if pronoun is not None:
-        found = _replace_pronoun(
+        rewritten = _replace_pronoun(
             rest, pronoun, last, now if not pronoun.whole else None, led=rest != text.strip(_EDGE_CHARACTERS)
         )
     elif _TELL_MORE_PATTERN.match(fold_case(rest)):
-        found = f"{rest}: {extract_subject(last.question, now)}"
+        rewritten = f"{rest}: {extract_subject(last.question, now)}"
     else:
-        found = _carry_over_subject(rest, last, now)
-    return f"{found[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)}?"
+        rewritten = _carry_over_subject(rest, last, now)
+    return f"{rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)}?"
 
 
 def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime | None, *, led: bool) -> str:
-    """The follow-up with what its pronoun stands for."""
+    """Replace the pronoun by its antecedent: a name of the last answer or question, or the subject."""
     subject, names = extract_subject(last.question, now), list(last.entities)
     if pronoun.whole:
         return f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}, {subject}"
     fresh = [name for name in names if fold_case(name) not in fold_case(last.question)]
-    stands_for = subject
+    antecedent = subject
     if pronoun.many and len(names) > 1:
-        stands_for = ", ".join(names)
+        antecedent = ", ".join(names)
     elif fresh and (pronoun.person or pronoun.place) and _asks_for_name(last.question):
-        stands_for = fresh[0]
-    elif pronoun.person and not names and (told := find_question_names(last.question)):
-        stands_for = told[-1].text
+        antecedent = fresh[0]
+    elif pronoun.person and not names and (asked_names := find_question_names(last.question)):
+        antecedent = asked_names[-1].text
     elif pronoun.person and names and not _asks_for_name(last.question):
-        stands_for = next((name for name in names if name not in fresh), subject)
-    found = f"{rest[: pronoun.start]}{stands_for}{rest[pronoun.end :]}"
-    return f"{found}, {subject}" if led and stands_for != subject else found
+        antecedent = next((name for name in names if name not in fresh), subject)
+    replaced = f"{rest[: pronoun.start]}{antecedent}{rest[pronoun.end :]}"
+    return f"{replaced}, {subject}" if led and antecedent != subject else replaced
 
 
 def _asks_for_name(question: str) -> bool:
@@ -306,7 +305,7 @@ def _asks_for_name(question: str) -> bool:
 
 
 def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str:
-    """The earlier question with what the follow-up says otherwise; or the follow-up with the earlier subject."""
+    """Change in the earlier question what the follow-up says differently; else add the earlier subject to it."""
     question, left = last.question.strip(_EDGE_CHARACTERS), rest
     if QUESTION_WORD_PATTERN.match(fold_case(rest)):
         return f"{rest}, {extract_subject(question, now)}"
@@ -320,7 +319,7 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
     if renamed := _replace_name(question, left):
         return renamed
     if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
-        return rest  # joined, they would be a question in no language; names are the same in both
+        return rest  # a joined question would mix two languages; names are the same in both
     return (
         _replace_topic(last.question.strip(_EDGE_CHARACTERS), rest, now)
         or _replace_beneficiary(question, left)
@@ -329,17 +328,17 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
 
 
 def _split_time(text: str, now: datetime) -> tuple[str, str]:
-    """The words of time in a text, and what is left without them."""
-    found = parse_period(text, now)
-    if found is None:
+    """Split a text into its words of time and the rest."""
+    period = parse_period(text, now)
+    if period is None:
         return "", text
-    at = fold_case(text).find(found.words)
-    end = at + len(found.words)
+    at = fold_case(text).find(period.words)
+    end = at + len(period.words)
     return (text[at:end], f"{text[:at]} {text[end:]}".strip(_EDGE_CHARACTERS)) if at >= 0 else ("", text)
 
 
 def _replace_time(question: str, when: str, now: datetime) -> str:
-    """The question with another time; its preposition stays where the new one has none."""
+    """Replace the time in a question, or append it; the old preposition stays where the new time has none."""
     old, _ = _split_time(question, now)
     if not old:
         return f"{question} {when}"
@@ -351,17 +350,17 @@ def _replace_time(question: str, when: str, now: datetime) -> str:
 
 
 def _swap_first_and_last(question: str, rest: str) -> str | None:
-    """First and last exchanged: "впервые" becomes "в последний раз"."""
-    for pattern, said in OCCURRENCE_PATTERNS:
+    """Swap first and last: "впервые" becomes "в последний раз"."""
+    for pattern, words in OCCURRENCE_PATTERNS:
         if pattern.fullmatch(fold_case(rest)):
             for other, _ in OCCURRENCE_PATTERNS:
                 if other is not pattern and (found := other.search(fold_case(question))):
-                    return f"{question[: found.start()]}{said}{question[found.end() :]}"
+                    return f"{question[: found.start()]}{words}{question[found.end() :]}"
     return None
 
 
 def _replace_name(question: str, rest: str) -> str | None:
-    """Another name in the place of one, preferably of one that has the same preposition."""
+    """Replace a name in the question, preferably one with the same preposition; None where there is none."""
     preposition = re.match(rf"({PREPOSITION})\s+", fold_case(rest))
     name = rest[preposition.end() :] if preposition else rest
     if [found.text for found in find_question_names(f", {name}")] != [name]:
@@ -374,15 +373,15 @@ def _replace_name(question: str, rest: str) -> str | None:
 
 
 def _replace_topic(question: str, rest: str, now: datetime) -> str | None:
-    """After "tell me about": another thing in the place of what was asked about, at the time it names or the same."""
-    thing = strip_asking_phrase(question)
-    if thing == question:
+    """Replace the topic after "tell me about"; the time is the new one, or else the earlier one."""
+    topic = strip_asking_phrase(question)
+    if topic == question:
         return None
     bare = _ABOUT_PATTERN.sub("", rest, count=1)
-    # A Russian word without its preposition is in another case than the place asks for.
-    asked = f"{question.removesuffix(thing)}{bare}" if bare != rest or detect_language(rest) == "en" else rest
-    same = "" if _split_time(rest, now)[0] else _split_time(question, now)[0]
-    return f"{asked} {same}".rstrip()
+    # A Russian word without its preposition is in another grammatical case than this position needs.
+    asked = f"{question.removesuffix(topic)}{bare}" if bare != rest or detect_language(rest) == "en" else rest
+    earlier_time = "" if _split_time(rest, now)[0] else _split_time(question, now)[0]
+    return f"{asked} {earlier_time}".rstrip()
 
 
 def _find_preposition_before(question: str, at: int) -> str | None:
@@ -391,7 +390,7 @@ def _find_preposition_before(question: str, at: int) -> str | None:
 
 
 def _replace_beneficiary(question: str, rest: str) -> str | None:
-    """ "for students" in the place of "for children", or behind the question."""
+    """Replace "for children" by "for students", or append it to the question."""
     wanted = re.match(rf"({PREPOSITION})\s", fold_case(rest))
     if wanted is None:
         return None
@@ -404,11 +403,11 @@ def _replace_beneficiary(question: str, rest: str) -> str | None:
 _MAX_TURNS = 20
 _MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
 _CHARACTERS_PER_TOKEN = 3  # between English (4) and Russian (2.5); the window need not be exact
-_MAX_STORED_LENGTH = 600  # characters of a question that is kept
+_MAX_STORED_LENGTH = 600  # characters of a stored question
 
 
 def identify_conversation(question: Question) -> ConversationKey:
-    """Whose talk a question belongs to."""
+    """Key of the conversation of a question: chat, reader and forum topic."""
     return ConversationKey(question.chat, question.viewer.user_id, question.thread or 0)
 
 
@@ -420,34 +419,34 @@ async def is_memory_enabled(chat: int, rag: Engine) -> bool:
 
 
 async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
-    """Remember earlier questions in a chat, or no longer; then what was remembered is wiped."""
+    """Switch the memory of a chat on or off; switching off deletes its turns."""
     await users.save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
     if not to:
         await conversations.forget_turns(rag.archive, chat=chat)
 
 
 async def migrate_memory_setting(old: int, new: int, rag: Engine) -> None:
-    """A group has another id: where nothing was to be remembered, nothing is."""
+    """Carry "memory is off" over to the new id of a group."""
     if (await users.load_choices(rag.archive)).get(_build_setting_key(old)) == "off":
         await set_memory_enabled(new, rag, to=False)
 
 
 async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn, ...]:
-    """The turns before a question, oldest first: the newest that fit into the window. Raises ArchiveUnavailable."""
+    """Load the newest turns that fit into the token window, oldest first. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):
         return ()
     since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
-    left, found = rag.settings.memory.tokens, list[ConversationTurn]()
+    left, turns = rag.settings.memory.tokens, list[ConversationTurn]()
     for turn in await conversations.list_recent_turns(rag.archive, identify_conversation(question), since):
         left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
         if left < 0:
             break
-        found.append(turn)
-    return tuple(reversed(found))
+        turns.append(turn)
+    return tuple(reversed(turns))
 
 
 async def remember_answer(question: Question, answer: Answer, rag: Engine) -> None:
-    """Remember an answered question, which stands alone, and wipe what is too old. Raises ArchiveUnavailable."""
+    """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):
         return
     archive, at = rag.archive, question.asked_at
@@ -458,15 +457,15 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
 
 
 def extract_answer_names(answer: Answer) -> tuple[str, ...]:
-    """The names in an answer, each once, in their order."""
-    found = [
+    """Extract the names in an answer, each once, in order."""
+    names = [
         name.text[:_MAX_NAME_LENGTH] for sentence in answer.sentences for name in find_question_names(sentence.text)
     ]
-    return tuple(dict.fromkeys(found))[:_MAX_NAMES]
+    return tuple(dict.fromkeys(names))[:_MAX_NAMES]
 
 
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
-    """Begin a talk anew: nothing of it is remembered. Returns how many turns are wiped."""
+    """Delete the turns of a conversation; the number of deleted turns."""
     return await conversations.forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
 
 
@@ -475,18 +474,18 @@ def _build_setting_key(chat: int) -> str:
 
 
 _MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96
-_SHOWN_TURNS = 3  # earlier questions that are shown
+_SHOWN_TURNS = 3  # earlier questions in the prompt
 _REWRITE_REJECTED = "The model's question was not the one that was asked: the rules' is taken."
 
 
 async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
-    """The question as it stands alone in its talk; itself where it is no follow-up, and where nothing is remembered."""
+    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
     turns = await run.attempt("memory", load_turns(question, rag), ())
     return await rewrite_followup(question, turns, rag, run)
 
 
 async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
-    """The question as it stands alone after these turns, oldest first."""
+    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
     if not turns or not is_followup(question.text, question.asked_at):
         return question
     by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
@@ -502,14 +501,14 @@ async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn]
 async def _rewrite_by_model(
     question: Question, turns: Sequence[ConversationTurn], model: LanguageModel, run: Run
 ) -> str:
-    """To be called in a stage. Raises GenerationFailed, also for a question that nobody asked."""
-    told = load_prompt("followup", question.lang)
-    prompt = Prompt(told.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", told.shots)
+    """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
+    template = load_prompt("followup", question.lang)
+    prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as seat:
+    async with run.seated(model, question.viewer.user_id) as session:
         costs.call()
         end = await collect_generation(
-            seat.stream(
+            session.stream(
                 prompt, DecodingParams(_MAX_REWRITE_TOKENS, 0.0), grammar=build_paragraph_grammar(_MAX_REWRITE_LENGTH)
             )
         )
@@ -522,25 +521,25 @@ async def _rewrite_by_model(
 
 
 def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    """The last turns as data between markers."""
-    told = [
+    """Format the last turns as data between markers."""
+    formatted = [
         f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})"
         for turn in turns[-_SHOWN_TURNS:]
     ]
-    lines = [line.removesuffix(" ()") for line in told]
+    lines = [line.removesuffix(" ()") for line in formatted]
     return "<talk>\n{}\n</talk>".format("\n".join(lines))
 
 
 def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:
-    """Whether it asks the follow-up, of what the talk was about, and says no name, number or word of its own."""
-    said = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
-    own, before, all_of = set(tokenize(asked)), set(tokenize(said)), set(tokenize(text))
+    """Whether a rewrite keeps the follow-up and the topic, and adds no name, no number and at most one word."""
+    history = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
+    own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
     names = {term for name in find_question_names(text) for term in tokenize(name.text)}
     kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_numbers(asked))
     return (
-        bool(all_of & before)
-        and kept <= all_of | set(extract_numbers(text))
+        bool(rewritten & before)
+        and kept <= rewritten | set(extract_numbers(text))
         and names <= own | before
-        and extract_numbers(text) <= extract_numbers(f"{asked} {said}")
-        and len(all_of - own - before) <= 1
+        and extract_numbers(text) <= extract_numbers(f"{asked} {history}")
+        and len(rewritten - own - before) <= 1
     )

@@ -50,12 +50,12 @@ def _log_run(run: Run) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What every stage may need.
+    """Archive, indexes, models, caches and settings that every stage may use.
 
-    `traced` gets each finished run: tests and metrics hang on it. `plan` is by rules unless something is compared
-    with them. `clock` gives the seconds by which the caches forget; each tray has caches of its own, also one made
-    of another by `replace`: with other doors or settings other things are found. `recipe` answers where the chat has
-    chosen none; "auto" chooses by question and load. `health` remembers how the recipes fare.
+    `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one is
+    compared with it. `clock` gives the seconds for the age of cached values; each engine has its own caches, also a
+    copy made by `replace`, because other components or settings find other hits. `recipe` answers where the chat has
+    chosen none; "auto" chooses by question and load. `health` is the circuit breaker of the recipes.
     """
 
     settings: RagSettings
@@ -66,7 +66,7 @@ class Engine:
     reranker: Reranker | None = None
     writer: LanguageModel | None = None
     planner: LanguageModel | None = None  # may be the writer
-    without: tuple[Shortfall, ...] = ()  # what could not be opened, said with every answer
+    without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
     traced: Callable[[Run], None] = _log_run
     plan: PlanFunction = plan_by_rules
     clock: Callable[[], float] = time.monotonic
@@ -77,25 +77,25 @@ class Engine:
     def __post_init__(self) -> None:
         object.__setattr__(self, "caches", Caches(self.clock))
 
-    def exchange(self, **doors: object) -> None:
-        """Put other doors on this tray while the bot runs. Who works with the old ones keeps them to the end."""
-        for name, door in doors.items():
-            object.__setattr__(self, name, door)
+    def exchange(self, **components: object) -> None:
+        """Replace components while the bot runs. A run that already uses the old ones finishes with them."""
+        for name, component in components.items():
+            object.__setattr__(self, name, component)
 
     @property
     def version(self) -> IndexVersion:
-        """Changes whenever a search may find something else than before."""
+        """Version of the indexes: it changes whenever a search may find something else."""
         vectors = self.dense and (self.dense.store, self.dense.vectors.revision)
         return self.lexical.watermark, self.lexical.revision, vectors
 
 
 @asynccontextmanager
 async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncIterator[Engine]:
-    """Open the archive and load the saved index; what came since is added by `ingest.indexer`.
+    """Open the archive and load the saved index; later posts are added by `ingest.indexer`.
 
-    Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it begins
-    empty, at watermark 0. Without a model, or where it cannot be loaded, posts are searched by words alone.
-    `language`: open a writer and a planner too, which takes the time and the memory of their models.
+    Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it starts
+    empty, at watermark 0. Without an embedder, or where it cannot be loaded, posts are searched by words alone.
+    `language`: also open writer and planner, which takes the load time and the memory of their models.
     """
     async with AsyncExitStack() as stack:
         archive = await Archive.open(settings.data.dir)
@@ -103,30 +103,30 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         lexical = await load_or_make_lexical_index(archive, settings.qdrant)
         stack.callback(lexical.close)
         wanted = apply_model_choices(settings, await users.load_choices(archive))
-        dense, said_dense = await _open_or_note_shortfall("dense", open_dense_index(wanted))
+        dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted))
         if dense:
             stack.push_async_callback(dense.close)
-        reranker, said_rerank = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
+        reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
         rag = Engine(settings, archive, lexical, Calibration.load(settings), dense, reranker)
         stack.push_async_callback(_close_replaceable_models, rag)
-        models, said_write = (
+        models, write_shortfalls = (
             await _open_or_note_shortfall("write", open_language_models(wanted)) if language else (None, ())
         )
         if models:
             rag.exchange(writer=models.writer, planner=models.planner)
-        rag.exchange(without=(*said_dense, *said_rerank, *said_write))
+        rag.exchange(without=(*dense_shortfalls, *rerank_shortfalls, *write_shortfalls))
         yield rag
 
 
 async def _close_replaceable_models(rag: Engine) -> None:
-    """Close what may have been exchanged since it was opened."""
+    """Close the models that are in use at the end: they may have been replaced since the start."""
     await LanguageModels(rag.writer, rag.planner).close()
     if rag.reranker:
         await rag.reranker.close()
 
 
 async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> tuple[T | None, tuple[Shortfall, ...]]:
-    """What was opened, or a shortfall that says why not: everything works without models."""
+    """Open a component, or note the shortfall: everything works without models."""
     try:
         return await opening, ()
     except (ModelUnavailable, VectorsUnavailable) as exc:
@@ -135,10 +135,10 @@ async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> t
 
 
 async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | None = None) -> LexicalIndex:
-    """The saved index of this archive, or an empty one. To be called before anything is written to the archive.
+    """Load the saved index of this archive, or make an empty one. Call it before anything is written to the archive.
 
-    An index that knows of changes the archive has not had was made of a later state, and the archive was
-    put back from a backup: the numbers it lacks will be given out again, to other posts.
+    An index whose watermark is ahead of the archive is discarded: the archive was restored from a backup, and the
+    missing sequence numbers will be used again, for other posts.
     """
     lexical = await asyncio.to_thread(load_saved_lexical_index, qdrant, get_lexical_folder(archive), archive.identity)
     if lexical is not None and lexical.watermark <= await posts.get_last_seq(archive):
@@ -148,5 +148,5 @@ async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | 
 
 
 def get_lexical_folder(archive: Archive) -> Path:
-    """Where the lexical leg is kept."""
+    """Folder of the saved lexical index."""
     return archive.folder / "lexical"

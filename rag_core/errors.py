@@ -47,7 +47,7 @@ __all__ = [
 
 
 class RagError(Exception):
-    """A failure that was planned for; carries one plain sentence that says what to do."""
+    """Failure that was planned for; `reason` is one plain sentence that says what to do."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -55,7 +55,7 @@ class RagError(Exception):
 
 
 class StageTimeout(RagError):
-    """A stage passed its budget."""
+    """Stage passed its budget."""
 
 
 class ArchiveUnavailable(RagError):
@@ -63,55 +63,55 @@ class ArchiveUnavailable(RagError):
 
 
 class ArchiveTooNew(ArchiveUnavailable):
-    """The archive was written by a later version of Citegram."""
+    """Archive written by a later version of Citegram."""
 
 
 class ArchiveNotUpdated(ArchiveUnavailable):
-    """The archive's tables could not be changed for this version; it is as it was."""
+    """Migration of the archive to this version failed; the archive is unchanged."""
 
 
 class BackupFailed(RagError):
-    """A backup cannot be made or put back; the archive is as it was."""
+    """Backup cannot be made or restored; the archive is unchanged."""
 
 
 class IndexUnavailable(RagError):
-    """A search leg cannot answer."""
+    """Retriever cannot answer: never shown as "nothing found"."""
 
 
 class VectorsUnavailable(IndexUnavailable):
-    """The vector index cannot be opened, read or written, or was built with another model."""
+    """Vector index cannot be opened, read or written, or was built with another model."""
 
 
 class QdrantGone(VectorsUnavailable):
-    """The Qdrant server does not answer or does not work now; the next question may find it well again."""
+    """Qdrant server does not answer or work now; it may again for the next question."""
 
 
 class ImportRefused(RagError):
-    """The file cannot be imported, or may not be."""
+    """File cannot be imported, or may not be."""
 
 
 class VectorRefused(RagError, ValueError):
-    """A vector is missing, not finite, zero or of the wrong length; nothing was written."""
+    """Vector is missing, not finite, zero or of the wrong length; nothing was written."""
 
 
 class RebuildRefused(RagError):
-    """A rebuild of the indexes cannot begin, or did not come to its end; the old ones are in use."""
+    """Rebuild of the indexes cannot begin, or was not completed; the old indexes stay in use."""
 
 
 class ModelUnavailable(RagError):
-    """A model is not here, cannot be loaded, or is not what it should be."""
+    """Model is missing, cannot be loaded, or is not the expected one."""
 
 
 class GenerationFailed(RagError):
-    """A language model went away, or could not do what it was asked; the next question may find it well again."""
+    """Language model stopped, or could not do what it was asked; it may work again for the next question."""
 
 
 class RecipeFailed(RagError):
-    """A recipe cannot come to its end: it lacks what it needs, or has used up its steps."""
+    """Recipe was not completed: something it needs is missing, or its steps are used up."""
 
 
 class SettingsWrong(RagError):
-    """A setting cannot be used."""
+    """Setting that cannot be used."""
 
 
 def _always_true() -> bool:
@@ -122,7 +122,10 @@ def _always_true() -> bool:
 def translate_errors(
     ours: type[RagError], *theirs: type[Exception], say: str = "{}", when: Callable[[], bool] = _always_true
 ) -> Iterator[None]:
-    """Translate foreign exceptions at a door; `say` is the sentence, `{}` in it the foreign text."""
+    """Translate exceptions of a library into `ours`; `say` is the sentence, `{}` in it the text of the exception.
+
+    `when` is asked first: where it is false the exception passes unchanged.
+    """
     try:
         yield
     except theirs as exc:

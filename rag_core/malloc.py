@@ -13,11 +13,11 @@ from functools import cache
 
 __all__ = ["limit_malloc_arenas", "release_free_memory"]
 
-# Of glibc's malloc.h.
+# Constants of glibc's malloc.h.
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _MAX_ARENAS = 2  # threads mostly wait for each other: Python's lock, the archive, the model
-# Left alone, glibc moves this up to 32 MB with the first large block that is freed, and puts such blocks in the heap.
-_MMAP_THRESHOLD_BYTES = 1 << 20  # bytes
+# By default glibc raises this threshold up to 32 MB when large blocks are freed, and then puts such blocks in the heap.
+_MMAP_THRESHOLD_BYTES = 1 << 20
 
 
 @cache
@@ -26,13 +26,13 @@ def _load_glibc() -> ctypes.CDLL | None:
 
 
 def limit_malloc_arenas() -> None:
-    """Few arenas from now on, and large blocks apart from the heap; for the beginning of a process."""
+    """Limit malloc to a few arenas and keep large blocks out of the heap. Call it at the start of a process."""
     if library := _load_glibc():
         library.mallopt(_M_ARENA_MAX, _MAX_ARENAS)
         library.mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
 
 
 def release_free_memory() -> bool:
-    """Return what is free to the machine; whether there was anything. Blocking: some milliseconds."""
+    """Return free memory to the system; whether there was any. Blocks for some milliseconds."""
     library = _load_glibc()
     return bool(library and library.malloc_trim(0))

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 
 __all__ = ["RecipeHealth"]
 
-_WINDOW_ANSWERS = 20  # answers of a recipe by which it is judged
-_MIN_ANSWERS = 4  # of them, before it can be left out: one failure is no rate
-_PAUSE_SECONDS = 300.0  # until it is tried again
+_WINDOW_ANSWERS = 20  # last answers of a recipe that count
+_MIN_ANSWERS = 4  # answers before a recipe can be left out: one failure is no rate
+_PAUSE_SECONDS = 300.0  # before a trial
 
 
 @dataclass
 class RecipeHealth:
-    """Not frozen: it remembers how each recipe's last answers ended. `clock` gives seconds."""
+    """Circuit breaker for each recipe, by the outcomes of its last answers. `clock` gives seconds."""
 
     clock: Callable[[], float]
     _ended: dict[str, deque[bool]] = field(default_factory=dict)
     _resting: dict[str, float] = field(default_factory=dict)
 
     def ended(self, recipe: str, *, well: bool, limit: float) -> None:
-        """A recipe came to its end, or did not. `limit` is the share of failures (0-1) above which it rests."""
+        """Record an outcome. `limit` is the share of failures (0-1) above which the recipe pauses."""
         last = self._ended.setdefault(recipe, deque(maxlen=_WINDOW_ANSWERS))
         last.append(well)
-        if recipe in self._resting:  # this was the trial after its rest
+        if recipe in self._resting:  # this was the trial after the pause
             del self._resting[recipe]
             last.clear()
             last.append(well)
@@ -39,15 +39,15 @@ class RecipeHealth:
             self._resting[recipe] = self.clock()
 
     def resting(self, recipe: str) -> bool:
-        """Whether it is left out now. After its rest one question is let through, and decides."""
+        """Whether a recipe is paused now. After the pause one question is let through as a trial."""
         since = self._resting.get(recipe)
         if since is None:
             return False
         if self.clock() - since < _PAUSE_SECONDS:
             return True
-        self._resting[recipe] = self.clock()  # the others wait for what becomes of the trial
+        self._resting[recipe] = self.clock()  # other questions wait for the result of the trial
         return False
 
     def rates(self) -> dict[str, tuple[int, int]]:
-        """Recipe -> failures, and answers they are of."""
+        """Failures and answers in the window, by recipe."""
         return {name: (last.count(False), len(last)) for name, last in self._ended.items()}

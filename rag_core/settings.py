@@ -27,13 +27,13 @@ __all__ = [
 
 
 class _SettingsSection(BaseModel):
-    """A section refuses names it does not know, so that a misspelt setting is noticed."""
+    """Base of the sections: unknown names are refused, so that a misspelt setting is noticed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DataSettings(_SettingsSection):
-    """Where everything lives."""
+    """Data folder, backups and retention."""
 
     dir: Path = Field(Path("data"), description="Folder of the archive and the indexes.")
     backups: int = Field(7, ge=0, le=1000, description="Nightly backups that are kept; 0 makes none.")
@@ -43,7 +43,7 @@ class DataSettings(_SettingsSection):
 
 
 class ModelSettings(_SettingsSection):
-    """Which models are used. None is needed: without an embedder posts are searched by words alone."""
+    """Embedding model and reranker. Neither is needed: without an embedder posts are searched by words alone."""
 
     dir: Path | None = Field(None, description="Folder of the models. Empty: models in the data folder.")
     embedder: str = Field(
@@ -61,7 +61,7 @@ class ModelSettings(_SettingsSection):
 
 
 class LlmSettings(_SettingsSection):
-    """The language model that plans and writes. None is needed: without it answers are word for word."""
+    """Language model that plans and writes. None is needed: without it answers are verbatim quotes."""
 
     model: str = Field(
         "auto",
@@ -86,7 +86,7 @@ class LlmSettings(_SettingsSection):
 
 
 class QdrantSettings(_SettingsSection):
-    """A Qdrant server or cluster for the indexes. Empty: they are kept in the data folder."""
+    """Qdrant server or cluster for the indexes. Without an address they are kept in the data folder."""
 
     url: str = Field("", description="Address of a Qdrant server, such as http://127.0.0.1:6333.")
     key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
@@ -116,7 +116,7 @@ class QdrantSettings(_SettingsSection):
 
 
 class SearchSettings(_SettingsSection):
-    """How the legs are joined."""
+    """Fusion of the lexical and the dense retriever, rounds and diversity."""
 
     dense: float | None = Field(
         None, ge=0, le=1, description="Weight of the search by meaning (0-1). Empty: as calibrated for the model."
@@ -127,7 +127,7 @@ class SearchSettings(_SettingsSection):
 
 
 class AnswerSettings(_SettingsSection):
-    """How an answer looks and when one is refused."""
+    """Length of an answer without a model, and the coverage below which it is refused."""
 
     sentences: int = Field(3, ge=1, le=5, description="At most so many sentences without a model.")
     coverage: float | None = Field(
@@ -136,7 +136,7 @@ class AnswerSettings(_SettingsSection):
 
 
 class AgentSettings(_SettingsSection):
-    """Which questions are answered by which recipe; what an admin chose in the chat goes before it."""
+    """Choice of recipes by `auto`; the choices of an admin in the chat take precedence."""
 
     enabled: bool = Field(False, description="Answer questions of several parts by the recipe agent.")
     share: float = Field(1, ge=0, le=1, description="Share of the chats where it does (0-1).")
@@ -145,7 +145,7 @@ class AgentSettings(_SettingsSection):
 
 
 class CouncilSettings(_SettingsSection):
-    """How the recipe council decides."""
+    """Parameters of the recipe council."""
 
     alpha: float = Field(0.65, ge=0, le=1, description="Weight of the search by meaning (0-1).")
     deviations: float = Field(0.5, ge=0, description="Standard deviations below the mean: posts above are kept.")
@@ -154,7 +154,7 @@ class CouncilSettings(_SettingsSection):
 
 
 class MemorySettings(_SettingsSection):
-    """What is remembered of a talk, so that follow-ups are understood. It is never a source of an answer."""
+    """Conversation memory for follow-ups. It is never a source of an answer."""
 
     enabled: bool = Field(True, description="Remember earlier questions, so that “and in March?” is understood.")
     tokens: int = Field(400, ge=32, le=4000, description="Tokens of earlier questions that are looked back at.")
@@ -162,14 +162,14 @@ class MemorySettings(_SettingsSection):
 
 
 class ToolSettings(_SettingsSection):
-    """What the recipe react may use."""
+    """Tools of the recipe react."""
 
     allowlist: str = Field("all", description="Tools that may be used, with commas between them; all, or none.")
     seconds: float = Field(4, gt=0, le=60, description="Seconds a tool may take.")
 
 
 class Budgets(_SettingsSection):
-    """Seconds a stage may take."""
+    """Budgets of the stages, in seconds."""
 
     question: float | None = Field(
         None, gt=0, description="Seconds for a whole question. Empty: 30 with a server or a GPU, else 90."
@@ -186,7 +186,7 @@ class Budgets(_SettingsSection):
 
 
 class RagSettings(_SettingsSection):
-    """Everything `open_rag` needs."""
+    """All settings of `open_engine`."""
 
     data: DataSettings = DataSettings()
     models: ModelSettings = ModelSettings()
@@ -202,6 +202,6 @@ class RagSettings(_SettingsSection):
 
     @property
     def question_s(self) -> float:
-        """Seconds for a whole question: a model on a GPU or a server is quick."""
+        """Seconds for a whole question; fewer by default with a GPU or a server, which are quick."""
         quick = self.llm.url or self.llm.gpu_layers
         return self.budgets.question or (30.0 if quick else 90.0)

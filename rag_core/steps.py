@@ -50,10 +50,10 @@ __all__ = [
 
 
 async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
-    """The plan of a question. To be called in a stage, which notes whether it was known. Raises ArchiveUnavailable.
+    """Make the plan of a question, or take it from the cache. Call it in a stage. Raises ArchiveUnavailable.
 
-    What the model takes for it is no part of that stage's budget. A plan that lacks what the model could have added
-    is not kept.
+    The time of the model is not part of the stage's budget. A plan that the model should have extended but did not
+    is not cached.
     """
     known = await channels.load_channels(rag.archive)
     key, version, before = make_plan_key(question, known), rag.version, len(run.shortfalls)
@@ -64,16 +64,16 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
-            around = await _load_known_entities(question, known, rag)
+            entities = await _load_known_entities(question, known, rag)
             async with run.apart():
-                plan = await plan_by_model(question, plan, around, planner, run)
+                plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.put(key, version, plan)
     return plan
 
 
 async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
-    """What the asker may name. Raises ArchiveUnavailable."""
+    """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
     return KnownEntities(
@@ -83,22 +83,20 @@ async def _load_known_entities(question: Question, known: Mapping[int, Channel],
     )
 
 
-# A further sentence must be nearly as good as the first: of the posts cited within this margin 9 in 10
-# are the right one (XQuAD); without it 4 in 5.
+# Further sentences must score nearly as well as the first: of the posts cited within this margin 9 in 10
+# are right (XQuAD); without it 4 in 5.
 _EXTRACT_MARGIN = 3.5
-_DECISIVE_COVERAGE = (
-    0.8  # coverage from which the posts' own words are shown although the model found no answer in them
-)
-_POOR_COVERAGE = 0.5  # coverage below which a second round also looks for what a made-up answer is like
+_DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
+_POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
 
 log = logging.getLogger(__name__)
 
 
 async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
-    """The plan, and the answer where it was counted over all posts instead of being searched for."""
+    """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts."""
     async with _preview_while_planning(question, rag, run):
         plan = await run.attempt("plan", make_plan(question, rag, run), lambda: build_bare_plan(question))
-    # Counting over very many posts may take too long: then the question is searched like any other, and that is said.
+    # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
     exact = await run.attempt("chronicle", answer_by_aggregation(question, plan, rag), None)
     if exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
@@ -106,9 +104,9 @@ async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> t
 
 
 async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """Search once and extract from what was found. Search has no stand-in: an index that is down is said."""
+    """Search once, rerank and extract. Search has no fallback: an index that is down is an error."""
     hits = await search_passages(plan, question, rag, run)
-    if rag.reranker:  # which may take seconds
+    if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
     best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
     return await extract_from_hits(question, plan, best, rag, run)
@@ -117,10 +115,10 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
 async def extract_from_hits(
     question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """The evidence of hits, and the extract from it."""
+    """Compose the evidence from hits, and extract from it."""
     evidence = await run.attempt("copies", gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
     async with run.stage("extract"):
-        # long posts have many pieces to weigh: not on the event loop
+        # long posts have many pieces to score: in a thread, not on the event loop
         draft = await asyncio.to_thread(extract_draft, question, plan, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
@@ -128,7 +126,7 @@ async def extract_from_hits(
 
 
 async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engine, run: Run) -> Plan:
-    """The plan with a made-up post to search for, where the first round found little and there is a model for it."""
+    """Add a hypothetical post (HyDE) to the plan, where the first round found little and a model is available."""
     model = rag.planner or rag.writer
     if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
         return plan
@@ -138,12 +136,12 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
 async def write_or_extract(
     question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> Draft:
-    """The answer in the model's words; the extract where it fails, without a model, and where a date was asked for.
+    """Write with the model; keep the extract where the model fails or is missing, and for a question about a date.
 
-    A model that finds no answer is believed, unless the evidence covers the question so well that the model must
-    have missed it: then the reader sees the posts' own words, which cannot be wrong about what they say.
+    A model that finds no answer is believed, unless the coverage is so high that the model must have missed it:
+    then the extract is shown, whose quotes cannot be wrong.
     """
-    model = rag.writer  # may be exchanged meanwhile
+    model = rag.writer  # may be replaced meanwhile
     if model is None or not draft.sentences or plan.kind is Kind.WHEN:
         return draft
     if run.on_extract:
@@ -160,7 +158,7 @@ async def write_or_extract(
 async def finish_draft(
     question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """The end of a recipe: what says otherwise is put beside the answer; a refusal says what was not searched."""
+    """Finish a recipe: add a conflicting post to an answer, and the number of unindexed posts to a refusal."""
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
         return draft, evidence
@@ -168,16 +166,16 @@ async def finish_draft(
 
 
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
-    """An index that is behind (a first start, a rebuild) may not have what was asked for: that is said.
+    """Report a shortfall where the index lags behind the archive (first start, rebuild).
 
-    Only what this viewer may read counts.
+    Only posts that this viewer may read count.
     """
     if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
 
 
 def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
-    """The best pieces of the evidence, word for word; none where the evidence does not cover the question."""
+    """Quote the best pieces of the evidence; an empty draft where the evidence does not cover the question."""
     statistics = rag.lexical.statistics(question.viewer.channels)
     asked = QueryTerms.of(plan.asked or question.text, statistics.weight)
     dated = plan.kind is Kind.WHEN
@@ -186,7 +184,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     best = pieces[0] if pieces else None
     words = measure_coverage(asked, best, statistics).likely
     cosine = best.source.likeness if best else 0.0
-    # where the dense leg was not asked, or did not answer, words decide alone
+    # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
     covered = rag.calibration.likely(words, cosine, model, question.lang)
     if covered < rag.calibration.bar:
@@ -201,7 +199,7 @@ def _prepend_post_date(sentence: Sentence, lang: str) -> Sentence:
 
 @asynccontextmanager
 async def _preview_while_planning(question: Question, rag: Engine, run: Run) -> AsyncIterator[None]:
-    """While a model plans: what the rules' plan finds is told. It is given up when the model's plan is there."""
+    """Report an extract for the rules' plan while the model plans; cancelled when the model's plan is ready."""
     if rag.planner is None or run.on_extract is None:
         yield
         return
@@ -217,12 +215,12 @@ async def _preview_rules_plan(question: Question, rag: Engine, run: Run) -> None
     try:
         plan = await asyncio.to_thread(rag.plan, question, await channels.load_channels(rag.archive))
         await report_extract(question, plan, await search_passages(plan, question, rag, run), rag, run)
-    except RagError as exc:  # the recipe meets it as well, and says so to the reader
+    except RagError as exc:  # the recipe fails with the same error and reports it to the reader
         log.info("%s: nothing could be shown while the model plans: %s", run.trace_id, exc.reason)
 
 
 async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> None:
-    """Tell what the hits say already, before what takes longer."""
+    """Report the extract from these hits as a preview, before slower stages."""
     if run.on_extract is None:
         return
     draft = await asyncio.to_thread(lambda: extract_draft(question, plan, compose_evidence(hits), rag))

@@ -31,18 +31,18 @@ _REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 
 
 def get_request_id() -> str:
-    """The id of the request that is worked on; "" outside of any."""
+    """Id of the current request; "" outside of a request."""
     return _REQUEST_ID.get()
 
 
 def get_or_make_request_id() -> str:
-    """The id of the request that is worked on, or a new one: twelve hexadecimal digits."""
+    """Id of the current request, or a new one of twelve hexadecimal digits."""
     return _REQUEST_ID.get() or secrets.token_hex(6)
 
 
 @contextmanager
 def begin_request() -> Iterator[str]:
-    """What is done here, and what it starts, is one request; yields its id."""
+    """Begin a request and yield its id; tasks started inside belong to it."""
     outer = _REQUEST_ID.set(secrets.token_hex(6))
     try:
         yield _REQUEST_ID.get()
@@ -52,7 +52,7 @@ def begin_request() -> Iterator[str]:
 
 @dataclass
 class LlmCosts:
-    """Calls, tokens and times of one stage. Not frozen: they add up. A call that was broken off counts as a call."""
+    """Calls, tokens and times of the language model in one stage. A cancelled call counts as a call."""
 
     calls: int = 0
     figures: list[GenerationStats] = field(default_factory=list)
@@ -60,41 +60,41 @@ class LlmCosts:
     _first: float | None = None
 
     def begin(self) -> None:
-        """The model is ours from now on."""
+        """Start the clock, when the model is acquired."""
         self._began = perf_counter()
 
     def call(self) -> None:
-        """Something is asked of the model."""
+        """Count a call."""
         self.calls += 1
 
     def paid(self, figures: GenerationStats) -> None:
-        """It has answered."""
+        """Add the statistics of a completed call."""
         self.figures.append(figures)
 
     def sentence(self) -> None:
-        """There is something to show; only the first time counts."""
+        """Record the time of the first sentence; later calls do nothing."""
         if self._first is None:
             self._first = perf_counter() - self._began
 
     def noted(self) -> dict[str, float]:
-        """As they stand in a trace; tokens per second are those of writing, without the reading of the prompt."""
+        """Figures for the trace; tokens per second are those of generation, without reading the prompt."""
         tokens = sum(one.tokens for one in self.figures)
         writing = sum(max(0.0, one.took_ms - one.first_ms) for one in self.figures) / 1000
-        found: dict[str, float] = {
+        figures: dict[str, float] = {
             "calls": self.calls,
             "tokens": tokens,
             "prompt_tokens": sum(one.prompt_tokens for one in self.figures),
             "evaluated": sum(one.evaluated for one in self.figures),
         }
         if writing > 0:
-            found["tokens_per_s"] = round(tokens / writing, 1)
+            figures["tokens_per_s"] = round(tokens / writing, 1)
         if self._first is not None:
-            found["first_sentence_ms"] = round(self._first * 1000, 1)
-        return found
+            figures["first_sentence_ms"] = round(self._first * 1000, 1)
+        return figures
 
 
 T = TypeVar("T")
-# Stages that share another's budget; every other stage has one of its own name.
+# Stages that share the budget of another; every other stage has a budget of its own name.
 _SHARED_BUDGETS = {
     "chronicle": "search",
     "extract": "write",
@@ -120,14 +120,11 @@ _SHARED_BUDGETS = {
     "nearest": "fetch",
 }
 
-# Of a recipe's time that no stage may use: what stands in for a stage, and the end of a recipe, take a moment.
-_MAX_RESERVE_S, _RESERVE_SHARE, _MIN_STAGE_S = (
-    1.0,
-    0.1,
-    0.01,
-)  # seconds, but at most this share; what a stage has at least
+# Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
+_MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
+_MIN_STAGE_S = 0.01  # least budget of a stage
 
-# Stages may run beside each other: each notes into its own.
+# Stages may run concurrently: each has its own counts.
 _STAGE_COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
 _STAGE_TIMEOUTS: ContextVar[tuple[asyncio.Timeout, ...]] = ContextVar("clocks")
 
@@ -136,7 +133,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One stage of one run: what it was, how long it took, what went wrong; `ended` in Unix seconds."""
+    """Span of one stage: name, duration, counts and error; `ended` in Unix seconds."""
 
     stage: str
     took_ms: float
@@ -147,27 +144,30 @@ class Span:
 
 @dataclass
 class Run:
-    """One question on its way. Not frozen: it is the notebook the stages write into."""
+    """State of one question while it is answered: budgets, spans, shortfalls and callbacks."""
 
     budgets: Budgets
     recipe: str
     trace_id: str = field(default_factory=get_or_make_request_id)
     spans: list[Span] = field(default_factory=list)
     shortfalls: list[Shortfall] = field(default_factory=list)
-    on_place: QueuePositionCallback | None = None  # told when others are before this question
-    on_sentence: Callable[[Sentence], None] | None = None  # told each sentence as soon as it is written and cited
-    on_extract: Callable[[Draft], Awaitable[None]] | None = None  # told what the posts say, before a model is asked
-    on_stage: Callable[[str], None] | None = None  # told the name of each stage that begins
-    clock: asyncio.Timeout | None = None  # of the recipe that runs now
-    after: float = 0.0  # seconds before its end by which its stages end
+    on_place: QueuePositionCallback | None = None  # called while other questions are before this one
+    on_sentence: Callable[[Sentence], None] | None = None  # called with each sentence once it is written and cited
+    on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked
+    on_stage: Callable[[str], None] | None = None  # called with the name of each stage that begins
+    clock: asyncio.Timeout | None = None  # timeout of the current recipe
+    after: float = 0.0  # seconds by which its stages end before the recipe's timeout
 
     def note(self, **counts: float | str) -> None:
-        """Add figures to the trace line of the stage that runs now. Never texts of readers or posts."""
+        """Add counts to the span of the current stage. Never texts of readers or posts."""
         _STAGE_COUNTS.get().update(counts)
 
     @asynccontextmanager
     async def stage(self, name: str) -> AsyncIterator[None]:
-        """The only timeout of the package: StageTimeout. A library's own TimeoutError is not mistaken for ours."""
+        """Run a stage with its timeout and span; the only timeout of the package. Raises StageTimeout.
+
+        A library's own TimeoutError is not mistaken for the stage's.
+        """
         started, error = time.perf_counter(), None
         budget = _SHARED_BUDGETS.get(name, name)
         seconds: float = getattr(self.budgets, budget)
@@ -195,20 +195,20 @@ class Run:
 
     @property
     def left(self) -> float:
-        """Seconds that the recipe which runs now still has."""
+        """Seconds left for the current recipe."""
         when = self.clock.when() if self.clock else None
         return math.inf if when is None else when - asyncio.get_running_loop().time()
 
     @property
     def hurried(self) -> bool:
-        """Whether the stages of the recipe that runs now have no time left."""
+        """Whether the stages of the current recipe have no time left."""
         return self.left <= self.after + _MIN_STAGE_S
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """What is done here ends after so many seconds: StageTimeout. Waiting for the model is no part of them.
+        """Limit a recipe to so many seconds, without waiting for the model. Raises StageTimeout.
 
-        Each of its stages ends a little earlier, so that its stand-in can still be used.
+        Its stages end a little earlier, so that their fallbacks can still be used.
         """
         clock, outer = asyncio.timeout(seconds), (self.clock, self.after)
         late = f"The answer took longer than {seconds:.0f} s: ask again, or raise BUDGETS__QUESTION."
@@ -222,18 +222,18 @@ class Run:
 
     @asynccontextmanager
     async def seated(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
-        """A turn with the model. Waiting for it is no part of the budget of the stages that run now."""
+        """Acquire a session with the model. Waiting for it does not count against the current stages."""
         resume = _pause_timeouts((*_STAGE_TIMEOUTS.get(()), *filter(None, (self.clock,))))
         try:
-            async with model.turn(reader, self.on_place) as seat:
+            async with model.turn(reader, self.on_place) as session:
                 resume()
-                yield seat
+                yield session
         finally:
             resume()
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[None]:
-        """What is done here has budgets of its own, and is no part of those of the stages that run now."""
+        """Run stages with budgets of their own, which do not count against the current stages."""
         resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()))
         outer = _STAGE_TIMEOUTS.set(())
         try:
@@ -243,12 +243,12 @@ class Run:
             resume()
 
     async def require(self, name: str, work: Awaitable[T]) -> T:
-        """Run a stage that has no stand-in."""
+        """Run a stage that has no fallback."""
         async with self.stage(name):
             return await work
 
     async def attempt(self, name: str, work: Awaitable[T], otherwise: T | Callable[[], T]) -> T:
-        """Run a stage; if it fails in a planned-for way, note the shortfall and use the stand-in."""
+        """Run a stage; if it raises RagError, note the shortfall and return the fallback."""
         try:
             return await self.require(name, work)
         except RagError as exc:
@@ -256,13 +256,13 @@ class Run:
             return otherwise() if callable(otherwise) else otherwise
 
     def line(self) -> str:
-        """The run on one line: stage timings and what was done without."""
+        """Format the run as one line: stage timings and shortfalls."""
         spans = " ".join(f"{s.stage}={s.took_ms / 1000:.3f}s" for s in self.spans)
         return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
 
 
 def _pause_timeouts(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
-    """Stop the clocks. What is returned lets them go on, once, as much later as they stood still."""
+    """Pause timeouts. The returned function resumes them, once, later by the length of the pause."""
     now = asyncio.get_running_loop().time
     ends, began = [(clock, clock.when()) for clock in clocks], now()
     for clock in clocks:

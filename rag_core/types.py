@@ -39,7 +39,7 @@ __all__ = [
 
 
 class PostKey(NamedTuple):
-    """What a post is known by, everywhere."""
+    """Id of a post: chat and message."""
 
     chat_id: int
     message_id: int
@@ -55,10 +55,10 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer.
+    """Source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer.
 
-    `inside`: the bot is a member now. `guarded_too`: an admin lets its protected and paid posts be found.
-    `bindable`: an admin lets the admins of groups bind it, though it is not public.
+    `inside`: the bot is a member now. `guarded_too`: an admin allows its protected and paid posts to be found.
+    `bindable`: an admin allows the admins of groups to bind it, though it is not public.
     """
 
     chat_id: int
@@ -73,7 +73,7 @@ class Channel:
 
 
 def format_post_link(key: PostKey, username: str | None) -> str:
-    """The https link that opens the post; private channels' links open for their members only.
+    """Link to a post; links to private channels open for their members only.
 
     Source: https://core.telegram.org/api/links#message-links
     """
@@ -84,13 +84,13 @@ def format_post_link(key: PostKey, username: str | None) -> str:
 
 
 def format_channel_post_link(key: PostKey, channel: Channel | None) -> str:
-    """The same with the username that the channel has now; None for one that is not known."""
+    """Link to a post with the channel's current username; None is an unknown channel."""
     return format_post_link(key, channel.username if channel else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A span of formatting in UTF-16 units, with Telegram's own type names."""
+    """Span of formatting in UTF-16 units, with Telegram's own type names."""
 
     type: str
     offset: int
@@ -100,7 +100,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """What a post carries beside its text; `kind` as in the Bot API: photo, video, document, poll ..."""
+    """Attachment of a post; `kind` as in the Bot API: photo, video, document, poll ..."""
 
     kind: str
     file_name: str | None = None
@@ -109,7 +109,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a forwarded post comes from. Only `name` is certain: exports often know no id."""
+    """Origin of a forwarded post. Only `name` is certain: exports often have no id."""
 
     name: str
     chat_id: int | None = None
@@ -119,9 +119,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One message of a channel, in one version. The text is what people read, captions and polls included.
+    """One version of a channel message. The text includes captions and polls.
 
-    `guarded` is "protected" where Telegram forbids to copy it, "paid" where readers pay for it.
+    `guarded` is "protected" where Telegram forbids copying, "paid" where readers pay for the post.
     """
 
     key: PostKey
@@ -141,13 +141,13 @@ class Post:
 
     @property
     def stamp(self) -> datetime:
-        """When this version was written: the newest version has the greatest."""
+        """Time of this version: that of the edit, else of the post; the newest version has the greatest."""
         return self.edited or self.date
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who asks, and the channels this asker may read. There is no value for "all": it is always spelt out."""
+    """Reader and the channels this reader may read. There is no value for "all": they are always listed."""
 
     user_id: int
     channels: frozenset[int]
@@ -155,9 +155,9 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked, by whom, where and when; `lang` is "ru" or "en", the language the answer is written in.
+    """Question with its reader, place and time; `lang` is "ru" or "en", the language of the answer.
 
-    `asked_at` is in the asker's time zone: days that are named ("yesterday") are days there.
+    `asked_at` is in the asker's time zone, in which "yesterday" is understood.
     """
 
     text: str
@@ -169,10 +169,10 @@ class Question:
 
 
 class Kind(StrEnum):
-    """What a question wants. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
+    """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
-    POSTED: what was posted in a period. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched as
-    facts are, and route to a recipe of their own.
+    POSTED asks for the posts of a period. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
+    facts, and are routed to their own recipe.
     """
 
     FACT = "fact"
@@ -190,12 +190,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a question is searched. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
+    """Search plan of a question. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
 
-    `queries`: the question itself, then others that are to find what it does not; `should` are words that help
-    when they stand in a post; `slack`: so many days around the period are meant as well; `reasons` go into the
-    trace. `authors`, `origins`, `media` and `files` are names as they were said, of which a post has one; `asked`
-    is the question without the words that became filters; `like` is a made-up post whose like the dense leg looks for.
+    `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
+    around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
+    names as written in the question, of which a post must match one; `asked` is the question without the words that
+    became filters; `like` is a hypothetical post (HyDE) for the dense retriever.
     """
 
     queries: tuple[str, ...]
@@ -219,13 +219,13 @@ class Plan:
 
     @property
     def narrowed(self) -> bool:
-        """Whether only posts of a certain author, origin, kind or file are meant."""
+        """Whether the plan filters by author, origin, kind or file."""
         return bool(self.authors or self.origins or self.media or self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted."""
+    """Chunk of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted."""
 
     key: PostKey
     part: int
@@ -241,9 +241,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage, how well it fits, and which leg found it: "lexical", "dense" or "both".
+    """Passage with its score and the retriever that found it (`leg`): "lexical", "dense" or "both".
 
-    `likeness` is the cosine between question and passage, 0 where no embedding model is in use.
+    `likeness` is the cosine between question and passage, 0 without an embedding model.
     """
 
     passage: Passage
@@ -254,7 +254,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A passage with the number that the prompt shows, the draft cites and the reader sees; `leg` as in `Hit`."""
+    """Passage with its number in the prompt, in the draft's citations and for the reader; `leg` as in `Hit`."""
 
     number: int
     passage: Passage
@@ -265,18 +265,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The passages an answer may stand on, numbered from 1."""
+    """Passages that an answer may cite, numbered from 1."""
 
     sources: tuple[Source, ...] = ()
 
     def numbered(self) -> dict[int, Source]:
-        """Number -> source."""
+        """Sources by number."""
         return {source.number: source for source in self.sources}
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The words of a post that a sentence stands on: `quote` is exactly `post.text[start:end]`."""
+    """Quote of a post that supports a sentence: `quote` is exactly `post.text[start:end]`."""
 
     post: PostKey
     quote: str
@@ -287,7 +287,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word."""
+    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -296,9 +296,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What was written, before it is checked; `covered` is how much of the question the evidence meets, 0..1.
+    """Answer before it is checked; `covered` is the coverage of the question by the evidence, 0..1.
 
-    `model`: the name of the model that wrote it; None where it is word for word, or worked out.
+    `model`: the name of the model that wrote it; None for a verbatim or computed answer.
     """
 
     sentences: tuple[Sentence, ...] = ()
@@ -308,7 +308,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Something done without: the stage, and one plain sentence."""
+    """Degradation of an answer: the stage that failed, and one plain sentence."""
 
     stage: str
     reason: str
@@ -316,10 +316,10 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the reader gets. No sentences: a refusal, with the nearest posts offered as links.
+    """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
-    `found` is all that search brought up and that still stands, best first, whether cited or not. `understood` is a
-    follow-up as the question that was answered.
+    `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
+    standalone question that a follow-up was rewritten to.
     """
 
     sentences: tuple[Sentence, ...]
@@ -336,21 +336,21 @@ class Answer:
 
     @property
     def refused(self) -> bool:
-        """True where the posts do not say."""
+        """Whether the posts do not answer the question."""
         return not self.sentences
 
     def posts(self) -> tuple[PostKey, ...]:
-        """The cited posts, each once, in the order of their numbers (1, 2, ...)."""
+        """Cited posts, each once, in the order of their numbers (1, 2, ...)."""
         return tuple(dict.fromkeys(c.post for s in self.sentences for c in s.citations))
 
     def named(self) -> tuple[PostKey, ...]:
-        """The cited posts and the copies of each."""
+        """Cited posts and the copies of each."""
         return tuple(dict.fromkeys(key for post in self.posts() for key in (post, *self.copies.get(post, ()))))
 
     def link(self, key: PostKey) -> str:
-        """The link that opens a post, with the username the channel has now."""
+        """Link to a post with the channel's current username."""
         return format_channel_post_link(key, self.channels.get(key.chat_id))
 
     def without(self, *shortfalls: Shortfall) -> Answer:
-        """The same answer with more said about what it did without."""
+        """Copy of the answer with further shortfalls."""
         return replace(self, shortfalls=(*self.shortfalls, *shortfalls))

@@ -1,7 +1,7 @@
 """Local language model: a GGUF in a worker process that is supervised, unloaded when idle, and restarted.
 
-A request that waits for its turn goes on waiting while the worker is restarted. Before a file is loaded its header
-and the free memory are checked; a failure of llama.cpp becomes one sentence that says what to do.
+Waiting requests keep their places while the worker is restarted. Before a file is loaded its header and the free
+memory are checked; a failure of llama.cpp becomes one sentence that says what to do.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ __all__ = [
 ]
 
 _GGUF_MAGIC = b"GGUF"
-_MIN_GGUF_BYTES = 24  # bytes: magic, version, two counts
+_MIN_GGUF_BYTES = 24  # magic, version, two counts
 _GB = 1e9
 _MEMINFO_FILE = Path("/proc/meminfo")
 _CGROUP_MEMORY_FILE = Path("/sys/fs/cgroup/memory.max")
 
 
 def check_gguf_file(path: Path) -> None:
-    """Raises ModelUnavailable where this is no GGUF that can be read."""
+    """Check that a file is a readable GGUF. Raises ModelUnavailable."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -72,18 +72,18 @@ def check_gguf_file(path: Path) -> None:
 
 
 def measure_free_memory() -> int | None:
-    """Bytes that may be taken; None where nobody says. In a container its limit counts too."""
-    found = []
+    """Measure the free memory in bytes; None where it is unknown. In a container its limit counts too."""
+    limits = []
     with suppress(OSError, ValueError):
         lines = dict(line.split(":", 1) for line in _MEMINFO_FILE.read_text().splitlines())
-        found.append(int(lines["MemAvailable"].split()[0]) * 1024)
+        limits.append(int(lines["MemAvailable"].split()[0]) * 1024)
     with suppress(OSError, ValueError):
-        found.append(int(_CGROUP_MEMORY_FILE.read_text()))
-    return min(found, default=None)
+        limits.append(int(_CGROUP_MEMORY_FILE.read_text()))
+    return min(limits, default=None)
 
 
 def check_memory_fits(path: Path, free: int | None) -> None:
-    """Raises ModelUnavailable where the file is larger than the memory that is free."""
+    """Check that the file is not larger than the free memory. Raises ModelUnavailable."""
     size = path.stat().st_size
     if free is not None and size > free:
         raise ModelUnavailable(
@@ -93,7 +93,7 @@ def check_memory_fits(path: Path, free: int | None) -> None:
 
 
 def explain_load_failure(path: Path, kind: str, said: str) -> str:
-    """The sentence for a model that llama.cpp would not load; `said` are its own words."""
+    """Explain why llama.cpp did not load a model, in one sentence; `said` is its own message."""
     said = said.removeprefix("llama_model_load: error loading model: ")
     if kind == "missing":
         return f"llama.cpp is not installed ({said}): pip install 'citegram[local]'."
@@ -106,18 +106,18 @@ def explain_load_failure(path: Path, kind: str, said: str) -> str:
     return f"{path.name} cannot be loaded, it may be damaged ({said}): fetch it again, or choose another."
 
 
-# Run as a file, and not imported here: llama.cpp's native code stays out of this process.
+# Run as a program and not imported: llama.cpp's native code stays out of this process.
 _WORKER_PROGRAM = Path(__file__).with_name("worker.py")
 _LOAD_TIMEOUT_S = 900.0  # a slow disk and a model of tens of gigabytes
-_STOP_TIMEOUT_S = 10.0  # between "stop" and its end: milliseconds, where all is well
+_STOP_TIMEOUT_S = 10.0  # from "stop" to the end of the request: normally milliseconds
 _EXIT_TIMEOUT_S = 5.0
 _MAX_LINE_BYTES = 1 << 24
-_KILLED_EXIT_CODE = -9  # as a system out of memory ends whom it chooses
-_LOG_TAIL_BYTES = 4096  # bytes of the child's log that are looked at
+_KILLED_EXIT_CODE = -9  # SIGKILL, also from the kernel's out-of-memory killer
+_LOG_TAIL_BYTES = 4096  # of the worker's log that are read
 
 
 class LlmWorkerExited(Exception):
-    """The process ended; `began`: after it had begun with the request."""
+    """Worker process ended; `began`: after it had started the request."""
 
     def __init__(self, said: str, began: bool) -> None:
         super().__init__(said)
@@ -125,7 +125,7 @@ class LlmWorkerExited(Exception):
 
 
 class LlmWorkerRefused(Exception):
-    """The child would not do it; `kind` as in native.py."""
+    """Worker refused a request; `kind` as in `RequestRefused` of llama_model.py."""
 
     def __init__(self, kind: str, said: str) -> None:
         super().__init__(said)
@@ -133,12 +133,12 @@ class LlmWorkerRefused(Exception):
 
 
 class LlmWorkerProcess:
-    """A running child. One request at a time; a request that is let go of is stopped."""
+    """Running worker process. One request at a time; an abandoned request is stopped."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes], patience: float) -> None:
         self._process, self._log, self._patience = process, log, patience
-        self._number = self._open = 0  # of the last request; and where it is not over yet
-        self._heard = 0  # bytes of the log that belong to earlier requests
+        self._number = self._open = 0  # id of the last request, and of the one still running
+        self._heard = 0  # bytes of the log from earlier requests
         self._box: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._watch: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -147,9 +147,9 @@ class LlmWorkerProcess:
 
     @classmethod
     async def start(cls, path: Path, options: Mapping[str, int], patience: float) -> LlmWorkerProcess:
-        """Start it and wait until its model is loaded. Raises ModelUnavailable."""
-        log = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - as long-lived as the child
-        # -P: our own folder must not hide the standard library's modules
+        """Start the worker and wait until its model is loaded. Raises ModelUnavailable."""
+        log = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - lives as long as the worker
+        # -P: this folder must not shadow modules of the standard library
         command = [sys.executable, "-P", str(_WORKER_PROGRAM), str(path), json.dumps(options)]
         pipe = asyncio.subprocess.PIPE
         with translate_errors(
@@ -165,16 +165,16 @@ class LlmWorkerProcess:
             await child.stop()
             raise
         if "ready" not in ready:
-            said = next(iter(child._lines()), ready.get("said", ""))  # the first error is the reason for the others
+            reason = next(iter(child._lines()), ready.get("said", ""))  # the first error causes the others
             await child.stop()
-            raise ModelUnavailable(explain_load_failure(path, ready.get("refused", ""), said))
+            raise ModelUnavailable(explain_load_failure(path, ready.get("refused", ""), reason))
         child.context, child.name = ready["context"], ready["name"]
         child._reading = asyncio.create_task(child._read())
         return child
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
+        """Process id of the worker."""
         return self._process.pid
 
     async def _first(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class LlmWorkerProcess:
                     self._box.put_nowait(message)
                 if "over" in message:
                     self._over(message["id"])
-        except ValueError:  # not a line of ours: whatever it is, it cannot be trusted any more
+        except ValueError:  # not a line of the protocol: the worker cannot be trusted any more
             self.kill()
         finally:
             self.gone = True
@@ -211,7 +211,7 @@ class LlmWorkerProcess:
             self._watch = None
 
     async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """The replies to one request. Raises ChildGone and ChildRefused."""
+        """Send a request and yield its replies. Raises LlmWorkerExited, LlmWorkerRefused."""
         self._number += 1
         self._box = asyncio.Queue()
         number = self._open = self._number
@@ -225,7 +225,7 @@ class LlmWorkerProcess:
                     yield reply
                 elif "refused" in reply:
                     raise LlmWorkerRefused(reply["refused"], reply["said"])
-                elif "stopped" in reply:  # not by whoever reads this: the child is being ended
+                elif "stopped" in reply:  # not by this reader: the worker is being stopped
                     break
                 else:
                     return
@@ -235,7 +235,7 @@ class LlmWorkerProcess:
                 self.halt()
 
     def halt(self) -> None:
-        """Stop what is being worked on, if anything is. One that does not stop is killed."""
+        """Stop the running request, if there is one. A worker that does not stop is killed."""
         if self._open and self._watch is None and not self.gone:
             self._say({"stop": self._open})
             self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.kill)
@@ -268,18 +268,18 @@ class LlmWorkerProcess:
         return os.fstat(self._log.fileno()).st_size
 
     def _lines(self) -> list[str]:
-        """What the native library printed since the last request began."""
+        """Lines that the native library printed since the last request began."""
         start = max(self._heard, self._printed() - _LOG_TAIL_BYTES)
         tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, start).decode("utf-8", "replace")
         return [line.strip()[:300] for line in tail.split("\n") if line.strip()]
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the worker."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
     async def stop(self) -> None:
-        """End it, gently at first, and wait for its end. Twice is no error."""
+        """Stop the worker, first gently, and wait for its exit. Calling it twice is no error."""
         self.gone = True
         if self._watch is not None:
             self._watch.cancel()
@@ -302,11 +302,11 @@ SendRequest = Callable[[str, Mapping[str, Any]], AsyncGenerator[dict[str, Any], 
 
 @dataclass(frozen=True, slots=True)
 class LocalSpeed:
-    """Tokens per second of prompt and reply, measured here, and what this build of llama.cpp can use."""
+    """Tokens per second of prompt and reply, as measured, and the features of this build of llama.cpp."""
 
     prefill: float
     decode: float
-    gpu: bool  # whether it could use one
+    gpu: bool  # whether the build supports a GPU
     threads: int
     parameters: int
     bytes: int
@@ -315,14 +315,14 @@ class LocalSpeed:
 
 
 class LocalSession:
-    """See Seat. One request at a time; nothing can be asked after the turn."""
+    """`LlmSession` with the worker. One request at a time; it cannot be used after the turn."""
 
     def __init__(self, ask: SendRequest) -> None:
         self._asks = ask
         self._left = False
 
     def leave(self) -> None:
-        """The turn is over."""
+        """End the turn."""
         self._left = True
 
     def _ask(self, do: str, **fields: Any) -> AsyncGenerator[dict[str, Any], None]:
@@ -337,7 +337,7 @@ class LocalSession:
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        """Pieces of whole characters, and `Generation` last. `schema` is not looked at: grammars are obeyed here."""
+        """Stream pieces of whole characters, and `Generation` last. `schema` is ignored: grammars are obeyed."""
         now = asyncio.get_running_loop().time
         began, first, pieces = now(), 0.0, list[str]()
         end: dict[str, Any] = {}
@@ -354,30 +354,30 @@ class LocalSession:
         yield Generation("".join(pieces), FinishReason(end["finish"]), figures)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """Log P(yes) - log P(no), where the tokens of the two words part."""
+        """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
         return float(await self._last("odds", "odds", **asdict(prompt), words=[yes, no]))
 
     async def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text."""
+        """Count the tokens of each text."""
         return list(await self._last("counts", "count", texts=list(texts)))
 
     async def _last(self, field: str, do: str, **fields: Any) -> Any:
         async with aclosing(self._ask(do, **fields)) as replies:
-            said = [reply async for reply in replies]
-        return said[-1][field]
+            received = [reply async for reply in replies]
+        return received[-1][field]
 
 
 _log = logging.getLogger(__name__)
 
-# A child that has said nothing for so long hangs; it says something after every batch of a prompt and every token.
+# A worker that sends nothing for so long hangs; it sends a message after every batch of a prompt and every token.
 WORKER_SILENCE_TIMEOUT_S = 300.0
-# After the second end in a row the next start waits, each time twice as long; longer waits are not waited for.
+# From the second exit in a row the next start waits, each time twice as long; a wait above the last limit is an error.
 _FIRST_RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S, _MAX_RESTART_WAIT_S = 0.25, 30.0, 2.0
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 
 
 class LocalModel:
-    """One GGUF. See LanguageModel; besides: `swap`, `speed`, `unload`."""
+    """`LanguageModel` of one GGUF in a worker process; besides: `swap`, `speed`, `unload`."""
 
     grammars, bare_verdicts = True, False
 
@@ -394,48 +394,48 @@ class LocalModel:
 
     @property
     def name(self) -> str:
-        """The name it was opened with, else what the file says, else the file's."""
+        """Name it was opened with, else the name in the file, else the file's name."""
         return self._name or self._said_name or self._path.stem
 
     @property
     def path(self) -> Path:
-        """The file in use."""
+        """GGUF file in use."""
         return self._path
 
     @property
     def context(self) -> int:
-        """Tokens that prompt and reply may have together."""
+        """Maximum tokens of prompt and reply together."""
         return self._context
 
     @property
     def waiting(self) -> int:
-        """How many have the seat or wait for it."""
+        """Number of requests that have a turn or wait for one."""
         return self._turns.waiting
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, or None where the model is unloaded."""
+        """Process id of the worker, or None where the model is unloaded."""
         return None if self._child is None or self._child.gone else self._child.pid
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
-        """Wait for one's turn, and for the model to be loaded. Raises GenerationFailed."""
+        """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
         async with self._turns.seat(reader, on_place), self.machine, self._awake():
             try:
                 await self._running()
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
-            seat = LocalSession(self._ask)
+            session = LocalSession(self._ask)
             try:
-                yield seat
+                yield session
             finally:
-                seat.leave()
+                session.leave()
                 if self._child is not None:
                     self._child.halt()
 
     @asynccontextmanager
     async def _awake(self) -> AsyncIterator[None]:
-        """Not unloaded in here; unloaded some time after."""
+        """Suspend the idle timer, and restart it afterwards."""
         if self._idle is not None:
             self._idle.cancel()
         try:
@@ -455,12 +455,12 @@ class LocalModel:
             await self._running()
 
     async def unload(self) -> None:
-        """End the child and give its memory back; the next turn starts it again."""
+        """Stop the worker to free its memory; the next turn starts it again."""
         async with self._turns.urgent():
             await self._end()
 
     async def _running(self) -> LlmWorkerProcess:
-        """The child, started when it is not there. Raises ModelUnavailable and GenerationFailed."""
+        """Return the worker, started if it does not run. Raises ModelUnavailable, GenerationFailed."""
         if self._child is not None and not self._child.gone:
             return self._child
         if self._turns.closed:
@@ -471,7 +471,7 @@ class LocalModel:
             self._loading = asyncio.create_task(self._started(self._path))
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         loading = self._loading
-        try:  # who asked may go away meanwhile; the next one needs the model too
+        try:  # shielded: the request may be cancelled meanwhile, and the next one needs the model too
             self._child = await asyncio.shield(loading)
         except ModelUnavailable:
             self._ended()
@@ -495,7 +495,7 @@ class LocalModel:
         return await LlmWorkerProcess.start(path, options, self._patience)
 
     async def _rest(self) -> None:
-        """Wait a little after a row of ends; not for long: a question has something better to do."""
+        """Wait for a short restart pause. Raises GenerationFailed for a longer one, so that the question goes on."""
         left = self._rest_until - asyncio.get_running_loop().time()
         if left > _MAX_RESTART_WAIT_S:
             raise GenerationFailed(f"The model ended {self._ends} times in a row: it is started again in {left:.0f} s.")
@@ -507,7 +507,7 @@ class LocalModel:
         self._rest_until = asyncio.get_running_loop().time() + pause
 
     async def _end(self) -> None:
-        """End the child, also one that is only loading."""
+        """Stop the worker, also one that is still loading."""
         if self._loading is not None:
             loading, self._loading = self._loading, None
             loading.cancel()
@@ -519,7 +519,7 @@ class LocalModel:
             await child.stop()
 
     async def _ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """Replies of the child to one request. Raises GenerationFailed; for the one who has the seat."""
+        """Yield the worker's replies to one request, in the current turn. Raises GenerationFailed."""
         for last in (False, True):
             try:
                 child = await self._running()
@@ -540,15 +540,15 @@ class LocalModel:
                 return
 
     async def speed(self) -> LocalSpeed:
-        """Measure it; takes a turn of its own. Raises GenerationFailed."""
+        """Measure the speed; takes a turn of its own. Raises GenerationFailed."""
         async with self.turn(0):
             *_, last = [message async for message in self._ask("speed", {})]
             return LocalSpeed(**{field: last[field] for field in LocalSpeed.__slots__})
 
     async def swap(self, path: Path, name: str = "") -> None:
-        """Use another file as soon as the running request is done; who waits is served by it.
+        """Switch to another file after the running request; waiting requests use the new one.
 
-        Raises ModelUnavailable when it cannot be loaded; the old one is in use then.
+        Raises ModelUnavailable when it cannot be loaded; then the old one stays in use.
         """
         check_gguf_file(path)
         async with self._turns.urgent(), self._awake():
@@ -561,12 +561,12 @@ class LocalModel:
                 (self._path, self._name), self._ends, self._rest_until = old, 0, 0.0
                 await self._end()
                 if isinstance(exc, ModelUnavailable):
-                    with suppress(ModelUnavailable):  # if even that fails, the next turn tries again and says so
+                    with suppress(ModelUnavailable):  # if this fails too, the next turn tries again and reports it
                         await self._running()
                 raise
 
     async def close(self) -> None:
-        """End the child; whoever waits is told so."""
+        """Stop the worker; waiting requests raise GenerationFailed."""
         self._turns.close(_MODEL_CLOSED)
         if self._idle is not None:
             self._idle.cancel()
@@ -590,9 +590,9 @@ async def open_local_model(
     patience: float = WORKER_SILENCE_TIMEOUT_S,
     beside: LanguageModel | None = None,
 ) -> LocalModel:
-    """Load a GGUF. `patience` is how long the child may say nothing, in seconds. Raises ModelUnavailable.
+    """Load a GGUF. `patience` is the timeout for a silent worker, in seconds. Raises ModelUnavailable.
 
-    `beside`: a model on this machine with which it takes turns: two that generate at once are both slow.
+    `beside`: another local model with which it takes turns: two that generate at once are both slow.
     """
     model = LocalModel(path, settings, name, patience)
     if isinstance(beside, LocalModel):

@@ -65,11 +65,12 @@ __all__ = [
     "open_remote_model",
 ]
 
-_MAX_EVENT_BYTES = 1 << 20  # bytes of one event; a piece of a reply has some hundred
+_MAX_EVENT_BYTES = 1 << 20  # of one event; a piece of a reply has some hundred
 
 
 async def iterate_event_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """The data of each event. Keep-alives and other fields are passed over; the last event may lack its end.
+    """Parse server-sent events: yield the data of each. Keep-alives and other fields are skipped; the last event may
+    lack its final empty line.
 
     Raises ValueError for an event of more than a megabyte.
     """
@@ -93,16 +94,16 @@ def _parse_data_line(line: bytes) -> list[str]:
     return [value.removeprefix(b" ").decode("utf-8", "replace")] if field == b"data" else []
 
 
-# Texts that some model's tokenizer takes for control tokens, wherever they stand: a space makes them text again.
+# Texts that the tokenizer of some model reads as control tokens anywhere: a space makes them plain text.
 _CONTROL_TOKEN_PATTERN = re.compile(
     r"<(?=\||\uff5c|<SYS|</SYS|/?(?:s|bos|eos|unk|pad|mask|think|tool_call|start_of_turn|end_of_turn)>)"
     r"|\[(?=/?[A-Z_]{3,24}\])"
 )
-TOP_LOGPROBS = 20  # likeliest tokens: most of OpenAI's and vLLM's
+TOP_LOGPROBS = 20  # the maximum of OpenAI and vLLM
 
 
 class ServerDialect(StrEnum):
-    """Whose server it is."""
+    """Kind of the server, by its extensions of the API."""
 
     LLAMA_SERVER = "llama-server"
     LLAMA_PYTHON = "llama_cpp.server"
@@ -111,7 +112,7 @@ class ServerDialect(StrEnum):
 
     @property
     def gbnf(self) -> bool:
-        """Whether it obeys GBNF to the letter: it is llama.cpp itself."""
+        """Whether the server is llama.cpp, which obeys GBNF strictly."""
         return self in (ServerDialect.LLAMA_SERVER, ServerDialect.LLAMA_PYTHON)
 
 
@@ -121,7 +122,7 @@ def _neutralize_control_tokens(text: str) -> str:
 
 
 def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decoding: DecodingParams) -> dict[str, Any]:
-    """A request for a reply. How a reply begins (`prompt.reply`) only llama-server and vLLM can be told."""
+    """Build a chat request. Only llama-server and vLLM support a given beginning of the reply (`prompt.reply`)."""
     messages = [{"role": "system", "content": prompt.system}] if prompt.system else []
     for asked, replied in prompt.shots:
         messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": replied}]
@@ -132,7 +133,7 @@ def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decod
     how = asdict(decoding)
     repeat, top_k = how.pop("repeat_penalty"), how.pop("top_k")
     how["max_tokens"] = max(1, decoding.max_tokens)
-    if dialect is not ServerDialect.OTHER:  # the others may refuse what OpenAI does not know
+    if dialect is not ServerDialect.OTHER:  # other servers may reject fields that OpenAI does not have
         how |= {"top_k": top_k, "chat_template_kwargs": {"enable_thinking": False}}
         how["repetition_penalty" if dialect is ServerDialect.VLLM else "repeat_penalty"] = repeat
     if prefilled and dialect is ServerDialect.VLLM:
@@ -148,7 +149,7 @@ def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decod
 def build_reply_constraint(
     dialect: ServerDialect, grammar: str | None, schema: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What holds the reply to a grammar, or to a schema where there are no grammars."""
+    """Build the fields that constrain the reply to a grammar, or to a schema where grammars are not supported."""
     if grammar and dialect.gbnf:
         return {"grammar": grammar}
     if schema:
@@ -162,7 +163,7 @@ def build_reply_constraint(
 
 
 def build_choice_constraint(dialect: ServerDialect, *words: str) -> dict[str, Any]:
-    """What holds the reply to one of a few plain words."""
+    """Build the fields that constrain the reply to one of a few plain words."""
     if dialect is ServerDialect.VLLM:
         return {"structured_outputs": {"choice": list(words)}}
     return build_reply_constraint(dialect, "root ::= " + " | ".join(f'"{word}"' for word in words), None)
@@ -175,9 +176,9 @@ class _TokenLogprob:
 
 
 def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
-    """Log P(yes) - log P(no) by the first token's likeliest, None where the server gives none.
+    """Log odds, log P(yes) - log P(no), from the top logprobs of the first token; None without logprobs.
 
-    A word that is not among them is at most as likely as the last of them; where neither is, neither is likelier.
+    A word that is not among them gets the logprob of the last of them; where both are missing the odds are even.
     """
     top = _read_top_logprobs(reply)
     if not top:
@@ -210,23 +211,23 @@ def _read_top_logprobs(reply: Any) -> list[_TokenLogprob]:
 
 _CONNECT_TIMEOUT_S, _INFO_TIMEOUT_S = 5.0, 10.0
 _MAX_ATTEMPTS, _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 3, 0.2, 1.0
-# Each failure has been tried three times already; then the server is left alone for a while.
+# Circuit breaker: each failure counted here was already retried three times.
 _BREAKER_FAILURES, _BREAKER_RESET_S = 3, 15.0
-_MAX_REPLY_BYTES = 16 << 20  # bytes; the tokens of the longest post are some ten thousand
-_MAX_ERROR_BYTES = 1 << 16  # bytes of an error that are looked at
+_MAX_REPLY_BYTES = 16 << 20  # the longest post has some ten thousand tokens
+_MAX_ERROR_BYTES = 1 << 16  # of an error's text that are read
 _MAX_CONNECTIONS = 64
 
 
 class ServerUnavailable(GenerationFailed):
-    """The server is not there, is silent, or talks nonsense: it may be well again later."""
+    """Server cannot be reached, does not answer, or sends invalid replies; it may work again later."""
 
 
 class _TransientServerFailure(ServerUnavailable):
-    """It failed before the first byte, so that nothing is lost by asking again at once."""
+    """Failure before the first byte, so that the request can be retried at once."""
 
 
 class ServerRefused(GenerationFailed):
-    """The server is well and will not do this. `status` is of HTTP; `said` what it gave as the reason, for no one."""
+    """Server works and refuses the request. `status` is of HTTP; `said` is its reason, never shown or logged."""
 
     def __init__(self, reason: str, status: int, said: str) -> None:
         super().__init__(reason)
@@ -234,10 +235,10 @@ class ServerRefused(GenerationFailed):
 
 
 class LlmServer:
-    """One address. `patience` is how long it may say nothing, in seconds."""
+    """HTTP client of one server. `patience` is the read timeout, in seconds."""
 
     def __init__(self, url: str, key: str, patience: float, rest: float = _BREAKER_RESET_S) -> None:
-        """Raises ModelUnavailable for an address that is none."""
+        """Raises ModelUnavailable for an invalid address."""
         try:
             given = URL(url.strip().rstrip("/"))
             self.place = f"{given.host}:{given.port}"  # without a password
@@ -253,17 +254,20 @@ class LlmServer:
         self._breakers = AsyncCircuitBreakerFactory(_BREAKER_FAILURES, rest, cast(Any, well))
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
     async def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The reply to one request, parsed; GET without a body. Raises Outage, Refused, GenerationFailed."""
+        """Send a request and parse the reply; GET without a body.
+
+        Raises ServerUnavailable, ServerRefused, GenerationFailed.
+        """
         async with self._answer(path, body) as response:
             return json.loads(b"".join([chunk async for chunk in self._chunks(response)]))
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """What a stream says, until [DONE] or its end. Closing the iterator closes the connection."""
+        """Yield the messages of a stream, until [DONE] or its end. Closing the iterator closes the connection."""
         async with self._answer(path, body) as response:
             if response.content_type != "text/event-stream":
                 raise self._nonsense()
@@ -277,7 +281,7 @@ class LlmServer:
 
     @asynccontextmanager
     async def _answer(self, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[ClientResponse]:
-        """A response that has begun. What goes wrong with it inside counts against the server."""
+        """Open a response. Failures while it is read count for the circuit breaker."""
         breaker = await self._breakers.get_breaker("llm")
         try:
             async with breaker:
@@ -309,7 +313,7 @@ class LlmServer:
     async def _once(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
         if self._session is None:
             self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
-        # what needs no model is told at once, or the server hangs
+        # requests that need no model are answered at once, unless the server hangs
         patience = min(self._patience, _INFO_TIMEOUT_S) if body is None else self._patience
         silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=patience)
         given: dict[str, Any] = {"json": body, "timeout": silence, "allow_redirects": False}
@@ -330,7 +334,7 @@ class LlmServer:
         raise AssertionError("a failure is raised")
 
     async def _fail(self, response: ClientResponse) -> None:
-        """Raise what a status means."""
+        """Raise the error of an HTTP status."""
         status, said = response.status, ""
         with self._plainly():
             said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
@@ -364,7 +368,7 @@ class LlmServer:
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """Failures of a response as sentences."""
+        """Translate failures of a response into errors with a sentence."""
         try:
             yield
         except ServerTimeoutError:
@@ -378,13 +382,13 @@ class LlmServer:
 
 
 CHAT_PATH = "/v1/chat/completions"
-# A bare word says which is likelier and not by how much: e^2, seven to one.
+# Log odds for a bare word without logprobs: it says which is likelier, not by how much (e^2, seven to one).
 _BARE_VERDICT_LOG_ODDS = 2.0
 _CHARS_PER_TOKEN = 3  # between English (4 to 5) and Russian (2 to 3) with today's vocabularies
 
 
 class ServerInfo:
-    """What is known of a server: who it is, which model is asked, and what it turned out not to do."""
+    """Detected properties of a server: dialect, model, context size, and whether it gives no logprobs."""
 
     def __init__(self, dialect: ServerDialect, model: str, context: int) -> None:
         self.dialect, self.model, self.context = dialect, model, context
@@ -392,7 +396,7 @@ class ServerInfo:
 
 
 class RemoteSession:
-    """See Seat. Nothing can be asked after the turn."""
+    """`LlmSession` with a server. It cannot be used after the turn."""
 
     def __init__(self, server: LlmServer, met: ServerInfo) -> None:
         self._server, self._met = server, met
@@ -400,7 +404,7 @@ class RemoteSession:
         self._left = False
 
     async def leave(self) -> None:
-        """The turn is over: what still runs is closed."""
+        """End the turn: close streams that still run."""
         self._left = True
         for messages in list(self._running):
             await messages.aclose()
@@ -413,24 +417,24 @@ class RemoteSession:
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        """Pieces as they come, and `Generation` last."""
+        """Stream pieces of text, and `Generation` last."""
         assert not self._left, "the turn is over"
         how = {"stream": True, "stream_options": {"include_usage": True}}
         wanted = {**build_request_body(self._met.dialect, self._met.model, prompt, decoding), **how}
-        heard = _StreamCollector()
+        collector = _StreamCollector()
         messages = self._server.stream(CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
         self._running.add(messages)
         try:
             async with aclosing(messages):
                 async for message in messages:
-                    if piece := heard.take(message):
+                    if piece := collector.take(message):
                         yield piece
         finally:
             self._running.discard(messages)
-        yield heard.end(self._server.place)
+        yield collector.end(self._server.place)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """From the first token's likeliest; where the server tells none, a bare word is +-2 (`bare_verdicts`)."""
+        """Log odds from the first token's top logprobs; without logprobs a bare word is +-2 (`bare_verdicts`)."""
         assert not self._left, "the turn is over"
         met = self._met
         if not met.bare_verdicts:
@@ -441,29 +445,29 @@ class RemoteSession:
                 if "logprobs" not in exc.said:
                     raise
             else:
-                found = compute_log_odds(reply, yes, no)
-                if found is not None:
-                    return found
+                log_odds = compute_log_odds(reply, yes, no)
+                if log_odds is not None:
+                    return log_odds
             met.bare_verdicts = True
-        return await self._bare(prompt, yes, no)
+        return await self._ask_bare_verdict(prompt, yes, no)
 
-    async def _bare(self, prompt: Prompt, yes: str, no: str) -> float:
+    async def _ask_bare_verdict(self, prompt: Prompt, yes: str, no: str) -> float:
         met = self._met
         asked = build_request_body(
             met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0)
         ) | build_choice_constraint(met.dialect, yes, no)
         reply = await self._server.ask(CHAT_PATH, asked)
         try:
-            said = str(reply["choices"][0]["message"]["content"]).strip().casefold()
+            verdict = str(reply["choices"][0]["message"]["content"]).strip().casefold()
         except (LookupError, TypeError):
-            said = ""
+            verdict = ""
         for word, odds in ((yes, _BARE_VERDICT_LOG_ODDS), (no, -_BARE_VERDICT_LOG_ODDS)):
-            if said.startswith(word.casefold()):
+            if verdict.startswith(word.casefold()):
                 return odds
         raise GenerationFailed(f"The model of {self._server.place} says neither yes nor no: use one that can judge.")
 
     async def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, by the server's own count where it has one; else a third of its characters."""
+        """Count the tokens of each text by the server; where it cannot, estimate a third of the characters."""
         assert not self._left, "the turn is over"
         try:
             return list(await asyncio.gather(*(count_server_tokens(self._server, self._met, text) for text in texts)))
@@ -472,7 +476,7 @@ class RemoteSession:
 
 
 async def count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:
-    """Tokens of a text. Raises Refused for a server that does not count, and GenerationFailed."""
+    """Count the tokens of a text. Raises ServerRefused for a server that cannot count, and GenerationFailed."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
     named = {"model": met.model} if met.model else {}
     asked: dict[ServerDialect, tuple[str, dict[str, Any]]] = {
@@ -490,7 +494,7 @@ async def count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> 
 
 
 class _StreamCollector:
-    """What has come of a reply."""
+    """Collector of a streamed reply."""
 
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time
@@ -500,7 +504,7 @@ class _StreamCollector:
         self._usage: dict[str, Any] = {}
 
     def take(self, message: dict[str, Any]) -> str:
-        """The text of a message. Thoughts, where a server sends them apart, are not looked at."""
+        """Add a message and return its text. Reasoning in a separate field is ignored."""
         self._usage |= {key: message[key] for key in ("usage", "timings") if isinstance(message.get(key), dict)}
         try:
             first: dict[str, Any] = next(iter(message.get("choices") or ()), {})
@@ -516,7 +520,7 @@ class _StreamCollector:
         return piece
 
     def end(self, place: str) -> Generation:
-        """The whole. Raises Outage where it has no end."""
+        """Complete generation. Raises ServerUnavailable where the stream broke off."""
         if not self._finish:
             raise ServerUnavailable(f"The language model's server {place} broke off: ask again.")
         took = self._now() - self._began
@@ -538,7 +542,7 @@ def _read_int(given: Any, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that has said nothing for so long will not say anything
+SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that sends nothing for so long counts as hung
 _HTTP_NOT_FOUND = 404
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 _SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark. " * 20
@@ -546,14 +550,14 @@ _SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark
 
 @dataclass(frozen=True, slots=True)
 class RemoteSpeed:
-    """Tokens per second of prompt (0: the server does not count them) and reply, as seen from here."""
+    """Tokens per second of prompt (0: the server does not count them) and reply, as measured by the client."""
 
     prefill: float
     decode: float
 
 
 class RemoteModel:
-    """See LanguageModel; besides: `meet`, `speed`."""
+    """`LanguageModel` on a server; besides: `meet`, `speed`."""
 
     def __init__(self, server: LlmServer, settings: LlmSettings) -> None:
         self._server, self._settings = server, settings
@@ -563,7 +567,7 @@ class RemoteModel:
 
     @property
     def name(self) -> str:
-        """The name of the model, without the folders of the server."""
+        """Name of the model, without the folders of the server."""
         given = self._met.model if self._met else self._settings.name
         return given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf") or "LLM__URL"
 
@@ -574,62 +578,62 @@ class RemoteModel:
 
     @property
     def dialect(self) -> ServerDialect | None:
-        """Whose server it is; None before it was reached."""
+        """Dialect of the server; None before it was reached."""
         return self._met.dialect if self._met else None
 
     @property
     def context(self) -> int:
-        """As set, or less where the server says so."""
+        """Context size of the settings, or of the server where that is smaller."""
         return self._met.context if self._met else self._settings.context
 
     @property
     def grammars(self) -> bool:
-        """True only for a server that was seen to be llama.cpp's; what others write is to be checked."""
+        """Whether the server is known to be llama.cpp's; replies of others must be validated."""
         return self._met is not None and self._met.dialect.gbnf
 
     @property
     def bare_verdicts(self) -> bool:
-        """Whether `odds` can only say which is likelier, as the server tells no probabilities."""
+        """Whether `odds` knows only which word is likelier, because the server gives no logprobs."""
         return self._met is not None and self._met.bare_verdicts
 
     @property
     def waiting(self) -> int:
-        """How many have a seat or wait for one."""
+        """Number of requests that have a turn or wait for one."""
         return self._turns.waiting
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
-        """Wait for one's turn; as many as LLM__PARALLEL have one at once. Raises GenerationFailed."""
+        """Wait for a turn; LLM__PARALLEL requests may have one at once. Raises GenerationFailed."""
         async with self._turns.seat(reader, on_place):
-            seat = RemoteSession(self._server, await self.meet())
+            session = RemoteSession(self._server, await self.meet())
             try:
-                yield seat
+                yield session
             except ServerRefused as exc:
-                if exc.status == _HTTP_NOT_FOUND:  # it may have been started with another model since
+                if exc.status == _HTTP_NOT_FOUND:  # it may have been restarted with another model
                     self._met = None
                 raise
             finally:
-                await seat.leave()
+                await session.leave()
 
     async def meet(self) -> ServerInfo:
-        """Who the server is; asked once. Raises GenerationFailed."""
+        """Detect the server's dialect, model and context; fetched once. Raises GenerationFailed."""
         async with self._meeting:
             if self._met is None:
                 self._met = await _fetch_server_info(self._server, self._settings)
             return self._met
 
     async def speed(self) -> RemoteSpeed:
-        """Measure it with a prompt of some hundred tokens; takes a turn. Raises GenerationFailed."""
-        async with self.turn(0) as seat:
-            tokens = (await seat.count([_SPEED_SAMPLE]))[0]
-            end = await collect_generation(seat.stream(Prompt("", _SPEED_SAMPLE), DecodingParams(32)))
+        """Measure the speed with a prompt of some hundred tokens; takes a turn. Raises GenerationFailed."""
+        async with self.turn(0) as session:
+            tokens = (await session.count([_SPEED_SAMPLE]))[0]
+            end = await collect_generation(session.stream(Prompt("", _SPEED_SAMPLE), DecodingParams(32)))
         figures = end.figures
         read = figures.evaluated or tokens
         wrote_s = (figures.took_ms - figures.first_ms) / 1000
         return RemoteSpeed(1000 * read / max(figures.first_ms, 1.0), max(figures.tokens - 1, 0) / max(wrote_s, 0.001))
 
     async def close(self) -> None:
-        """Let go of the server; whoever waits is told so."""
+        """Close the connections; waiting requests raise GenerationFailed."""
         self._turns.close(_MODEL_CLOSED)
         await self._server.close()
 
@@ -637,8 +641,8 @@ class RemoteModel:
 def open_remote_model(
     settings: LlmSettings, patience: float = SERVER_SILENCE_TIMEOUT_S, rest: float = 15.0
 ) -> RemoteModel:
-    """A model on the server LLM__URL. `patience` is how long it may say nothing, `rest` how long it is left alone
-    after a row of failures, both in seconds. Raises ModelUnavailable for an address that is none.
+    """Open a model on the server LLM__URL. `patience` is the read timeout, `rest` the pause of the circuit breaker,
+    both in seconds. Raises ModelUnavailable for an invalid address.
     """
     return RemoteModel(LlmServer(settings.url, settings.key.get_secret_value(), patience, rest), settings)
 
@@ -658,8 +662,8 @@ async def _fetch_server_info(server: LlmServer, settings: LlmSettings) -> Server
     met = ServerInfo(_DIALECT_BY_OWNER.get(str(row.get("owned_by", "")), ServerDialect.OTHER), model, settings.context)
     if met.dialect is ServerDialect.OTHER and await _can_count_tokens(server, model):
         met.dialect = ServerDialect.LLAMA_PYTHON
-    room = await _fetch_context_size(server, met.dialect, row)
-    met.context = min(met.context, room) if room else met.context
+    context_size = await _fetch_context_size(server, met.dialect, row)
+    met.context = min(met.context, context_size) if context_size else met.context
     return met
 
 
@@ -672,7 +676,7 @@ def _read_model_rows(listed: Any) -> list[dict[str, Any]]:
 
 
 async def _can_count_tokens(server: LlmServer, model: str) -> bool:
-    """Whether it counts tokens the way only llama_cpp.server does."""
+    """Whether the server counts tokens by the path that only llama_cpp.server has."""
     try:
         return await count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0
     except ServerRefused:
@@ -680,7 +684,7 @@ async def _can_count_tokens(server: LlmServer, model: str) -> bool:
 
 
 async def _fetch_context_size(server: LlmServer, dialect: ServerDialect, row: dict[str, Any]) -> int:
-    """The context as the server has it, in tokens; 0 where it does not say."""
+    """Fetch the context size of the server, in tokens; 0 where it is unknown."""
     try:
         if dialect is ServerDialect.LLAMA_SERVER:
             return int((await server.ask("/props"))["default_generation_settings"]["n_ctx"])

@@ -24,15 +24,15 @@ __all__ = [
     "collect_generation",
 ]
 
-QueuePositionCallback = Callable[[int], None]  # how many are before one in the queue; 0 is the seat itself
+QueuePositionCallback = Callable[[int], None]  # number of requests before this one; 0: it has its turn
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A conversation, what stays the same first: the model keeps what it has read of the longest common beginning.
+    """Prompt with its constant part first: the model caches the longest common prefix.
 
-    `shots` are examples: what was asked, and the right reply. `reply` is how the reply begins.
-    All texts are plain: whatever looks like a control token of the model is neutralised by the door.
+    `shots` are examples: a request and the right reply. `reply` is the beginning of the reply.
+    All texts are plain: text that looks like a control token of the model is neutralised by the backend.
     """
 
     system: str
@@ -43,7 +43,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class DecodingParams:
-    """How tokens are chosen. `max_tokens` is a hard end; greedy where `temperature` is 0."""
+    """Decoding parameters. `max_tokens` is a hard limit; decoding is greedy where `temperature` is 0."""
 
     max_tokens: int
     temperature: float = 0.2
@@ -54,7 +54,7 @@ class DecodingParams:
 
 
 class FinishReason(StrEnum):
-    """Why a generation ended: it was whole, or out of tokens. One that is cancelled has no end."""
+    """Reason for the end of a generation: complete, or out of tokens. A cancelled one has no reason."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -62,18 +62,18 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStats:
-    """What one generation cost. `evaluated` are the prompt's tokens that were not known from the call before."""
+    """Costs of one generation. `evaluated` are the prompt's tokens that were not cached from the call before."""
 
     prompt_tokens: int = 0
     evaluated: int = 0
     tokens: int = 0
-    first_ms: float = 0.0  # from the seat to the first piece of text
+    first_ms: float = 0.0  # from the request to the first piece of text
     took_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The end of a generation: the whole text and what it cost."""
+    """Completed generation: the whole text and its costs."""
 
     text: str
     finish: FinishReason
@@ -81,7 +81,7 @@ class Generation:
 
 
 class LlmSession(Protocol):
-    """The model, as long as it is one's own turn. Everything raises GenerationFailed when the model goes away."""
+    """Session with the model for one turn. Every method raises GenerationFailed when the model stops."""
 
     def stream(
         self,
@@ -91,63 +91,63 @@ class LlmSession(Protocol):
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        """Pieces of text as they come, and `Generation` last. Closing the iterator stops the model at once.
+        """Stream pieces of text, and `Generation` last. Closing the iterator stops the model at once.
 
-        `grammar` is GBNF with the rule `root`; `schema`, a JSON schema of the same, serves servers without GBNF.
+        `grammar` is GBNF with the rule `root`; `schema` is a JSON schema of the same, for servers without GBNF.
         Raises GenerationFailed for a grammar that does not parse or a prompt longer than the context.
         """
         ...
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """Log P(yes) - log P(no) of the next word after the prompt."""
+        """Log odds, log P(yes) - log P(no), of the next word after the prompt."""
         ...
 
     async def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text."""
+        """Count the tokens of each text."""
         ...
 
 
 class LanguageModel(Protocol):
-    """A model that can be asked. `context` is in tokens; `grammars`: whether it obeys GBNF to the letter."""
+    """Language model with a queue of turns. `context` is in tokens; `grammars`: whether it obeys GBNF strictly."""
 
     @property
     def name(self) -> str:
-        """What is shown to readers as the model that answered."""
+        """Name of the model, as shown to readers."""
         ...
 
     @property
     def context(self) -> int:
-        """Tokens that prompt and reply may have together."""
+        """Maximum tokens of prompt and reply together."""
         ...
 
     @property
     def grammars(self) -> bool:
-        """Whether text under a grammar can be trusted to obey it."""
+        """Whether text generated under a grammar always obeys it."""
         ...
 
     @property
     def bare_verdicts(self) -> bool:
-        """Whether `odds` can only say which word is likelier, and not by how much. Known once it was asked."""
+        """Whether `odds` knows only which word is likelier, not by how much. Known after its first call."""
         ...
 
     @property
     def waiting(self) -> int:
-        """How many have the seat or wait for it: 0 is idle."""
+        """Number of requests that have a turn or wait for one: 0 is idle."""
         ...
 
     def turn(
         self, reader: int, on_place: QueuePositionCallback | None = None
     ) -> AbstractAsyncContextManager[LlmSession]:
-        """Wait for one's turn: readers take turns, each of them in order. Raises GenerationFailed."""
+        """Wait for a turn: round-robin between readers, in order for each of them. Raises GenerationFailed."""
         ...
 
     async def close(self) -> None:
-        """Let the model go; whoever waits is told so."""
+        """Close the model; waiting requests raise GenerationFailed."""
         ...
 
 
 async def collect_generation(pieces: AsyncIterator[str | Generation]) -> Generation:
-    """Read a stream to its end."""
+    """Read a stream to its end and return the generation."""
     last: str | Generation | None = None
     async for piece in pieces:
         last = piece

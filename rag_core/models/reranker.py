@@ -31,7 +31,7 @@ _SAMPLE_PAIR = "When does the ferry leave?", "The ferry to the island leaves at 
 
 
 async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provider: str = CPU_PROVIDER) -> Reranker:
-    """Load the cross-encoder of a row from its folder and time it. Raises ModelUnavailable."""
+    """Load a cross-encoder from its folder and measure its speed. Raises ModelUnavailable."""
     thread = OnnxThread(model.name)
     try:
         await thread.run(check_model_files, model, folder)
@@ -55,13 +55,13 @@ def _load_cross_encoder(row: ModelSpec, folder: Path, session: dict[str, Any]) -
     model = TextCrossEncoder(
         name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
     )
-    # longest first: it is the text that is cut, not the question
+    # longest first: the text is cut, not the question
     model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
     return model
 
 
 class Reranker:
-    """One cross-encoder in a thread of its own. `pair_s` is how long a full-length text takes, in seconds."""
+    """Cross-encoder in a thread of its own. `pair_s` is the time for one full-length text, in seconds."""
 
     def __init__(self, row: ModelSpec, model: TextCrossEncoder, thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread
@@ -69,15 +69,15 @@ class Reranker:
         self.pair_s = 0.0
 
     async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """A score for each text, in their order; greater is better, and only scores of one question compare."""
-        found = [0.0] * len(texts)
+        """Score each text, in their order; greater is better, and only scores of one question are comparable."""
+        ordered = [0.0] * len(texts)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for first in range(0, len(order), _BATCH_PAIRS):
             batch = order[first : first + _BATCH_PAIRS]
             scores = await self._thread.run(self._scored, question, [texts[i] for i in batch])
             for i, score in zip(batch, scores, strict=True):
-                found[i] = score
-        return found
+                ordered[i] = score
+        return ordered
 
     async def time(self) -> None:
         """Measure `pair_s`; the first call of a model does not count."""
@@ -88,14 +88,14 @@ class Reranker:
         self.pair_s = (time.perf_counter() - started) / 2
 
     async def close(self) -> None:
-        """Let go of the model and its thread."""
+        """Release the model and its thread."""
         await self._thread.close()
 
     def _scored(self, question: str, texts: list[str]) -> list[float]:
         limit = self._row.max_tokens
-        given = [trim_for_tokenizer(text, limit) for text in texts]
+        trimmed = [trim_for_tokenizer(text, limit) for text in texts]
         scores = [
-            float(s) for s in self._model.rerank(trim_for_tokenizer(question, limit), given, batch_size=_BATCH_PAIRS)
+            float(s) for s in self._model.rerank(trim_for_tokenizer(question, limit), trimmed, batch_size=_BATCH_PAIRS)
         ]
         if not all(math.isfinite(score) for score in scores):
             raise self._thread.broken("makes scores that are no numbers")

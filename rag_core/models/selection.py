@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DenseIndex:
-    """A model's row, the model, and the vectors it made."""
+    """Embedding model with its catalog row and its vectors."""
 
     model: ModelSpec
     embedder: Embedder
@@ -53,35 +53,35 @@ class DenseIndex:
 
     @property
     def store(self) -> str | None:
-        """The identity of the vectors; None where they are on a server that has not answered yet."""
+        """Identity of the vector store; None where it is on a server that has not answered yet."""
         try:
             return self.vectors.identity
         except VectorsUnavailable:
             return None
 
     async def close(self) -> None:
-        """Let go of both."""
+        """Close the vectors and the embedder."""
         await self.vectors.close()
         await self.embedder.close()
 
 
 def get_models_folder(settings: RagSettings) -> Path:
-    """Where models are kept."""
+    """Folder of the models."""
     return settings.models.dir or settings.data.dir / "models"
 
 
 def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
-    """The model to use: the one named, or with "auto" the best that was pulled; None for none.
+    """Select a model: the named one, or with "auto" the best that was pulled; None for "none".
 
-    Raises ModelUnavailable for a name that nobody knows.
+    Raises ModelUnavailable for an unknown name.
     """
     if name == "none":
         return None
     if name != "auto":
         rows = find_models(name)
         return next((row for row in rows if row.role is role), rows[0])
-    found = [row for row in MODELS if row.role is role and is_model_present(row, folder / row.name)]
-    return found[-1] if found else None  # the table goes from small to good
+    pulled = [row for row in MODELS if row.role is role and is_model_present(row, folder / row.name)]
+    return pulled[-1] if pulled else None  # the catalog is ordered from small to good
 
 
 async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
@@ -96,7 +96,7 @@ async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
 
 
 async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
-    """Load the embedding model and open its store; None where no model is chosen or pulled.
+    """Load the embedding model and open its vector store; None where no model is chosen or pulled.
 
     Raises ModelUnavailable, VectorsUnavailable.
     """
@@ -121,51 +121,51 @@ async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
     return DenseIndex(row, embedder, vectors)
 
 
-# What a model can be chosen for, and the setting that says so.
+# Uses of a model, and the setting of each.
 MODEL_USES = {
     "writer": "LLM__MODEL",
     "planner": "LLM__PLANNER",
     "embedder": "MODELS__EMBEDDER",
     "reranker": "MODELS__RERANKER",
 }
-UNDECIDED_VALUES = ("auto", "same")  # settings that leave the choice to others
+UNDECIDED_VALUES = ("auto", "same")  # settings that leave the choice open
 _SETTING_PATHS = {name: tuple(part.lower() for part in setting.split("__")) for name, setting in MODEL_USES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageModels:
-    """Two models, which may be the same one; None where there is none."""
+    """Writer and planner, which may be the same model; None where there is none."""
 
     writer: LanguageModel | None
     planner: LanguageModel | None
 
     async def close(self) -> None:
-        """Let go of both."""
+        """Close both, once where they are the same model."""
         for model in {id(model): model for model in (self.writer, self.planner) if model}.values():
             await model.close()
 
 
 @dataclass(frozen=True, slots=True)
 class GgufFile:
-    """A file and what its model is called; no name: as the file says."""
+    """GGUF file and the name of its model; without a name, the one in the file counts."""
 
     path: Path
     name: str = ""
 
 
 def is_gguf_path(given: str) -> bool:
-    """Whether this is a file rather than the name of a row."""
+    """Whether this is a path rather than a name of the catalog."""
     return given.endswith(".gguf") or "/" in given
 
 
 def get_model_setting(settings: RagSettings, use: str) -> str:
-    """What is set for a use."""
+    """Value of the setting of a use."""
     section, field = _SETTING_PATHS[use]
     return str(getattr(getattr(settings, section), field))
 
 
 def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) -> RagSettings:
-    """The settings with what an admin chose, where they leave the choice open."""
+    """Apply the stored choices of an admin, where the settings leave the choice open."""
     sections: dict[str, dict[str, str]] = {}
     for use, (section, field) in _SETTING_PATHS.items():
         if use in remembered and get_model_setting(settings, use) in UNDECIDED_VALUES:
@@ -175,7 +175,7 @@ def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) ->
 
 
 def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
-    """The file of a name, a path, or auto; None for none. Raises ModelUnavailable for one that cannot be read."""
+    """Find the GGUF of a name, a path, or "auto"; None for "none". Raises ModelUnavailable for an unreadable file."""
     file = GgufFile(Path(given).expanduser()) if is_gguf_path(given) else _find_pulled_gguf(settings, given)
     if file:
         check_gguf_file(file.path)
@@ -200,7 +200,7 @@ def _open_server_model(settings: RagSettings) -> LanguageModel:
 
 
 async def open_language_models(settings: RagSettings) -> LanguageModels:
-    """Open who writes and who plans. LLM__URL goes before a GGUF; a server need not be there yet.
+    """Open writer and planner. LLM__URL takes precedence over a GGUF; the server need not run yet.
 
     Raises ModelUnavailable.
     """
@@ -214,7 +214,7 @@ async def open_language_models(settings: RagSettings) -> LanguageModels:
 
 
 async def open_planner(settings: RagSettings, writer: LanguageModel | None) -> LanguageModel | None:
-    """Who plans beside this writer: the writer too, where no other is named. Raises ModelUnavailable."""
+    """Open the planner; the writer itself where no other model is named. Raises ModelUnavailable."""
     given = settings.llm.planner
     if given == "same" or (given == settings.llm.model and not settings.llm.url):
         return writer

@@ -35,13 +35,13 @@ from rag_core.storage import Archive, users
 __all__ = ["ModelSwitch", "choose_model_for_next_start", "list_models_in_use", "resolve_model_use", "switch_model"]
 
 _STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
-_CLOSING_TASKS: set[asyncio.Task[None]] = set()  # what closes old models; asyncio itself holds tasks weakly
+_CLOSING_TASKS: set[asyncio.Task[None]] = set()  # close old models; asyncio itself holds only weak references
 _SWITCH_LOCK = asyncio.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitch:
-    """What a model is used for from now on, or (`now` is False) from the next start on."""
+    """Result of a switch: use and model, at once or (`now` is False) from the next start on."""
 
     use: str
     name: str
@@ -49,7 +49,7 @@ class ModelSwitch:
 
 
 def resolve_model_use(given: str, wanted: str = "") -> str:
-    """What a model is chosen for: as wanted, else what its row is for. Raises ModelUnavailable."""
+    """Resolve the use of a model: the wanted one, else the role of its row. Raises ModelUnavailable."""
     if wanted:
         if wanted not in MODEL_USES:
             raise ModelUnavailable(f"A model is used as {', '.join(MODEL_USES)}, not as {wanted!r}.")
@@ -65,11 +65,10 @@ def resolve_model_use(given: str, wanted: str = "") -> str:
 
 
 async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
-    """Use a model (a row's name, a path, auto, none, or same) at once, and after every restart.
+    """Switch to a model (a catalog name, a path, auto, none, or same) at once and for every restart.
 
-    Who waits for a writer is served by the new one; where the new one cannot be loaded the old one stays.
-    Another embedder is for the next start: its vectors are made anew then, beside the old ones.
-    Raises ModelUnavailable.
+    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder is
+    used from the next start on: its vectors are then made beside the old ones. Raises ModelUnavailable.
     """
     use = resolve_model_use(given, wanted)
     async with _SWITCH_LOCK:
@@ -88,7 +87,7 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
 async def choose_model_for_next_start(
     settings: RagSettings, archive: Archive, given: str, wanted: str = ""
 ) -> ModelSwitch:
-    """Remember a model for the next start, where no bot runs now. Raises ModelUnavailable for one that is not here."""
+    """Store a model for the next start, while no bot runs. Raises ModelUnavailable for one that is not present."""
     use = resolve_model_use(given, wanted)
     _check_choice_allowed(settings, use, given)
     await users.save_choice(archive, use, given)
@@ -96,7 +95,7 @@ async def choose_model_for_next_start(
 
 
 def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
-    """Raise where a choice would not count, or could not be carried out."""
+    """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
     if (fixed := get_model_setting(settings, use)) not in UNDECIDED_VALUES:
         raise ModelUnavailable(f"{MODEL_USES[use]} is {fixed}, and a setting goes before a choice: change it there.")
     if use == "writer" and settings.llm.url:
@@ -104,7 +103,7 @@ def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     if given in ("none", "auto") or (given == "same" and use == "planner"):
         return
     if use in ("writer", "planner"):
-        find_gguf(settings, given)  # raises where it is not here, or no GGUF
+        find_gguf(settings, given)  # raises where the file is missing or no GGUF
         return
     row = select_model(ModelRole(use), given, get_models_folder(settings))
     if row is None or row.role.value != use:
@@ -113,7 +112,7 @@ def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
 
 
 async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
-    """Bring writer and planner to what is wanted: by swapping the file under one that is open, where there is one."""
+    """Replace writer and planner; an open local model swaps its file instead of being reopened."""
     before = LanguageModels(rag.writer, rag.planner)
     written = find_gguf(settings, settings.llm.model) if not settings.llm.url else None
     planned = written if settings.llm.planner == "same" else find_gguf(settings, settings.llm.planner)
@@ -145,31 +144,31 @@ async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
     if old is None:
         return
 
-    async def let_go() -> None:
-        try:  # a question that has it already may use it to the end of its stage
+    async def close_later() -> None:
+        try:  # a question that already uses it may finish its stage
             await asyncio.sleep(2 * settings.budgets.rerank)
         finally:
             await old.close()
 
-    task = asyncio.create_task(let_go())
+    task = asyncio.create_task(close_later())
     _CLOSING_TASKS.add(task)
     task.add_done_callback(_CLOSING_TASKS.discard)
 
 
 def list_models_in_use(settings: RagSettings, remembered: dict[str, str]) -> dict[str, str]:
-    """By use, the name or path of the model that is opened at a start now; uses without one are left out."""
+    """Name or path of the model that a start would open now, by use; uses without a model are left out."""
     wanted = apply_model_choices(settings, remembered)
-    found = {}
+    models = {}
     for use in MODEL_USES:
         given = get_model_setting(wanted, use)
         if use == "planner" and given == "same":
             given = wanted.llm.model
         if wanted.llm.url and (use == "writer" or get_model_setting(wanted, use) == "same"):
-            found[use] = "LLM__URL"
+            models[use] = "LLM__URL"
         elif is_gguf_path(given):
-            found[use] = str(Path(given))
+            models[use] = str(Path(given))
         else:
             role = ModelRole.WRITER if use == "planner" else ModelRole(use)
             row = select_model(role, given, get_models_folder(settings))
-            found |= {use: row.name} if row else {}
-    return found
+            models |= {use: row.name} if row else {}
+    return models

@@ -1,7 +1,7 @@
 """Recipe `council`, for attribution: an LLM judge for every post, an answer from each kept post, a check of gaps.
 
-Hybrid search, judge, predictors, final answer, claim judge: parts of the question that stay open are searched for
-once more, and what is found is merged in where its posts support it.
+Hybrid search, judge, predictors, final answer, judge of the parts: parts of the question that stay open are searched
+once more, and the results are merged in where their posts support them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rag_core.writing.write import write_draft
 
 __all__ = ["PARTS_GRAMMAR", "PartCoverage", "QuestionPart", "judge_question_parts", "parse_parts_reply", "run_council"]
 
-_MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for what is missing
+_MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a missing part
 _REPLY_TOKENS = 200
 _MAX_QUESTION_LENGTH = 400  # characters
 PARTS_GRAMMAR = "\n".join(
@@ -45,7 +45,7 @@ PARTS_GRAMMAR = "\n".join(
 
 
 class PartCoverage(StrEnum):
-    """How far a part of a question is answered."""
+    """Coverage of a part of a question by the answer."""
 
     FULLY = "FULLY"
     PARTIALLY = "PARTIALLY"
@@ -54,7 +54,7 @@ class PartCoverage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuestionPart:
-    """A part of a question; `ask` would find what is missing, and is empty where nothing is."""
+    """Part of a question; `ask` is a query for the missing information, empty where none is missing."""
 
     covered: PartCoverage
     ask: str = ""
@@ -78,16 +78,15 @@ class _PartsReply(BaseModel):
 async def judge_question_parts(
     question: Question, said: Sequence[Sentence], model: LanguageModel, run: Run
 ) -> tuple[QuestionPart, ...]:
-    """Judge an answer part by part. To be called in a stage. Raises GenerationFailed, also for nonsense."""
-    told = load_prompt("parts", question.lang)
+    """Judge an answer part by part; call it in a stage. Raises GenerationFailed, also for an invalid reply."""
+    template = load_prompt("parts", question.lang)
     answer = " ".join(sentence.text for sentence in said)
-    prompt = Prompt(
-        told.system, f"{quote_question(question.text[:_MAX_QUESTION_LENGTH])}\n{quote_post(answer)}", told.shots
-    )
+    asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
+    prompt = Prompt(template.system, f"{asked}\n{quote_post(answer)}", template.shots)
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as seat:
+    async with run.seated(model, question.viewer.user_id) as session:
         costs.call()
-        stream = seat.stream(
+        stream = session.stream(
             prompt,
             DecodingParams(_REPLY_TOKENS, temperature=0.0),
             grammar=PARTS_GRAMMAR,
@@ -95,31 +94,31 @@ async def judge_question_parts(
         )
         end = await collect_generation(stream)
     costs.paid(end.figures)
-    found = parse_parts_reply(end.text)
-    run.note(**costs.noted(), parts=len(found), missing=sum(bool(part.ask) for part in found))
-    return found
+    parts = parse_parts_reply(end.text)
+    run.note(**costs.noted(), parts=len(parts), missing=sum(bool(part.ask) for part in parts))
+    return parts
 
 
 def parse_parts_reply(text: str) -> tuple[QuestionPart, ...]:
-    """The reply. Raises GenerationFailed."""
+    """Parse the judge's reply. Raises GenerationFailed."""
     with translate_errors(GenerationFailed, ValidationError, say="The model's check has no form."):
-        wire = _PartsReply.model_validate(parse_json_object(text))
-    return tuple(_build_part(one) for one in wire.parts[:_MAX_PARTS])
+        reply = _PartsReply.model_validate(parse_json_object(text))
+    return tuple(_build_part(one) for one in reply.parts[:_MAX_PARTS])
 
 
 def _build_part(one: _PartReply) -> QuestionPart:
     return QuestionPart(one.state, "" if one.state is PartCoverage.FULLY else sanitize_query(one.ask)[:_MAX_ASK_LENGTH])
 
 
-_MAX_JUDGED_POSTS = 20  # posts
-_UNJUDGED_POSTS = 5  # of them kept where the judge gave no answer
-_MAX_FOLLOW_UPS = 2  # parts of a question that are asked for once more
-_WRITING_TIME_FACTOR = 2.0  # times as long as a reader takes: the final answer and the check of it must still fit
+_MAX_JUDGED_POSTS = 20
+_UNJUDGED_POSTS = 5  # kept without the judge where it fails
+_MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more
+_WRITING_TIME_FACTOR = 2.0  # time of the final answer and its check, as a multiple of the slowest predictor's
 _NO_MODEL = "The recipe council needs a language model: set LLM__MODEL."
 
 
 async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """A draft and the evidence it stands on. Raises RecipeFailed without a model, GenerationFailed."""
+    """Run the recipe `council`: a draft and its evidence. Raises RecipeFailed without a model, GenerationFailed."""
     model = rag.writer
     if model is None:
         raise RecipeFailed(_NO_MODEL)
@@ -133,14 +132,14 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
         await run.on_extract(extract)
     draft = await _write_final_answer(question, extract, evidence, model, rag, run)
     if draft.sentences and rag.settings.council.follow_up:
-        found = await run.attempt("parts", judge_question_parts(question, draft.sentences, model, run), ())
-        left_open = [replace(question, text=part.ask) for part in found if part.ask]
-        draft, evidence = await _answer_open_parts(left_open[:_MAX_FOLLOW_UPS], plan, draft, evidence, rag, run)
+        parts = await run.attempt("parts", judge_question_parts(question, draft.sentences, model, run), ())
+        open_parts = [replace(question, text=part.ask) for part in parts if part.ask]
+        draft, evidence = await _answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], plan, draft, evidence, rag, run)
     return await finish_draft(question, plan, draft, evidence, rag, run)
 
 
 async def _select_hits(question: Question, plan: Plan, model: LanguageModel, rag: Engine, run: Run) -> tuple[Hit, ...]:
-    """The posts that the judge finds answer the question: those above a bar that moves with what was found."""
+    """Search with both retrievers and select the posts above the judge's threshold, which depends on all scores."""
     both_legs = rag.settings.retrieval.model_copy(update={"dense": rag.settings.council.alpha})
     hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
     hits = (await search_passages(plan, question, hybrid, run))[:_MAX_JUDGED_POSTS]
@@ -151,41 +150,41 @@ async def _select_hits(question: Question, plan: Plan, model: LanguageModel, rag
 async def _judge_hits(
     question: Question, hits: Sequence[Hit], model: LanguageModel, rag: Engine, run: Run
 ) -> tuple[Hit, ...]:
-    """The hits at or above mean - n·σ of their log odds, best first."""
+    """Keep the hits at or above mean - n·σ of their log odds, best first."""
     if not hits:
         return ()
     costs = LlmCosts(calls=len(hits))
-    async with run.seated(model, question.viewer.user_id) as seat:
-        odds = await judge_relevance(question, [hit.passage for hit in hits], seat)
+    async with run.seated(model, question.viewer.user_id) as session:
+        odds = await judge_relevance(question, [hit.passage for hit in hits], session)
     bar = statistics.fmean(odds) - rag.settings.council.deviations * statistics.pstdev(odds)
     ranked = sorted(zip(hits, odds, strict=True), key=lambda pair: -pair[1])
     kept = tuple(hit for hit, odd in ranked if odd >= bar)
     run.note(**costs.noted(), judged=len(hits), kept=len(kept), bar=round(bar, 3))
-    # compose shares room by score: the judge's order must show in it
+    # evidence is trimmed by score: scores must follow the judge's order
     return tuple(replace(hit, score=1 / n) for n, hit in enumerate(kept, 1))
 
 
 async def _write_final_answer(
     question: Question, extract: Draft, evidence: Evidence, model: LanguageModel, rag: Engine, run: Run
 ) -> Draft:
-    """The final answer, from the posts in which a reader found one; the readers' words where it cannot be written."""
-    readings = await _predict_from_each_source(question, evidence.sources, rag, run)
-    told = tuple(source for source in evidence.sources if readings.get(source.number, Draft()).sentences)
-    if readings and not told:
-        return Draft((), extract.covered)  # every reader says that its post does not answer
-    single = tuple(s for source in told for s in readings[source.number].sentences[:1])
-    stand_in = Draft(_limit_answer_length(single), model=model.name) if single else extract
-    chosen = Evidence(told) if told else evidence
-    draft = await run.attempt("write", write_draft(question, chosen, rag, run), stand_in)
+    """Write the final answer from the posts with a prediction; where that fails, use the predictions."""
+    predictions = await _predict_from_each_source(question, evidence.sources, rag, run)
+    answering = tuple(source for source in evidence.sources if predictions.get(source.number, Draft()).sentences)
+    if predictions and not answering:
+        return Draft((), extract.covered)  # no predictor found an answer in its post
+    sentences = tuple(s for source in answering for s in predictions[source.number].sentences[:1])
+    fallback = Draft(_limit_answer_length(sentences), model=model.name) if sentences else extract
+    chosen = Evidence(answering) if answering else evidence
+    draft = await run.attempt("write", write_draft(question, chosen, rag, run), fallback)
     return replace(draft, covered=extract.covered)
 
 
 async def _predict_from_each_source(
     question: Question, sources: Sequence[Source], rag: Engine, run: Run
 ) -> dict[int, Draft]:
-    """Number of a source -> what is answered from it alone; of as many of the first as there is time for."""
-    found: dict[int, Draft] = {}
-    shown, run.on_sentence = run.on_sentence, None  # only the final answer is shown while it is written
+    """Answer from each source alone, by its number; for as many of the first sources as there is time."""
+    predictions: dict[int, Draft] = {}
+    on_sentence, run.on_sentence = run.on_sentence, None  # only the final answer is streamed
     slowest = 0.0
     try:
         for source in sources[: rag.settings.council.predictors]:
@@ -194,20 +193,20 @@ async def _predict_from_each_source(
             started, before = time.monotonic(), list(run.shortfalls)
             failed = Draft()
             draft = await run.attempt("predict", write_draft(question, Evidence((source,)), rag, run), failed)
-            run.shortfalls[:] = before  # what one reader lacked is no lack of the answer
+            run.shortfalls[:] = before  # a predictor's shortfall is none of the answer
             if draft is not failed:
-                found[source.number] = draft
+                predictions[source.number] = draft
             slowest = max(slowest, time.monotonic() - started)
     finally:
-        run.on_sentence = shown
-    return found
+        run.on_sentence = on_sentence
+    return predictions
 
 
 async def _answer_open_parts(
-    left_open: Sequence[Question], plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
+    open_parts: Sequence[Question], plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """The draft with what is found for the parts of the question that it leaves open."""
-    for question in left_open:
+    """Search and write for the open parts of the question, and add the sentences to the draft."""
+    for question in open_parts:
         more = await run.attempt("follow", _search_for_part(question, plan, evidence, rag, run), Evidence)
         if not more.sources:
             continue
@@ -219,7 +218,7 @@ async def _answer_open_parts(
 
 
 async def _search_for_part(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:
-    """What is found for a part where `plan` looks, numbered after what is known, without it."""
+    """Search for a part within the filters of `plan`; new posts only, numbered after the known ones."""
     async with run.apart():
         part = await asyncio.to_thread(rag.plan, question, {})  # a long question takes the rules 20 ms
         hits = await search_passages(_narrow_plan(part, plan), question, rag, run)
@@ -230,7 +229,7 @@ async def _search_for_part(question: Question, plan: Plan, evidence: Evidence, r
 
 
 def _narrow_plan(part: Plan, plan: Plan) -> Plan:
-    """The plan of a part, kept to the posts that the whole question asks for."""
+    """Restrict the plan of a part to the filters of the whole question."""
     return replace(
         part,
         since=plan.since or part.since,
@@ -245,7 +244,7 @@ def _narrow_plan(part: Plan, plan: Plan) -> Plan:
 
 
 def _limit_answer_length(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
-    """The sentences, each once, as many of the first as may be shown together."""
+    """Drop repeated sentences, and those beyond the length limit of an answer."""
     kept: dict[str, Sentence] = {}
     for sentence in sentences:
         if sum(map(len, kept)) + len(sentence.text) <= MAX_ANSWER_LENGTH:

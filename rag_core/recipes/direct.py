@@ -15,16 +15,16 @@ __all__ = ["run_direct"]
 
 
 async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """A draft and the evidence it stands on; a draft without sentences is a refusal."""
+    """Run the recipe `direct`: a draft and its evidence; a draft without sentences is a refusal."""
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
     draft, evidence = await search_and_extract(question, plan, rag, run)
     if not draft.sentences and rag.settings.retrieval.rounds > 1 and plan.queries:
-        again, more = await search_and_extract(
+        second_draft, second_evidence = await search_and_extract(
             question, await add_hyde_query(question, widen_plan(plan), draft, rag, run), rag, run
         )
-        if again.covered > draft.covered:
-            draft, evidence = again, more
+        if second_draft.covered > draft.covered:
+            draft, evidence = second_draft, second_evidence
     draft = await write_or_extract(question, plan, draft, evidence, rag, run)
     return await finish_draft(question, plan, draft, evidence, rag, run)

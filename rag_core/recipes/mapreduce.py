@@ -1,8 +1,8 @@
 """Recipe `mapreduce`, for small models: extract facts from each post, then write the answer from these facts alone.
 
-At most two calls beside one for each post. A fact keeps the number of its post, and is checked against it at once. A
-model that ignores the grammar is parsed by the two fields of the reply wherever they stand; where even these are
-missing, the post counts as relevant, and its own words are its facts.
+At most two calls besides one for each post. A fact keeps the number of its post, and is checked against it at once.
+The reply of a model that ignores the grammar is searched for its two fields; where even these are missing, the post
+counts as relevant, and its own words are its facts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NO_WORDS = frozenset({"false", "no", "нет"})
 
 @dataclass(frozen=True, slots=True)
 class PassageFacts:
-    """What a post gives for a question; `facts` is None where the model's reply did not say."""
+    """Relevance of a post and its facts; `facts` is None where the model's reply has none."""
 
     relevant: bool
     facts: tuple[str, ...] | None = None
@@ -66,57 +66,56 @@ class _MapReply(BaseModel):
     facts: list[str] = Field(default_factory=list)
 
 
-async def map_passage(question: Question, passage: Passage, seat: LlmSession, costs: LlmCosts) -> PassageFacts:
+async def map_passage(question: Question, passage: Passage, session: LlmSession, costs: LlmCosts) -> PassageFacts:
     """Ask the model about one post. Raises GenerationFailed."""
-    told = load_prompt("map", question.lang)
+    template = load_prompt("map", question.lang)
     asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
-    prompt = Prompt(
-        told.system, f"{asked}\n{quote_post(passage.text[:_MAX_PASSAGE_LENGTH], header=passage.header)}", told.shots
-    )
+    post = quote_post(passage.text[:_MAX_PASSAGE_LENGTH], header=passage.header)
+    prompt = Prompt(template.system, f"{asked}\n{post}", template.shots)
     schema: dict[str, Any] = _MapReply.model_json_schema()
     costs.call()
     end = await collect_generation(
-        seat.stream(prompt, DecodingParams(_REPLY_TOKENS, temperature=0.0), grammar=MAP_GRAMMAR, schema=schema)
+        session.stream(prompt, DecodingParams(_REPLY_TOKENS, temperature=0.0), grammar=MAP_GRAMMAR, schema=schema)
     )
     costs.paid(end.figures)
     return parse_map_reply(end.text)
 
 
 def parse_map_reply(text: str) -> PassageFacts:
-    """The reply: as JSON, else by its two fields, else relevant."""
+    """Parse a reply as JSON, else by its two fields; without them the post counts as relevant."""
     try:
-        wire = _MapReply.model_validate(parse_json_object(text))
+        reply = _MapReply.model_validate(parse_json_object(text))
     except ValidationError:
         return _parse_loose_reply(text)
-    return PassageFacts(wire.relevant, _clean_facts(wire.facts) if wire.relevant else ())
+    return PassageFacts(reply.relevant, _clean_facts(reply.facts) if reply.relevant else ())
 
 
 def _parse_loose_reply(text: str) -> PassageFacts:
-    said, listed = _RELEVANT_FIELD.search(text), _FACTS_FIELD.search(text)
-    if said and said[1].lower() in _NO_WORDS:
+    relevant, facts = _RELEVANT_FIELD.search(text), _FACTS_FIELD.search(text)
+    if relevant and relevant[1].lower() in _NO_WORDS:
         return PassageFacts(relevant=False, facts=())
-    return PassageFacts(relevant=True, facts=_clean_facts(_QUOTED.findall(listed[1])) if listed else None)
+    return PassageFacts(relevant=True, facts=_clean_facts(_QUOTED.findall(facts[1])) if facts else None)
 
 
 def _clean_facts(facts: Sequence[str]) -> tuple[str, ...]:
-    """Facts as sentences: without markup, steps of thought or words of the prompt."""
-    found = (
+    """Split facts into sentences, without markup, reasoning or words of the prompt."""
+    sentences = (
         one.text for fact in facts[:_MAX_FACTS] for one in parse_answer_line(fact[:_MAX_FACT_LENGTH], ()) if one.text
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))
 
 
 _MAX_POSTS = 5  # posts that are read
-_READING_TIME_SHARE = 0.7  # of the time for reading, after which no further post is begun
-_SHOWN_FACTS = 3  # facts shown where they could not be put together
-_MIN_OVERLAP = 0.2  # overlap of question and answer below which the answer may be about something else
+_READING_TIME_SHARE = 0.7  # of the time for reading; after it no further post is started
+_SHOWN_FACTS = 3  # facts shown where the model could not write an answer from them
+_MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
 _NO_MODEL = "The recipe mapreduce needs a language model: set LLM__MODEL."
 _NOTHING_READ = "The model read none of the posts: try another one with LLM__MODEL."
 _LOW_OVERLAP = "The answer has few of the question's words: it may be about something else."
 
 
 async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """A draft from facts and the evidence it stands on. Raises RecipeFailed without a model, GenerationFailed."""
+    """Run the recipe `mapreduce`: a draft and its evidence. Raises RecipeFailed without a model, GenerationFailed."""
     model = rag.writer
     if model is None:
         raise RecipeFailed(_NO_MODEL)
@@ -131,42 +130,42 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:
         return await finish_draft(question, plan, Draft((), extract.covered), evidence, rag, run)
-    alike = measure_overlap(question, draft, rag)
-    if alike < _MIN_OVERLAP:
+    overlap = measure_overlap(question, draft, rag)
+    if overlap < _MIN_OVERLAP:
         run.shortfalls.append(Shortfall("overlap", _LOW_OVERLAP))
-    return await finish_draft(question, plan, replace(draft, covered=alike), evidence, rag, run)
+    return await finish_draft(question, plan, replace(draft, covered=overlap), evidence, rag, run)
 
 
 async def _map_sources(
     question: Question, sources: Sequence[Source], model: LanguageModel, rag: Engine, run: Run
 ) -> Mapping[int, tuple[Sentence, ...]]:
-    """Number of a source -> its facts, each a sentence that it bears out. Raises GenerationFailed."""
-    found: dict[int, tuple[Sentence, ...]] = {}
+    """Extract the supported facts of each source, by its number. Raises GenerationFailed."""
+    facts: dict[int, tuple[Sentence, ...]] = {}
     costs, failed, relevant = LlmCosts(), 0, 0
     try:
-        async with run.seated(model, question.viewer.user_id) as seat:
+        async with run.seated(model, question.viewer.user_id) as session:
             costs.begin()
             until = time.monotonic() + _READING_TIME_SHARE * min(rag.settings.budgets.map, run.left)
             for source in sources:
                 if time.monotonic() > until:
                     break
                 try:
-                    one = await map_passage(question, source.passage, seat, costs)
+                    one = await map_passage(question, source.passage, session, costs)
                 except RagError:
                     failed += 1
                     continue
                 relevant += one.relevant
-                # rules over words take milliseconds for each post: not on the event loop
-                found[source.number] = await asyncio.to_thread(_keep_supported_facts, question, one, source, rag)
+                # the rules take milliseconds for each post: in a thread, not on the event loop
+                facts[source.number] = await asyncio.to_thread(_keep_supported_facts, question, one, source, rag)
     finally:
-        run.note(**costs.noted(), failed=failed, relevant=relevant, facts=sum(map(len, found.values())))
-    if failed and not found:
+        run.note(**costs.noted(), failed=failed, relevant=relevant, facts=sum(map(len, facts.values())))
+    if failed and not facts:
         raise GenerationFailed(_NOTHING_READ)
-    return found
+    return facts
 
 
 def _keep_supported_facts(question: Question, one: PassageFacts, source: Source, rag: Engine) -> tuple[Sentence, ...]:
-    """The facts that the post says; its own words where the model only found it relevant."""
+    """Keep the facts that the post supports; its best quote where the model only found it relevant."""
     if not one.relevant:
         return ()
     if one.facts is None:
@@ -179,23 +178,23 @@ def _keep_supported_facts(question: Question, one: PassageFacts, source: Source,
 async def _reduce_facts(
     question: Question, evidence: Evidence, facts: Mapping[int, tuple[Sentence, ...]], rag: Engine, run: Run
 ) -> Draft:
-    """The answer from facts; the facts themselves where the model does not put them together."""
+    """Write the answer from the facts; the facts themselves where the model fails."""
     shown = Evidence(tuple(_replace_text_by_facts(source, facts[source.number]) for source in evidence.sources))
     model = rag.writer.name if rag.writer else None
-    firsts = [fact for several in facts.values() for fact in several[:1]]
-    own = Draft(tuple(firsts[:_SHOWN_FACTS]), model=model)
-    return await run.attempt("write", write_draft(question, evidence, rag, run, shown), own)
+    first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
+    fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model)
+    return await run.attempt("write", write_draft(question, evidence, rag, run, shown), fallback)
 
 
 def _replace_text_by_facts(source: Source, facts: Sequence[Sentence]) -> Source:
-    """The source as the model is shown it: its facts, and nothing else of it."""
+    """Replace the text of a source by its facts, for the prompt."""
     return replace(source, passage=replace(source.passage, text="\n".join(fact.text for fact in facts)))
 
 
 def measure_overlap(question: Question, draft: Draft, rag: Engine) -> float:
-    """The share of the question's weight whose terms stand in the answer or in the words it cites, 0..1."""
+    """Measure the IDF-weighted share of the question's terms in the answer and its quotes, 0..1."""
     asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
-    said = [sentence.text for sentence in draft.sentences]
-    said += [citation.quote for sentence in draft.sentences for citation in sentence.citations]
-    there = frozenset(term for text in said for term in tokenize(text))
-    return min(1.0, asked.met(there) + asked.kin(there))
+    texts = [sentence.text for sentence in draft.sentences]
+    texts += [citation.quote for sentence in draft.sentences for citation in sentence.citations]
+    terms = frozenset(term for text in texts for term in tokenize(text))
+    return min(1.0, asked.met(terms) + asked.kin(terms))

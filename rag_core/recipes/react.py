@@ -1,10 +1,10 @@
 """Recipe `react`: a model calls tools step by step, at most four times, then writes as in every recipe.
 
-Each step is Thought, then a tool with its input, or Answer, bound by a grammar made of the tools' own inputs, so that
-only valid calls can be written. Thoughts help the model to choose; they are dropped, neither shown nor logged nor
-kept. Results are cut short in the prompt.
+Each step is Thought, then a tool with its input, or Answer, under a grammar built from the tools' input schemas, so
+that only valid calls can be generated. Thoughts help the model to choose; they are dropped: not shown, logged or
+stored. Results are truncated in the prompt.
 
-A calculation becomes a sentence only where each of its numbers stands in a found post or in the question.
+A calculation becomes a sentence only where each of its numbers occurs in a found post or in the question.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _MAX_CITATIONS = 3
 _MAX_SENTENCE_LENGTH = 280  # characters
 
 
-def build_calculation_sentence(desk: ToolContext) -> Sentence | None:
-    """The last sum that was worked out, with the posts its numbers are from; None where one is from nowhere."""
-    if not desk.reckoned:
+def build_calculation_sentence(context: ToolContext) -> Sentence | None:
+    """Build a sentence of the last calculation, citing the posts of its numbers; None where one has no source."""
+    if not context.reckoned:
         return None
-    expression, result = desk.reckoned[-1]
-    asked, cited = _extract_numbers(desk.question.text), list[Citation]()
+    expression, result = context.reckoned[-1]
+    asked, cited = _extract_numbers(context.question.text), list[Citation]()
     for number in sorted(_extract_numbers(expression)):
-        found = next((c for hit in desk.found if (c := _cite_number(number, hit.passage))), None)
-        if found is None and number not in asked:
+        citation = next((c for hit in context.found if (c := _cite_number(number, hit.passage))), None)
+        if citation is None and number not in asked:
             return None
-        if found is not None and found not in cited:
-            cited.append(found)
+        if citation is not None and citation not in cited:
+            cited.append(citation)
     text = f"{' '.join(expression.split())} = {result}"
     return (
         Sentence(text, tuple(cited)) if 0 < len(cited) <= _MAX_CITATIONS and len(text) <= _MAX_SENTENCE_LENGTH else None
@@ -74,7 +74,7 @@ def _extract_numbers(text: str) -> set[str]:
 
 
 def _cite_number(number: str, passage: Passage) -> Citation | None:
-    """The sentence of a passage that has the number."""
+    """Cite the sentence of a passage that contains the number."""
     for start, end in split_sentences(passage.text):
         quote = passage.text[start:end]
         if number in _extract_numbers(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
@@ -97,24 +97,24 @@ day ::= "\"20" [0-9] [0-9] "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-
 
 @dataclass(frozen=True, slots=True)
 class AgentStep:
-    """A call of a tool; of `ANSWER` there is nothing more to look for."""
+    """Step of the model: a tool call, or `ANSWER` to end the search."""
 
     tool: str
     given: Mapping[str, Any]
 
     @property
     def call(self) -> dict[str, Any]:
-        """As the contract has it."""
+        """Call in the format of `call_tool`."""
         return {"tool": self.tool, "input": dict(self.given)}
 
     @property
     def said(self) -> str:
-        """The call on one line."""
+        """Call as one line of JSON."""
         return json.dumps(self.call, ensure_ascii=False)
 
 
 def parse_step(text: str) -> AgentStep | None:
-    """The move of a step, whatever stands around it; None where there is none."""
+    """Parse a step from the model's reply, ignoring text around it; None where there is none."""
     step = parse_json_object(text)
     if step is None or not isinstance(step.get("tool"), str):
         return None
@@ -124,7 +124,7 @@ def parse_step(text: str) -> AgentStep | None:
 
 @cache
 def build_step_grammar(tools: tuple[Tool, ...]) -> str:
-    """GBNF of one step with these tools."""
+    """Build the GBNF of one step with these tools."""
     moves = {tool.name.replace("_", ""): _build_tool_rule(tool) for tool in tools}
     lines = [
         'root ::= "{\\"Thought\\": " thought ", " (move | answer) "}"',
@@ -136,15 +136,15 @@ def build_step_grammar(tools: tuple[Tool, ...]) -> str:
 
 
 def _build_tool_rule(tool: Tool) -> str:
-    """A call of one tool, all its fields in their order."""
-    said = [f'"\\"tool\\": \\"{tool.name}\\", \\"input\\": {{"']
+    """Build the rule of a tool call: all its fields in order."""
+    parts = [f'"\\"tool\\": \\"{tool.name}\\", \\"input\\": {{"']
     for n, (name, field) in enumerate(tool.wants.model_json_schema()["properties"].items()):
-        said.append(f'"{", " if n else ""}\\"{name}\\": " {_build_value_rule(field)}')
-    return " ".join([*said, '"}"'])
+        parts.append(f'"{", " if n else ""}\\"{name}\\": " {_build_value_rule(field)}')
+    return " ".join([*parts, '"}"'])
 
 
 def _build_value_rule(field: Mapping[str, Any]) -> str:
-    """The rule of one value, from its JSON schema: texts, days, small whole numbers, lists of posts, null."""
+    """Build the rule of a value from its JSON schema: texts, days, small integers, lists of posts, null."""
     if options := field.get("anyOf"):
         return "(" + " | ".join(_build_value_rule(option) for option in options) + ")"
     if field["type"] == "null":
@@ -161,7 +161,7 @@ def _build_value_rule(field: Mapping[str, Any]) -> str:
 
 
 def build_step_schema(tools: Sequence[Tool]) -> dict[str, Any]:
-    """The same as a JSON schema, for servers without GBNF."""
+    """Build the JSON schema of one step, for servers without GBNF."""
     calls: dict[str, dict[str, Any]] = {tool.name: tool.wants.model_json_schema() for tool in tools}
     calls[ANSWER] = {"type": "object", "properties": {}, "additionalProperties": False}
     return {"anyOf": [_build_call_schema(name, given) for name, given in calls.items()]}
@@ -173,8 +173,8 @@ def _build_call_schema(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _MAX_STEPS = 4
-_STEP_TOKENS, _SPARE_TOKENS = 200, 48  # of a step; beside the counted texts
-_MAX_OBSERVATION_LENGTH = 700  # characters of what a tool gave that the model sees
+_STEP_TOKENS, _SPARE_TOKENS = 200, 48  # of a step; reserve beyond the counted texts
+_MAX_OBSERVATION_LENGTH = 700  # characters of a tool's result in the prompt
 _NO_MODEL = "The recipe react needs a language model: set LLM__MODEL."
 _NO_POSTS_FOUND = "The model found no post with its tools."
 _UNREADABLE_STEP = "The model's step could not be read."
@@ -182,43 +182,46 @@ _EXACT_TOOLS = frozenset({"first_mention", "count_mentions", "timeline"})
 
 
 async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """A draft and the evidence it stands on. Raises RecipeFailed without a model, and where its tools find nothing."""
+    """Run the recipe `react`: a draft and its evidence. Raises RecipeFailed without a model, or where nothing is found.
+
+    Exact answers of the aggregation tools are returned as they are.
+    """
     model = rag.writer or rag.planner
     if model is None:
         raise RecipeFailed(_NO_MODEL)
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
-    desk = ToolContext(question, rag, run)
-    if await _run_steps(desk, model) in _EXACT_TOOLS and desk.exact is not None:
+    context = ToolContext(question, rag, run)
+    if await _run_steps(context, model) in _EXACT_TOOLS and context.exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
-        return desk.exact, Evidence()
-    if not desk.found:
+        return context.exact, Evidence()
+    if not context.found:
         raise RecipeFailed(_NO_POSTS_FOUND)
-    return await _write_from_found_posts(plan, desk)
+    return await _write_from_found_posts(plan, context)
 
 
-async def _run_steps(desk: ToolContext, model: LanguageModel) -> str:
-    """Step after step, until the model wants to answer, repeats itself or fails; the name of the last tool."""
-    tools, seen = select_allowed_tools(desk.rag.settings.tools.allowlist), list[tuple[AgentStep, str]]()
-    for desk.step in range(1, _MAX_STEPS + 1):
-        move = await desk.run.attempt("step", _request_step(desk, model, tools, seen), None)
+async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
+    """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
+    tools, seen = select_allowed_tools(context.rag.settings.tools.allowlist), list[tuple[AgentStep, str]]()
+    for context.step in range(1, _MAX_STEPS + 1):
+        move = await context.run.attempt("step", _request_step(context, model, tools, seen), None)
         if move is None or move.tool == ANSWER or any(move == before for before, _ in seen):
             break
-        async with desk.run.apart():  # a tool has a time of its own
-            seen.append((move, _format_observation(await call_tool(move.call, tools, desk))))
+        async with context.run.apart():  # a tool has its own time limit
+            seen.append((move, _format_observation(await call_tool(move.call, tools, context))))
     return seen[-1][0].tool if seen else ""
 
 
 async def _request_step(
-    desk: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[tuple[AgentStep, str]]
+    context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[tuple[AgentStep, str]]
 ) -> AgentStep | None:
-    """What the model does next. To be called in a stage. Raises GenerationFailed."""
+    """Ask the model for its next step; call it in a stage. Raises GenerationFailed."""
     costs = LlmCosts()
-    async with desk.run.seated(model, desk.question.viewer.user_id) as seat:
-        prompt = await _build_prompt(desk, model, tools, seen, seat)
+    async with context.run.seated(model, context.question.viewer.user_id) as session:
+        prompt = await _build_prompt(context, model, tools, seen, session)
         costs.call()
-        stream = seat.stream(
+        stream = session.stream(
             prompt,
             DecodingParams(_STEP_TOKENS, 0.0),
             grammar=build_step_grammar(tools),
@@ -226,7 +229,7 @@ async def _request_step(
         )
         end = await collect_generation(stream)
     costs.paid(end.figures)
-    desk.run.note(step=desk.step, **costs.noted())
+    context.run.note(step=context.step, **costs.noted())
     move = parse_step(end.text)
     if move is None:
         raise GenerationFailed(_UNREADABLE_STEP)
@@ -234,23 +237,23 @@ async def _request_step(
 
 
 async def _build_prompt(
-    desk: ToolContext,
+    context: ToolContext,
     model: LanguageModel,
     tools: tuple[Tool, ...],
     seen: list[tuple[AgentStep, str]],
-    seat: LlmSession,
+    session: LlmSession,
 ) -> Prompt:
-    """The question, the time it is now, and the last steps: as many as fit."""
-    words = load_prompt("react", desk.question.lang)
+    """Build the prompt of a step: tools, current time, question, and as many of the last steps as fit."""
+    words = load_prompt("react", context.question.lang)
     offered = "\n".join(f"{tool.name}: {words.parts[tool.name]}" for tool in tools if tool.name in words.parts)
     system = f"{words.system}\n{offered}\n{ANSWER}: {words.parts[ANSWER]}"
-    now = desk.question.asked_at
-    head = f"<now>{now:%Y-%m-%d %H:%M %A}</now>\n{quote_question(desk.question.text)}"
+    now = context.question.asked_at
+    head = f"<now>{now:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
     steps = [
         f"<step>\n{escape_prompt_text(move.said)}\n{escape_prompt_text(observed)}\n</step>" for move, observed in seen
     ]
     examples = [text for shot in words.shots for text in shot]
-    counts = await seat.count([system, head, *examples, *steps])
+    counts = await session.count([system, head, *examples, *steps])
     left = model.context - _STEP_TOKENS - _SPARE_TOKENS - sum(counts[: 2 + len(examples)])
     shots = words.shots if left >= sum(counts[2 + len(examples) :]) else ()
     left += 0 if shots else sum(counts[2 : 2 + len(examples)])
@@ -260,24 +263,24 @@ async def _build_prompt(
 
 
 def _format_observation(outcome: ToolOutcome) -> str:
-    """What a tool gave, in short."""
-    said = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.meta.error}"
-    return said[:_MAX_OBSERVATION_LENGTH]
+    """Format a tool's result for the prompt, truncated."""
+    text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.meta.error}"
+    return text[:_MAX_OBSERVATION_LENGTH]
 
 
-async def _write_from_found_posts(plan: Plan, desk: ToolContext) -> tuple[Draft, Evidence]:
-    """From the posts that lie on the desk, as in every recipe."""
-    question, rag, run = desk.question, desk.rag, desk.run
-    hits = _order_hits_by_tool(desk)
+async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Draft, Evidence]:
+    """Extract and write from the posts that the tools found, as in every recipe."""
+    question, rag, run = context.question, context.rag, context.run
+    hits = _order_hits_by_tool(context)
     draft, evidence = await extract_from_hits(question, plan, hits, rag, run)
     written = await write_or_extract(question, plan, draft, evidence, rag, run)
-    if written.sentences and (summed := build_calculation_sentence(desk)) is not None:
-        written = replace(written, sentences=(summed, *written.sentences))
+    if written.sentences and (calculation := build_calculation_sentence(context)) is not None:
+        written = replace(written, sentences=(calculation, *written.sentences))
     return await finish_draft(question, plan, written, evidence, rag, run)
 
 
-def _order_hits_by_tool(desk: ToolContext) -> tuple[Hit, ...]:
-    """The best of each tool first, those of the last tool before those of the others: it knew most."""
-    rows = zip_longest(*reversed(desk.batches))
+def _order_hits_by_tool(context: ToolContext) -> tuple[Hit, ...]:
+    """Interleave the hits of all tools by rank, the last tool first: it was called with the most information."""
+    rows = zip_longest(*reversed(context.batches))
     numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
-    return tuple(replace(desk.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))
+    return tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))

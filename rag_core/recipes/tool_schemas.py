@@ -1,6 +1,7 @@
 """Tool schemas: the input and output models of the tools of `react`.
 
-Posts are named by the numbers they were found under.
+Posts are named by the numbers they were found under. The docstrings of the input models are part of their JSON
+schemas, which servers without GBNF receive.
 """
 
 from __future__ import annotations
@@ -37,19 +38,18 @@ __all__ = [
     "WebSearchOutput",
 ]
 
-SUM_FORMAT = "sum"  # of a text, in a schema: arithmetic alone
-MAX_POSTS = 99  # of one question: two digits under a grammar
+SUM_FORMAT = "sum"  # format of a text in a schema: arithmetic only
+MAX_POSTS = 99  # of one question: two digits in the grammar
 
 QueryText = Annotated[str, StringConstraints(min_length=1, max_length=120)]
 PostNumber = Annotated[int, Field(ge=1, le=MAX_POSTS)]
-PostDay = Annotated[
-    date, Field(ge=date(1970, 1, 1), le=date(2099, 12, 31))
-]  # of posts; others may be no moments elsewhere
+# The range of posts; days outside it may be no valid times in every time zone.
+PostDay = Annotated[date, Field(ge=date(1970, 1, 1), le=date(2099, 12, 31))]
 PostNumbers = Annotated[list[PostNumber], Field(min_length=1, max_length=5)]
 
 
 class ToolSchema(BaseModel):
-    """Every key is there, and no other; a number in quotes is no number."""
+    """Base of the tool schemas: strict types, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -119,13 +119,13 @@ class VerifyInput(ToolSchema):
 
 
 class WebSearchInput(ToolSchema):
-    """For whoever plugs in a search of the web; there is none here."""
+    """Input of a web search that an installation may plug in; none is included."""
 
     query: QueryText
 
 
 class PostSummary(ToolSchema):
-    """A post in short."""
+    """Summary of a post."""
 
     post: int
     channel: str
@@ -134,13 +134,13 @@ class PostSummary(ToolSchema):
 
 
 class PostListOutput(ToolSchema):
-    """Posts in short, in the order that the tool promises."""
+    """Summaries of posts, in the tool's order."""
 
     posts: list[PostSummary]
 
 
 class PostText(ToolSchema):
-    """A post's text, or the beginning of a long one."""
+    """Text of a post, truncated where it is long."""
 
     post: int
     date: date
@@ -154,7 +154,7 @@ class PostTextsOutput(ToolSchema):
 
 
 class MentionCountOutput(ToolSchema):
-    """How many posts mention something, when first and last."""
+    """Number of posts that mention a topic, and the first and last day."""
 
     count: int
     first: date | None = None
@@ -162,35 +162,35 @@ class MentionCountOutput(ToolSchema):
 
 
 class TimelineOutput(ToolSchema):
-    """How many posts mention something, and a few of them in the order of their dates."""
+    """Number of posts that mention a topic, and a sample in order of date."""
 
     count: int
     posts: list[PostSummary]
 
 
 class DateBoundsOutput(ToolSchema):
-    """Days from `since` to before `until`, None where open; all None: the words speak of no time that has begun."""
+    """Days from `since` to before `until`, None where open; both None where the words name no past time."""
 
     since: date | None = None
     until: date | None = None
 
 
 class CalculationOutput(ToolSchema):
-    """What came out, to twelve digits."""
+    """Result of a calculation, to twelve digits."""
 
     result: str
 
 
 class SummaryOutput(ToolSchema):
-    """Sentences, word for word, with the number of the post each is from."""
+    """Verbatim sentences, each with the number of its post."""
 
     sentences: list[PostText]
 
 
 class VerifyOutput(ToolSchema):
-    """Whether posts say a claim: supported, contradicted or not_found, and the posts that decide.
+    """Verdict on a claim: supported, contradicted or not_found, and the deciding posts.
 
-    `confidence` is how likely they bear it out, 0..1: near 0 where they say otherwise.
+    `confidence` is the likelihood that they support the claim, 0..1: near 0 where they contradict it.
     """
 
     label: str
@@ -199,13 +199,13 @@ class VerifyOutput(ToolSchema):
 
 
 class WebPage(ToolSchema):
-    """A page of the web. It is no post: nothing can be cited from it."""
+    """Page of the web. It is no post and cannot be cited."""
 
     title: str
     snippet: str
 
 
 class WebSearchOutput(ToolSchema):
-    """Pages of the web."""
+    """Results of a web search."""
 
     pages: list[WebPage]

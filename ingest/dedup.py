@@ -382,7 +382,7 @@ class CopyIndexer:
 
     async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
-        near = await self._near([one for one in ready if one.bands])
+        near = await self._find_near_texts([one for one in ready if one.bands])
         pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, near)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
         after = CopyWatermark(batch[-1].seq)
@@ -390,7 +390,7 @@ class CopyIndexer:
             return after
         return await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)  # another process was faster
 
-    async def _near(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
+    async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
         """Texts in the archive that share a band with these posts and were written at about the same time."""
         if not some:
             return {}

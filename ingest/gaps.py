@@ -40,7 +40,7 @@ class Heartbeat:
         self._heard: _ClockReading | None = None
         self._last: _ClockReading | None = None
         self._doubted: _ClockReading | None = None  # first beat after the start, if it would mean a gap
-        self._odd = 0
+        self._odd_beats = 0
 
     def heard(self) -> None:
         """Note that Telegram replied and its updates are in the archive."""
@@ -56,11 +56,11 @@ class Heartbeat:
         if now is None or (seen and now.passed <= seen.passed):
             return 0
         if last is None:
-            return await self._first(now)
-        now = now._replace(at=self._believed(now, last))
+            return await self._write_first(now)
+        now = now._replace(at=self._choose_time(now, last))
         return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
 
-    async def _first(self, now: _ClockReading) -> int:
+    async def _write_first(self, now: _ClockReading) -> int:
         """Write the first beat after the start: the downtime is known from the wall clock only."""
         before = await gaps.get_last_heartbeat(self._archive)
         silence = now.at - before if before else timedelta()
@@ -73,12 +73,14 @@ class Heartbeat:
                 return 0
         return await self._write(now, before or now.at, silence)
 
-    def _believed(self, now: _ClockReading, last: _ClockReading) -> datetime:
+    def _choose_time(self, now: _ClockReading, last: _ClockReading) -> datetime:
         """Wall time; the last time plus monotonic seconds while the wall clock is not trusted."""
-        self._odd = self._odd + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
-        if self._odd >= _TRUSTED_AFTER_BEATS:
-            self._odd = 0
-        return now.at if not self._odd else last.at + timedelta(seconds=now.passed - last.passed)
+        self._odd_beats = (
+            self._odd_beats + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
+        )
+        if self._odd_beats >= _TRUSTED_AFTER_BEATS:
+            self._odd_beats = 0
+        return now.at if not self._odd_beats else last.at + timedelta(seconds=now.passed - last.passed)
 
     async def _write(self, now: _ClockReading, since: datetime, silence: timedelta) -> int:
         noted = await gaps.note_outage_gaps(self._archive, since, now.at) if silence > gaps.UPDATE_RETENTION else 0

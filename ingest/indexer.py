@@ -260,7 +260,7 @@ class DenseIndexer:
         ready = [
             prepare_passage(p, self._embedder.name) for change in changed.changes for p in changed.passages(change)
         ]
-        vectors = await self._vectors_for(ready)
+        vectors = await self._get_vectors(ready)
         points = [_build_point(one.held, vectors[one.mark]) for one in ready if one.mark in vectors]
         # Points are written before surplus parts are removed, so that no search misses a post in between. After a
         # crash here the posts are still queued.
@@ -268,7 +268,7 @@ class DenseIndexer:
             await self._vectors.upsert(points)
         await self._vectors.remove([one.key for one in batch], but=[point.place for point in points])
 
-    async def _vectors_for(self, ready: Sequence[PreparedPassage]) -> dict[str, NDArray[np.float32]]:
+    async def _get_vectors(self, ready: Sequence[PreparedPassage]) -> dict[str, NDArray[np.float32]]:
         """Vectors by text hash; stored ones are reused. A text that embeds to zero has none."""
         texts = {one.mark: one.text for one in ready}
         vectors = await self._vectors.by_hash(list(texts)) if texts else {}

@@ -65,7 +65,7 @@ class JobLog:
         self._archive = archive
         self._jobs: dict[str, JobRecord] = {}
         self._unwritten: set[str] = set()
-        self._said: dict[str, tuple[str, float]] = {}
+        self._last_logged: dict[str, tuple[str, float]] = {}
         self._written, self._urgent = 0.0, False
 
     @property
@@ -95,7 +95,7 @@ class JobLog:
         """Record a run of `took` seconds with its result `said`."""
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
         self._put(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
-        if self._said.pop(name, None):
+        if self._last_logged.pop(name, None):
             log.warning("%s works again", name)
 
     def failed(self, name: str, problem: Exception | str) -> bool:
@@ -105,13 +105,13 @@ class JobLog:
         ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
         self._put(replace(ran, failed_at=moment, error=reason, said=None))
         self._urgent |= not before.failing
-        return self._say(name, reason, problem)
+        return self._log_failure(name, reason, problem)
 
-    def _say(self, name: str, reason: str, problem: Exception | str) -> bool:
-        said, at = self._said.get(name, ("", 0.0))
+    def _log_failure(self, name: str, reason: str, problem: Exception | str) -> bool:
+        said, at = self._last_logged.get(name, ("", 0.0))
         if said == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
             return False
-        self._said[name] = (reason, elapsed())
+        self._last_logged[name] = (reason, elapsed())
         # Only a bug needs a traceback.
         bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
         log.error("%s: %s", name, reason, exc_info=bug)
@@ -135,9 +135,7 @@ def _describe_problem(problem: Exception | str) -> str:
 _MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
 _STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
 _CLOCK_CHECK_SECONDS = 20.0
-_OVERDUE_START_DELAY = timedelta(
-    minutes=10
-)  # after the start: an overdue job waits until startup work is done
+_OVERDUE_START_DELAY = timedelta(minutes=10)  # after the start: an overdue job waits until startup work is done
 
 
 class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is published without types

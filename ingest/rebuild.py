@@ -87,10 +87,10 @@ class IndexBuild:
         cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None = None
     ) -> IndexBuild:
         """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
-        return await cls._resumed(archive, rebuild, qdrant) or await cls._fresh(archive, rebuild, chat_id, qdrant)
+        return await cls._resume(archive, rebuild, qdrant) or await cls._begin(archive, rebuild, chat_id, qdrant)
 
     @classmethod
-    async def _resumed(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> IndexBuild | None:
+    async def _resume(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> IndexBuild | None:
         folder = get_next_index_folder(archive.folder)
         lexical = await asyncio.to_thread(
             load_saved_lexical_index, qdrant, folder, format_rebuild_identity(archive, rebuild)
@@ -108,7 +108,7 @@ class IndexBuild:
         return walk if max(walk.cursor, lexical.watermark) <= last else None
 
     @classmethod
-    async def _fresh(
+    async def _begin(
         cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None
     ) -> IndexBuild:
         served = qdrant is not None and qdrant.words  # an index on a server cannot be copied: it is built anew

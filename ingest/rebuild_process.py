@@ -125,13 +125,13 @@ class _RebuildChild:
                 *self._command, stdin=pipe, stdout=pipe, stderr=words, limit=_MAX_LINE_BYTES
             )
         try:
-            await self._hear(process)
+            await self._follow_reports(process)
         finally:
             with suppress(ProcessLookupError):  # it has already ended
                 process.kill()
             await asyncio.shield(process.wait())
 
-    async def _hear(self, process: asyncio.subprocess.Process) -> None:
+    async def _follow_reports(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout
         assert process.stdin
         process.stdin.write(f"{self._told}\n".encode())  # not on the command line, which other users can read

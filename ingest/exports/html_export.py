@@ -150,20 +150,20 @@ class TextBlock:
 
     def plain(self) -> str:
         """Plain text."""
-        return "".join(text for _, text in self._joined())
+        return "".join(text for _, text in self._join_pieces())
 
     def parts(self) -> list[dict[str, str]]:
         """Text in the form of an export's `text_entities`."""
         if self.rich:
             lines = [line for line in self.plain().split("\0") if line.strip()]
             return [{"type": "plain", "text": "\n".join(lines)}] if lines else []
-        return [_build_part(span, text) for span, text in self._joined()]
+        return [_build_part(span, text) for span, text in self._join_pieces()]
 
     def links(self) -> list[str]:
         """Targets of the links."""
         return [(span.fields or {}).get("href", "") for span, _ in self._pieces if span.kind == "a"]
 
-    def _joined(self) -> list[tuple[_OpenTag, str]]:
+    def _join_pieces(self) -> list[tuple[_OpenTag, str]]:
         """Pieces of text without the line breaks of the page layout."""
         pieces = [(span, "".join(texts)) for span, texts in self._pieces]
         if pieces and pieces[0][0] is _NO_TAG:
@@ -384,7 +384,7 @@ class MessagePageParser(HTMLParser):
         self.feed(piece)
         if len(self.rawdata) > _MAX_UNENDED_CHARACTERS:
             self.reset()
-            self._damaged()
+            self._mark_broken()
 
     def taken(self) -> list[ExportEntry]:
         """Return the entries completed since the last call."""
@@ -394,7 +394,7 @@ class MessagePageParser(HTMLParser):
     def finish(self) -> list[ExportEntry]:
         """Return the remaining entries at the end of the page."""
         if self.rawdata:
-            self._damaged()
+            self._mark_broken()
         self._end_message()
         return self.taken()
 
@@ -408,13 +408,13 @@ class MessagePageParser(HTMLParser):
 
     def handle_comment(self, data: str) -> None:
         """Mark the message as broken: no message holds a comment."""
-        self._damaged()
+        self._mark_broken()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Handle a start tag."""
         if (self.get_starttag_text() or "").rfind("<") > 0 or tag in _FOREIGN_TAGS:
             # "<" inside a tag is written as &lt;, so this tag has swallowed others
-            self._damaged()
+            self._mark_broken()
         fields = {name: value or "" for name, value in attrs}
         classes = fields["class"].split() if "class" in fields else []
         if tag == "div" and "message" in classes and (number := _MESSAGE_ID_PATTERN.fullmatch(fields.get("id", ""))):
@@ -456,14 +456,14 @@ class MessagePageParser(HTMLParser):
             self._draft.broken |= text.too_long
             self._draft.blocks.setdefault(self._name, []).append(text)
 
-    def _damaged(self) -> None:
+    def _mark_broken(self) -> None:
         self._text = None
         if self._draft is not None:
             self._draft.broken = True
 
     def _end_message(self) -> None:
         if self._text is not None:
-            self._damaged()
+            self._mark_broken()
         draft, self._draft = self._draft, None
         # the rows between days have negative ids
         if draft is None or (draft.service and draft.id < 0):
@@ -571,10 +571,10 @@ class HtmlExport:
             with file.open(encoding="utf-8-sig", errors="replace") as page:
                 while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
                     parser.read(piece)
-                    yield from map(self._noted, parser.taken())
-            yield from map(self._noted, parser.finish())
+                    yield from map(self._note_details, parser.taken())
+            yield from map(self._note_details, parser.finish())
 
-    def _noted(self, entry: ExportEntry) -> ExportEntry:
+    def _note_details(self, entry: ExportEntry) -> ExportEntry:
         flattened, written = "rich_message" in entry, parse_title_date(entry.get("forwarded_date", ""))
         if flattened or written:
             local = written if written is None or written.tzinfo else written.replace(tzinfo=self._zone)

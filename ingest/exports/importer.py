@@ -304,12 +304,12 @@ class _ImportRun:
         """Import one chat."""
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if self.source.vague:
-            await self._recognise(channel)
+            await self._refuse_other_channel(channel)
         await channels.save_channel(self.archive, channel)
         await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
         if entry.decided:
             await channels.set_channel_visibility(self.archive, channel.chat_id, channel.visibility)
-        await self._keep(assign_albums(reading.posts(messages)), reading)
+        await self._store(assign_albums(reading.posts(messages)), reading)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
         self.tally += PostTally(skipped=reading.skipped())
@@ -320,7 +320,7 @@ class _ImportRun:
         with self.source.reading():
             await asyncio.to_thread(deque, messages, 0)
 
-    async def _recognise(self, channel: Channel) -> None:
+    async def _refuse_other_channel(self, channel: Channel) -> None:
         """Refuse an export of another channel: a message's day never changes, except by the time zone."""
         here = await posts.list_message_ids(self.archive, channel.chat_id)
         days = await asyncio.to_thread(self.source.days, here)
@@ -332,9 +332,9 @@ class _ImportRun:
                 f"{self.source.path} is not from {channel.title}: its posts are of other days. Check --chat."
             )
 
-    async def _keep(self, found: Iterator[Post], reading: ChatReader) -> None:
+    async def _store(self, found: Iterator[Post], reading: ChatReader) -> None:
         size = _FIRST_SLICE_POSTS
-        while batch := await asyncio.to_thread(self._parsed, islice(found, size)):
+        while batch := await asyncio.to_thread(self._parse_batch, islice(found, size)):
             async with self.archive.writing() as connection:
                 started = time.perf_counter()
                 known = (
@@ -346,7 +346,7 @@ class _ImportRun:
             size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
             self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
 
-    def _parsed(self, found: Iterator[Post]) -> list[Post]:
+    def _parse_batch(self, found: Iterator[Post]) -> list[Post]:
         # The scan was fine, but the file can change while it is read.
         with self.source.reading():
             return list(found)

@@ -81,17 +81,17 @@ class _JsonExport:
     def __init__(self, file: Path, size: int) -> None:
         self.path = file
         self.size = size
-        self._looking: RepairedJsonReader | None = None
+        self._scanned: RepairedJsonReader | None = None
         self._streams: dict[str, Iterator[object]] = {}
 
     @property
     def consumed(self) -> int:
-        return self._looking.consumed if self._looking else 0
+        return self._scanned.consumed if self._scanned else 0
 
     def survey(self) -> list[ExportedChat]:
         with self.path.open("rb") as file:
-            self._looking = RepairedJsonReader(file)
-            return scan_export(self.path, self._looking)
+            self._scanned = RepairedJsonReader(file)
+            return scan_export(self.path, self._scanned)
 
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
         """Stream the messages; the file is never in memory as a whole."""

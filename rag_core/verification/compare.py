@@ -194,10 +194,10 @@ def find_moment_differences(
     claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], date: datetime | None
 ) -> Differences:
     """Find dates and times of the claim that the post lacks."""
-    here = _different(best.moments)
-    everywhere = _different(moment for one in post for moment in one.moments)
+    here = _drop_duplicate_moments(best.moments)
+    everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
     own = _build_post_moments(date, everywhere)
-    unnamed = _unnamed(here, claim)
+    unnamed = _find_unnamed_moments(here, claim)
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
     for moment in claim.moments:
@@ -249,7 +249,7 @@ def find_weekday_differences(claim: SentenceFacts, best: SentenceFacts, post: Se
         for one in post:
             hours = any(_fields_agree("minute", a, b) for a in claim.moments for b in one.moments)
             alike = hours or any(is_same_value(a, b) for a in claim.numbers for b in one.numbers)
-            if alike and (rival := _find_rival_moment(moment, _unnamed(one.moments, claim))):
+            if alike and (rival := _find_rival_moment(moment, _find_unnamed_moments(one.moments, claim))):
                 yield True, f"{claim.text[moment.start : moment.end]} ≠ {one.text[rival.start : rival.end]}"
                 return
 
@@ -287,14 +287,14 @@ def _may_omit_year(mine: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
     return "month" in theirs and ("day" in theirs or "day" not in mine)
 
 
-def _different(moments: Iterable[Moment]) -> list[Moment]:
+def _drop_duplicate_moments(moments: Iterable[Moment]) -> list[Moment]:
     """Distinct moments, in order."""
     return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
 
 
-def _unnamed(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
+def _find_unnamed_moments(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
     """Moments that the claim does not name."""
-    mine = _different(claim.moments)
+    mine = _drop_duplicate_moments(claim.moments)
     return [
         other
         for other in here
@@ -342,7 +342,7 @@ def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> It
     prices = [number for number in best.numbers if number.unit in CURRENCIES]
     if not prices or not any(price.unit in CURRENCIES for price in claim.numbers):
         return
-    before = _Before(best)
+    before = _PricedItems(best)
     listed = [(number, before.thing(number)[1]) for number in prices]
     for price in claim.numbers:
         mine = [words for number, words in listed if price.unit in CURRENCIES and is_same_value(price, number)]
@@ -359,7 +359,7 @@ def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:
 
 
 def _names_same_thing(claim: SentenceFacts, there: SentenceFacts, price: Number) -> bool:
-    start, words = _Before(there).thing(price)
+    start, words = _PricedItems(there).thing(price)
     numbers = [n for n in there.numbers if start <= n.start < price.start]
     if not words or any(find_nearest_word(word, claim.words)[0] < _SAME_WORD for word in words):
         return False
@@ -369,7 +369,7 @@ def _names_same_thing(claim: SentenceFacts, there: SentenceFacts, price: Number)
     return bool(numbers) or (first is not None and find_nearest_word(first, words)[0] >= _SAME_WORD)
 
 
-class _Before:
+class _PricedItems:
     """Index of the words before the prices of a sentence."""
 
     def __init__(self, there: SentenceFacts) -> None:

@@ -113,15 +113,15 @@ def find_name_differences(
 ) -> Differences:
     """Find names of the claim that the post lacks, with the name in the same place if there is one."""
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
-    mine, theirs = _neighbours(claim), _neighbours(best)
+    mine, theirs = _map_neighbours(claim), _map_neighbours(best)
     spare = [name for name in best.names if not contains_name(name.word, [claim])]
     rivals = [other.word for other in spare if not other.weak or copied]
-    beside = _by_neighbour(rivals, theirs)
+    beside = _index_by_neighbour(rivals, theirs)
     for name in claim.names:
         if contains_name(name.word, [best]) or _is_omitted_first_name(name, claim, best):
             continue
         said = claim.text[name.word.start : name.word.end]
-        rival = next(iter(rivals), None) if copied else _in_place_of(mine[name.word.start], rivals, beside)
+        rival = next(iter(rivals), None) if copied else _find_in_same_place(mine[name.word.start], rivals, beside)
         if contains_name(name.word, post):
             if rival and copied and not name.weak and _have_same_neighbours(mine[name.word.start], theirs[rival.start]):
                 yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
@@ -153,7 +153,7 @@ def _is_omitted_first_name(name: Name, claim: SentenceFacts, best: SentenceFacts
 Neighbours = tuple[str, str]
 
 
-def _neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
+def _map_neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
     lows = ["", *(w.low for w in sentence.all_words), ""]
     return {word.start: (lows[n], lows[n + 2]) for n, word in enumerate(sentence.all_words)}
 
@@ -163,7 +163,7 @@ def _have_same_neighbours(mine: Neighbours, theirs: Neighbours) -> bool:
     return any(a == b and a for a, b in zip(mine, theirs, strict=True))
 
 
-def _by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
+def _index_by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
     """Index words by neighbour: (0 before or 1 after, the neighbour) -> index of the first such word."""
     found: dict[tuple[int, str], int] = {}
     for n, word in enumerate(words):
@@ -173,7 +173,7 @@ def _by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -
     return found
 
 
-def _in_place_of(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
+def _find_in_same_place(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
     """First of the words with a neighbour in common."""
     first = min((beside[key] for key in enumerate(mine) if key in beside), default=None)
     return None if first is None else words[first]
@@ -266,10 +266,10 @@ def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[s
     if measure_copied_share(claim, best) < COPIED_SHARE:
         return
     spare = [word for word in best.words if find_nearest_word(word, claim.words)[0] < _SAME_WORD]
-    mine, beside = _neighbours(claim), _by_neighbour(spare, _neighbours(best))
+    mine, beside = _map_neighbours(claim), _index_by_neighbour(spare, _map_neighbours(best))
     for word in claim.words:
         if find_nearest_word(word, best.words)[0] < _SAME_WORD:
-            other = _in_place_of(mine[word.start], spare, beside)
+            other = _find_in_same_place(mine[word.start], spare, beside)
             if other:
                 yield f"{word.low} for {other.low}"
 
@@ -292,7 +292,7 @@ def find_role_differences(
     if claim.denied or not claim.names:
         return
     parts = _split_parts(best)
-    others = _others(parts, best, claim)
+    others = _find_other_names(parts, best, claim)
     silent = has_pronoun(best)
     for name in claim.names:
         roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
@@ -303,12 +303,13 @@ def find_role_differences(
         at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
         # start of the last part in which the name follows something the claim does not mention
         latest = max(
-            (_strange(part, place or 0, claim, best) for part, place in zip(parts, at, strict=True)), default=-1
+            (_find_foreign_part(part, place or 0, claim, best) for part, place in zip(parts, at, strict=True)),
+            default=-1,
         )
         for n, part in enumerate(parts):
             if at[n] is not None:
                 continue
-            holders = {other.span for other in others[n] if any(_same_role(role, other) for role in roles)}
+            holders = {other.span for other in others[n] if any(_has_same_role(role, other) for role in roles)}
             if len(holders) == 1 and (absent or latest > part[-1].start):
                 yield True, f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
                 return
@@ -336,22 +337,24 @@ def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Other:
+class _OtherName:
     """A name in the sentence that the claim lacks: position of its run of words, and the words beside it."""
 
     span: tuple[int, int]
     beside: tuple[Word, ...]
 
 
-def _others(parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts) -> list[list[_Other]]:
+def _find_other_names(
+    parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts
+) -> list[list[_OtherName]]:
     """Names of each part that the claim lacks."""
     strong = {name.word.start for name in best.names if not name.weak}
     strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
-    return [_others_in(part, strong, strange) for part in parts]
+    return [_find_other_names_in(part, strong, strange) for part in parts]
 
 
-def _others_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> list[_Other]:
-    found: list[_Other] = []
+def _find_other_names_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> list[_OtherName]:
+    found: list[_OtherName] = []
     # adjoining name words are one name
     for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
         words = list(run) if is_name else []
@@ -359,15 +362,15 @@ def _others_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> lis
             if word.start in strange:
                 span = words[0][1].start, words[-1][1].end
                 around = part[max(0, n - _AROUND) : n + _AROUND + 1]
-                found.append(_Other(span, tuple(_find_role_words(word, around))))
+                found.append(_OtherName(span, tuple(_find_role_words(word, around))))
     return found
 
 
-def _same_role(role: Word, other: _Other) -> bool:
+def _has_same_role(role: Word, other: _OtherName) -> bool:
     return find_nearest_word(role, other.beside)[0] >= _SAME_ROLE_WORD
 
 
-def _strange(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
+def _find_foreign_part(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
     """Start of a part in which the name follows something the claim does not mention: "за кассу Морган"."""
     capitals = {one.word.start for one in best.names}
     before = (word for word in part[:at] if word.stem and word.start not in capitals)

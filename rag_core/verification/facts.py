@@ -114,13 +114,13 @@ def _is_modal(word: Word, has: Callable[[str], bool]) -> bool:
 
 def _build_scope(kind: str, low: str, words: Sequence[Word], n: int) -> Scope:
     ends = _LIST_END if words[n].low in {"без", "without"} else _CLAUSE_END
-    behind = _content(low, words[n : n + _MOST_WALKED], ends, _SCOPE_REACH)
-    before = _content(low, words[max(0, n - _MOST_WALKED) : n + 1][::-1], _CLAUSE_END, _SCOPE_REACH_BACK)
+    behind = _take_content_words(low, words[n : n + _MOST_WALKED], ends, _SCOPE_REACH)
+    before = _take_content_words(low, words[max(0, n - _MOST_WALKED) : n + 1][::-1], _CLAUSE_END, _SCOPE_REACH_BACK)
     first = next((word for word in behind if word.low not in _AUXILIARIES), None)
     return Scope(kind, words[n].start, first, frozenset(word.stem for word in (*behind, *before)))
 
 
-def _content(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) -> list[Word]:
+def _take_content_words(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) -> list[Word]:
     """First `most` content words after the first of a row, up to a mark that ends the clause."""
     found: list[Word] = []
     for one, word in pairwise(row):
@@ -205,12 +205,12 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     low = fold_text(text)
     everything = Vocabulary(split_words(text))
     links = list(_LINK.finditer(low))
-    plain = _blanked(low, [link.span() for link in links], " ")
+    plain = _blank_spans(low, [link.span() for link in links], " ")
     moments = tuple(parse_moments(plain, text))
-    rest = _blanked(plain, [(moment.start, moment.end) for moment in moments], "·")
+    rest = _blank_spans(plain, [(moment.start, moment.end) for moment in moments], "·")
     numbers = tuple(parse_numbers(rest, lang))
     taken = [*((m.start, m.end) for m in moments), *((n.start, n.end) for n in numbers if not n.weak)]
-    free_text = _blanked(low, [*taken, *(link.span() for link in links)], "\0")
+    free_text = _blank_spans(low, [*taken, *(link.span() for link in links)], "\0")
     free = [word for word in everything if free_text[word.start] != "\0"]
     words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
     return SentenceFacts(
@@ -219,7 +219,7 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     )  # fmt: skip
 
 
-def _blanked(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
+def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
     """Text with each character of the spans replaced by a filler."""
     letters = list(text)
     for start, end in spans:

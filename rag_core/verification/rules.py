@@ -103,13 +103,13 @@ def check_by_rules(
     `MOST_FIGURES` numbers and dates is not found in any passage.
     """
     if len(claim.strip()) > LONGEST_STATED:
-        return _unread(extract_facts("", lang), "too long to be checked")
+        return _reject(extract_facts("", lang), "too long to be checked")
     claim_facts = extract_facts(claim.strip(), lang)
     if len(claim_facts.numbers) + len({moment.start for moment in claim_facts.moments}) > MOST_FIGURES:
-        return _unread(claim_facts, "too many figures to be checked")
+        return _reject(claim_facts, "too many figures to be checked")
     post = extract_facts_by_sentence(passage, lang)
     if not post or not claim_facts.all_words:
-        return _unread(claim_facts, "no text")
+        return _reject(claim_facts, "no text")
     _, place = max((_score_nearness(claim_facts, one, weight), -n) for n, one in enumerate(post))
     best = post[-place]
     everything = Vocabulary([word for one in post for word in one.words])
@@ -124,21 +124,21 @@ def check_by_rules(
     return RuleCheck(claim_facts, post, best, near_words, met, objections)
 
 
-def _unread(said: SentenceFacts, why: str) -> RuleCheck:
+def _reject(said: SentenceFacts, why: str) -> RuleCheck:
     return RuleCheck(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, why),))
 
 
 def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts, weight: TermWeight) -> float:
     """Score how much a sentence is about the subject of the claim."""
-    facts = _shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
-    facts += _shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
+    facts = _count_shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
+    facts += _count_shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
     back = measure_covered_share(sentence.words, claim.words, weight)
     return (
         measure_covered_share(claim.words, sentence.words, weight) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
     )
 
 
-def _shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
+def _count_shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
     """Count the pairs with something in common, up to `_MOST_FACTS`."""
     places: dict[Hashable, set[int]] = {}
     for n, values in enumerate(theirs):

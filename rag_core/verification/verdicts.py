@@ -288,11 +288,11 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
     run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
     try:
         async with run.stage("plan"):
-            claims, unread = await asyncio.to_thread(_claimed, question)
+            claims, unread = await asyncio.to_thread(_extract_claims_to_check, question)
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-        chosen = _chosen(claims)
+        chosen = _limit_claims(claims)
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
@@ -302,14 +302,14 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         rag.traced(run)
 
 
-def _claimed(question: Question) -> tuple[tuple[Claim, ...], int]:
+def _extract_claims_to_check(question: Question) -> tuple[tuple[Claim, ...], int]:
     """Claims of a message, and the number of unread sentences after its first `LONGEST_MESSAGE` characters."""
     text = question.text
     unread = split_sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
     return extract_claims(text[:LONGEST_MESSAGE], question.lang), len(unread)
 
 
-def _chosen(claims: Sequence[Claim]) -> Sequence[Claim]:
+def _limit_claims(claims: Sequence[Claim]) -> Sequence[Claim]:
     """First claims: at most `MAX_CHECKED_CLAIMS`, at most `MOST_CLAIMED` characters together, at least one."""
     lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
     return claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]

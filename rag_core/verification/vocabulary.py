@@ -338,11 +338,11 @@ def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
 
 def aliases(one: str, other: str) -> bool:
     """Check whether two folded words may be aliases of one thing."""
-    return bool(_rows(one) & _rows(other))
+    return bool(_find_alias_rows(one) & _find_alias_rows(other))
 
 
 @lru_cache(maxsize=10_000)
-def _rows(word: str) -> frozenset[int]:
+def _find_alias_rows(word: str) -> frozenset[int]:
     """Alias rows of a word."""
     alike = (said for said in _ALIASES_BY_START.get(word[:2], ()) if min(len(said), len(word)) > 3)
     return frozenset(_ALIAS[said] for said in (*alike, word) if said in _ALIAS and is_name_variant(said, word))
@@ -354,16 +354,16 @@ for _word in _ALIAS:
 
 
 @lru_cache(maxsize=20_000)
-def _keys(low: str, stem: str) -> frozenset[Key]:
+def _make_keys(low: str, stem: str) -> frozenset[Key]:
     """Lookup keys of a word: shared with each similar word, except those in another script."""
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
-    keys |= {("alias", row) for row in _rows(low)}
+    keys |= {("alias", row) for row in _find_alias_rows(low)}
     keys |= {("side", side) for side in sides(low)}
     return frozenset(keys)
 
 
 @lru_cache(maxsize=20_000)
-def _sounds(low: str) -> frozenset[Key]:
+def _make_sound_keys(low: str) -> frozenset[Key]:
     """Lookup keys by sound: shared with each similar-sounding word in another script."""
     return frozenset(("sound", skeleton[:1]) for skeleton in skeletons(low))
 
@@ -389,10 +389,10 @@ class Vocabulary(tuple[Word, ...]):
             self._found = {}
         key = word.low, word.stem
         if (found := self._found.get(key)) is None:
-            self._found[key] = found = self._likest(word)
+            self._found[key] = found = self._find_nearest(word)
         return found
 
-    def _likest(self, word: Word) -> tuple[float, Word | None]:
+    def _find_nearest(self, word: Word) -> tuple[float, Word | None]:
         best: tuple[float, Word | None] = (0.0, None)
         for other in self.candidates(word):
             if (found := likeness(word.low, word.stem, other.low, other.stem)) > best[0]:
@@ -404,21 +404,21 @@ class Vocabulary(tuple[Word, ...]):
     def candidates(self, word: Word) -> Iterator[Word]:
         """Words that may be similar to this one, each once, in order."""
         if not hasattr(self, "_index"):
-            self._index = _indexed(self)
+            self._index = _build_index(self)
             self._spoken = {}
-        places = {place for key in _keys(word.low, word.stem) for place in self._index.get(key, ())}
+        places = {place for key in _make_keys(word.low, word.stem) for place in self._index.get(key, ())}
         script = not is_cyrillic(word.low)
         if script not in self._spoken:
             self._spoken[script] = _spoken(self, script)
         if self._spoken[script]:
-            places |= {place for key in _sounds(word.low) for place in self._spoken[script].get(key, ())}
+            places |= {place for key in _make_sound_keys(word.low) for place in self._spoken[script].get(key, ())}
         return (self[place] for place in sorted(places))
 
 
-def _indexed(words: Iterable[Word]) -> dict[Key, list[int]]:
+def _build_index(words: Iterable[Word]) -> dict[Key, list[int]]:
     index: dict[Key, list[int]] = {}
-    for place, word in _different(words):
-        for key in _keys(word.low, word.stem):
+    for place, word in _iterate_distinct(words):
+        for key in _make_keys(word.low, word.stem):
             listed = index.setdefault(key, [])
             if len(listed) < _MOST_COMPARED:
                 listed.append(place)
@@ -428,16 +428,16 @@ def _indexed(words: Iterable[Word]) -> dict[Key, list[int]]:
 def _spoken(words: Iterable[Word], cyrillic: bool) -> dict[Key, list[int]]:
     """Index of the words of one script by their first sound."""
     index: dict[Key, list[int]] = {}
-    for place, word in _different(words):
+    for place, word in _iterate_distinct(words):
         if is_cyrillic(word.low) == cyrillic:
-            for key in _sounds(word.low):
+            for key in _make_sound_keys(word.low):
                 listed = index.setdefault(key, [])
                 if len(listed) < _MOST_COMPARED:
                     listed.append(place)
     return index
 
 
-def _different(words: Iterable[Word]) -> Iterator[tuple[int, Word]]:
+def _iterate_distinct(words: Iterable[Word]) -> Iterator[tuple[int, Word]]:
     """Distinct words, by folded form and capitalisation."""
     seen: set[tuple[str, bool]] = set()
     for place, word in enumerate(words):

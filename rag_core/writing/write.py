@@ -84,7 +84,7 @@ class _WritingState:
             self.refused = True
             return
         for written in parse_answer_line(line, self.sources):
-            sentence = await self._standing(written.text, written.numbers)
+            sentence = await self._check_sentence(written.text, written.numbers)
             if sentence is None:
                 self.left_out += not (cut and not written.numbers)
             elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
@@ -103,15 +103,15 @@ class _WritingState:
         if self.run.on_sentence:
             self.run.on_sentence(sentence)
 
-    async def _standing(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
+    async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
         """Return the sentence if its posts support it and are unchanged in the archive, else None."""
         # the rule check takes milliseconds per post: keep it off the event loop
-        sentence = await asyncio.to_thread(self._borne_out, text, numbers) if text else None
+        sentence = await asyncio.to_thread(self._attribute, text, numbers) if text else None
         if sentence is None:
             return None
         return next(iter(await check_citations(Draft((sentence,)), self.question.viewer, self.rag)), None)
 
-    def _borne_out(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
+    def _attribute(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
         sentence = attribute_sentence(text, [self.sources[number] for number in numbers])
         return sentence and keep_supported_citations(sentence, tuple(self.sources.values()), self.question.lang)
 

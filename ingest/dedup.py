@@ -382,8 +382,8 @@ class CopyIndexer:
 
     async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
-        near = await self._find_near_texts([one for one in ready if one.bands])
-        pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, near)
+        texts_by_band = await self._find_near_texts([one for one in ready if one.bands])
+        pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
         after = CopyWatermark(batch[-1].seq)
         if await copies.save_copies(self._archive, before, after, rows, [change.key for change in batch], pairs):

@@ -79,11 +79,11 @@ def _measure_post(post: Post) -> int:
 
 async def forget_unapproved_channels(archive: Archive, now: datetime) -> int:
     """Remove the channels that have waited 30 days for approval; run it daily. Returns the number of posts removed."""
-    gone = 0
+    removed = 0
     for chat_id in await unapproved_since(archive, now - APPROVAL_PERIOD):
-        gone += await posts.remove_channel(archive, chat_id)
+        removed += await posts.remove_channel(archive, chat_id)
         log.info("channel %d was not approved for %d days: removed", chat_id, APPROVAL_PERIOD.days)
-    return gone
+    return removed
 
 
 _PendingUpdate = tuple[int, int, dict[str, Any]]

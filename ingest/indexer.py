@@ -147,10 +147,10 @@ class LexicalIndexer:
         Searches use the old index until then, and keep using it if this fails. Raises ArchiveUnavailable,
         IndexUnavailable.
         """
-        behind = LexicalIndexer(self._archive, fresh)
-        await behind.catch_up(save=False)  # most of the work, while new posts are still indexed
+        fresh_indexer = LexicalIndexer(self._archive, fresh)
+        await fresh_indexer.catch_up(save=False)  # most of the work, while new posts are still indexed
         async with self._turn:
-            await behind.catch_up(save=False)
+            await fresh_indexer.catch_up(save=False)
             await _run_to_completion(fresh.save, get_lexical_folder(self._archive), self._archive.identity)
             await _run_to_completion(self._lexical.adopt, fresh)
             self._unsaved = 1  # remains of the old index are cleaned up by the next save

@@ -238,31 +238,31 @@ async def find_wrong_vector_posts(
 
     Queued posts do not count as wrong. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
     """
-    shelf = await _read_stored_vectors(dense, some)
-    suspects = await asyncio.to_thread(find_differing_posts, expected, shelf.there)
+    stored = await _read_stored_vectors(dense, some)
+    suspects = await asyncio.to_thread(find_differing_posts, expected, stored.there)
     for part in split_into_slices(some):
         for key, passages in (await read_current_passages(archive, part)).items():
-            if shelf.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
+            if stored.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
                 suspects.append(key)
     await index_state.queue_changed_posts(archive, dense.vectors.identity)
     wrong: list[PostKey] = []
     for part in split_into_slices(list(dict.fromkeys(suspects))):
         on_their_way = await filter_queued_keys(archive, part)
         wrong += await compare_vector_posts(archive, dense, [key for key in part if key not in on_their_way])
-    return wrong, shelf.count
+    return wrong, stored.count
 
 
 async def _read_stored_vectors(dense: DenseIndex, some: Sequence[PostKey]) -> _StoredVectors:
-    shelf = _StoredVectors({key: set() for key in some})
+    stored = _StoredVectors({key: set() for key in some})
     async for page in dense.vectors.held():
         for held in page:
             key = held.place.key
-            shelf.there.setdefault(key.chat_id, set()).add(key.message_id)
-            if key in shelf.marks:
-                shelf.marks[key].add(held.text_hash)
-        shelf.count += len(page)
+            stored.there.setdefault(key.chat_id, set()).add(key.message_id)
+            if key in stored.marks:
+                stored.marks[key].add(held.text_hash)
+        stored.count += len(page)
         await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
-    return shelf
+    return stored
 
 
 async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequence[PostKey]) -> list[PostKey]:

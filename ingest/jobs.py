@@ -108,8 +108,8 @@ class JobLog:
         return self._log_failure(name, reason, problem)
 
     def _log_failure(self, name: str, reason: str, problem: Exception | str) -> bool:
-        said, at = self._last_logged.get(name, ("", 0.0))
-        if said == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
+        logged, at = self._last_logged.get(name, ("", 0.0))
+        if logged == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
             return False
         self._last_logged[name] = (reason, elapsed())
         # Only a bug needs a traceback.
@@ -226,12 +226,12 @@ async def _run_job(job: ScheduledJob, ledger: JobLog, tell: NotifyAdmins, runnin
     task.add_done_callback(running.discard)
     started = asyncio.get_running_loop().time()
     try:
-        said = await job.work()
+        result = await job.work()
     except Exception as exc:
         if ledger.failed(job.name, exc) and job.loud:
             await tell(JobFailing(job.name, ledger.jobs[job.name].error or ""))
     else:
-        ledger.passed(job.name, asyncio.get_running_loop().time() - started, said)
+        ledger.passed(job.name, asyncio.get_running_loop().time() - started, result)
     await ledger.keep()
 
 
@@ -356,9 +356,9 @@ class MaintenanceJobs:
             self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
         )
         posts = await forget_unapproved_channels(self.rag.archive, now)
-        gone = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
+        removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
                 (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
-        return ", ".join(f"{number} {what}" for number, what in gone if number)
+        return ", ".join(f"{number} {what}" for number, what in removed if number)
 
     async def memory(self) -> str:
         """Return free heap memory to the system."""

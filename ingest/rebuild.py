@@ -7,7 +7,7 @@ priority. The new index is saved now and then, so that a killed build is resumed
     lexical.next/walk.json     how far the archive has been read
     lexical.next/stock         what the vector store held at the start (`VectorInventory`), where there is one
 
-The first line of standard input says where the words are kept (`WordIndex.told`; it may hold a key). The child
+The first line of standard input says where the words are kept (`LexicalIndex.told`; it may hold a key). The child
 reports its progress in lines of JSON and waits for an answering line after each; the end of its input ends the build.
 """
 
@@ -99,13 +99,13 @@ class IndexBuild:
             return None
         try:
             saved = json.loads((folder / _PROGRESS_FILE_NAME).read_text(encoding="utf-8"))
-            walk = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
+            build = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if walk.only is None and lexical.watermark < walk.cursor:
+        if build.only is None and lexical.watermark < build.cursor:
             return None  # the server has lost its data
         last = await posts.get_last_seq(archive)  # smaller than before after a restored backup
-        return walk if max(walk.cursor, lexical.watermark) <= last else None
+        return build if max(build.cursor, lexical.watermark) <= last else None
 
     @classmethod
     async def _begin(
@@ -164,47 +164,47 @@ async def _wait_for_parent() -> None:
 class _ProgressReporter:
     """Reporter of progress to the parent process; it also saves the build now and then."""
 
-    def __init__(self, walk: IndexBuild, done: int, total: int, save_every: float) -> None:
-        self._walk, self._done, self._total, self._save_every = walk, done, total, save_every
+    def __init__(self, build: IndexBuild, done: int, total: int, save_every: float) -> None:
+        self._build, self._done, self._total, self._save_every = build, done, total, save_every
         self._next_save = time.monotonic() + save_every
 
     async def tell(self, before: int, renew: Sequence[PostKey]) -> None:
         """Report the progress since `before` and the posts to embed again; save if it is time."""
-        walk = self._walk
-        self._done += await index_state.count_changed_posts(walk.archive, walk.only, before, walk.cursor)
+        build = self._build
+        self._done += await index_state.count_changed_posts(build.archive, build.only, before, build.cursor)
         self._total = max(self._done, self._total)
         for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
             _send_message(done=self._done, total=self._total, renew=renew[at : at + _MAX_KEYS_PER_LINE])
             await _wait_for_parent()
         if time.monotonic() > self._next_save:
             started = time.monotonic()
-            walk.save()
+            build.save()
             took = time.monotonic() - started
             pause = max(self._save_every, _SAVE_TIME_FACTOR * took) if self._save_every else 0.0
             self._next_save = time.monotonic() + pause
 
 
-async def _build_index(walk: IndexBuild, stock: VectorInventory | None, model: str, save_every: float) -> None:
-    done = await index_state.count_changed_posts(walk.archive, walk.only, 0, walk.cursor)
+async def _build_index(build: IndexBuild, inventory: VectorInventory | None, model: str, save_every: float) -> None:
+    done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
     total = done + await index_state.count_changed_posts(
-        walk.archive, walk.only, walk.cursor, await posts.get_last_seq(walk.archive)
+        build.archive, build.only, build.cursor, await posts.get_last_seq(build.archive)
     )
-    progress, before = _ProgressReporter(walk, done, total, save_every), walk.cursor
+    progress, before = _ProgressReporter(build, done, total, save_every), build.cursor
     await progress.tell(before, ())
-    while (ready := await walk.step()) is not None:
-        await progress.tell(before, stock.differing(ready, model) if stock else ())
-        before = walk.cursor
-    await progress.tell(before, stock.surplus(walk.lexical) if stock else ())
-    walk.save()
+    while (ready := await build.step()) is not None:
+        await progress.tell(before, inventory.differing(ready, model) if inventory else ())
+        before = build.cursor
+    await progress.tell(before, inventory.surplus(build.lexical) if inventory else ())
+    build.save()
 
 
 async def _run_build(args: argparse.Namespace) -> None:
     qdrant = parse_qdrant_settings(await asyncio.to_thread(sys.stdin.readline))
     archive = await Archive.open(args.folder)
     try:
-        walk = await IndexBuild.begun(archive, args.rebuild, args.channel, qdrant)
-        stock = VectorInventory(get_vector_inventory_file(args.folder), walk.only) if args.model else None
-        await _build_index(walk, stock, args.model, args.save_every)
+        build = await IndexBuild.begun(archive, args.rebuild, args.channel, qdrant)
+        inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
+        await _build_index(build, inventory, args.model, args.save_every)
         _send_message(finished=True)
     except RagError as exc:
         _send_message(failed=exc.reason)

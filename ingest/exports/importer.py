@@ -252,20 +252,20 @@ async def import_source(
     progress: ImportProgress,
 ) -> ImportReport:
     """Import an export. Raises `ImportRefused`, then nothing was changed."""
-    work = _ImportRun(archive, source, options, progress)
-    chats = await work.look_through()
-    admitted, work.notes = admit_chats(source.path, chats, known, options)
+    run = _ImportRun(archive, source, options, progress)
+    chats = await run.look_through()
+    admitted, run.notes = admit_chats(source.path, chats, known, options)
     with ExitStack() as opened:
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                await work.bring_in(entry, messages)
+                await run.bring_in(entry, messages)
             else:
-                await work.pass_over(messages)
-            work.before += chat.messages
-    work.notes += source.notes()
-    work.tell(1.0)
-    return work.report()
+                await run.pass_over(messages)
+            run.before += chat.messages
+    run.notes += source.notes()
+    run.tell(1.0)
+    return run.report()
 
 
 @dataclass(slots=True)
@@ -354,12 +354,12 @@ class _ImportRun:
     async def _erase_missing(self, entry: AdmittedChat, reading: ChatReader) -> None:
         """Mark posts as deleted that lie between the first and the last entry but are not in the export."""
         channel = entry.channel
-        gone = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
-        if doubts := list(_describe_doubts(len(gone), entry.chat, reading)):
+        missing = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
+        if doubts := list(_describe_doubts(len(missing), entry.chat, reading)):
             self.notes += [f"{channel.title}: {doubt}" for doubt in doubts]
             return
-        self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, gone, how="import"))
-        self.disappeared += gone
+        self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
+        self.disappeared += missing
         if entry.chat.whole:
             await gaps.close_covered_gaps(self.archive, channel.chat_id, reading.first, reading.last, whole=True)
 

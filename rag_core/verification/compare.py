@@ -146,7 +146,7 @@ def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Seq
         if any(is_same_value(number, n) for n in best.numbers) or (not number.unit and max(number.values) in dated):
             continue
         elsewhere = any(is_same_value(number, n) for one in post for n in one.numbers)
-        said = claim.text[number.start : number.end]
+        quoted = claim.text[number.start : number.end]
         if elsewhere:  # it counts something else, unless the sentence has another number in its place
             rivals = [
                 n
@@ -154,9 +154,9 @@ def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Seq
                 if copied or (number.noun and stem(_get_counted_noun(number)) == stem(_get_counted_noun(n)))
             ]
         if rivals and (not number.weak or any(not n.weak for n in rivals)):
-            yield True, f"{said} ≠ {best.text[rivals[0].start : rivals[0].end]}"
+            yield True, f"{quoted} ≠ {best.text[rivals[0].start : rivals[0].end]}"
         elif not elsewhere and not number.weak:
-            yield False, f"{said} is not there"
+            yield False, f"{quoted} is not there"
 
 
 def _list_bare_numbers(moment: Moment) -> Iterator[int]:
@@ -209,7 +209,7 @@ def find_moment_differences(
             continue
         if _is_number(moment, bare):
             continue
-        said = claim.text[moment.start : moment.end]
+        quoted = claim.text[moment.start : moment.end]
         rival = _find_rival_moment(moment, unnamed)
         if _is_one_of_weekdays(
             moment, claim, _WEEK_DAYS
@@ -218,9 +218,9 @@ def find_moment_differences(
             if rival is None:
                 continue
         if rival:
-            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+            yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
-            yield False, f"{said} is not there"
+            yield False, f"{quoted} is not there"
 
 
 def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
@@ -242,9 +242,9 @@ def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool
 
 def find_weekday_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
     """Find another weekday beside the claim's own hours or numbers in a nearby sentence: "Суббота, с 13 до 17"."""
-    said = [moment.weekday for one in post for moment in one.moments if moment.weekday is not None]
+    weekdays = [moment.weekday for one in post for moment in one.moments if moment.weekday is not None]
     for moment in claim.moments:
-        if moment.weekday is None or moment.weekday in said or any(one.weekday is not None for one in best.moments):
+        if moment.weekday is None or moment.weekday in weekdays or any(one.weekday is not None for one in best.moments):
             continue
         for one in post:
             hours = any(_fields_agree("minute", a, b) for a in claim.moments for b in one.moments)
@@ -350,8 +350,8 @@ def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> It
             continue
         others = [number for number, words in listed if _shares_word(words, claim) and not is_same_value(price, number)]
         if len(others) == 1:
-            said, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
-            yield True, f"{said} ≠ {there}"
+            quoted, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
+            yield True, f"{quoted} ≠ {there}"
 
 
 def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:

@@ -75,9 +75,9 @@ def find_refutations(
 
 def _is_called_false(best: SentenceFacts, text: Sequence[SentenceFacts]) -> bool:
     at = next((n for n, one in enumerate(text) if one is best), len(text))
-    behind = text[at + 1] if at + 1 < len(text) else None
+    following = text[at + 1] if at + 1 < len(text) else None
     return _matches_phrase(_FALSE_PHRASES, best) or (
-        behind is not None and bool(_FALSE_NEXT_SENTENCE.match(fold_text(behind.text)))
+        following is not None and bool(_FALSE_NEXT_SENTENCE.match(fold_text(following.text)))
     )
 
 
@@ -120,18 +120,18 @@ def find_name_differences(
     for name in claim.names:
         if contains_name(name.word, [best]) or _is_omitted_first_name(name, claim, best):
             continue
-        said = claim.text[name.word.start : name.word.end]
+        quoted = claim.text[name.word.start : name.word.end]
         rival = next(iter(rivals), None) if copied else _find_in_same_place(mine[name.word.start], rivals, beside)
         if contains_name(name.word, post):
             if rival and copied and not name.weak and _have_same_neighbours(mine[name.word.start], theirs[rival.start]):
-                yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+                yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         elif name.weak:
             if rival and copied:
-                yield False, f"{said} is not there"
+                yield False, f"{quoted} is not there"
         elif rival and (copied or about >= _SAME_STORY_SHARE):
-            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+            yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
-            yield False, f"{said} is not there"
+            yield False, f"{quoted} is not there"
 
 
 def has_pronoun(best: SentenceFacts) -> bool:

@@ -31,10 +31,10 @@ async def ask_yes_no_odds(
         return []
     texts = [f"{passage.header}\n{passage.text}" for passage in passages]
     tokens = await seat.count([text, *texts])
-    asked = quoted(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
+    quoted_text = quoted(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
     return [
         await seat.odds(
-            _build_prompt(told, asked, _truncate_text(text, count, _MAX_PASSAGE_TOKENS)),
+            _build_prompt(told, quoted_text, _truncate_text(text, count, _MAX_PASSAGE_TOKENS)),
             told.parts["yes"],
             told.parts["no"],
         )

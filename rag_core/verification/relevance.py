@@ -36,26 +36,26 @@ def measure_relevance(claim: str, support: Support, words: str, header: str, wei
     """
     title, _, more = header.partition(" · ")
     aside = frozenset(tokenize(f"{support.why.partition('≠')[0]} {title}"))
-    worth: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for word in _WORD.findall(_UNIT_PATTERN.sub(" ", claim)):
         for term in tokenize(word):
             if term not in aside and not any(map(str.isdigit, term)):
-                worth[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
+                weights[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
     there = frozenset(tokenize(f"{more}\n{words}"))
-    whole = sum(worth.values())
+    whole = sum(weights.values())
     if not whole:
         return 1.0
     return (
-        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in worth.items()) / whole
+        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in weights.items()) / whole
     )
 
 
 def is_different_subject(claim: str, support: Support) -> bool:
     """Check whether the differing number names the subject itself: bus 41 is another bus than bus 27."""
-    said = support.why.partition("≠")[0].strip()
-    if not any(map(str.isdigit, said)):
+    value = support.why.partition("≠")[0].strip()
+    if not any(map(str.isdigit, value)):
         return False
-    place = re.search(rf"(?<![\w.,]){re.escape(said)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
+    place = re.search(rf"(?<![\w.,]){re.escape(value)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
     before = _WORD.findall(claim[: place.start()]) if place else []
     if not before:
         return False

@@ -126,8 +126,8 @@ def _match_terms(text: str, said: str) -> dict[str, float]:
     """
     there = frozenset(tokenize(said))
     words = tokenize(remove_links(text))
-    asked = {term for term in words if not term.isdigit() and (term in there or term not in _REPORTING_TERMS)}
-    return {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in asked}
+    terms = {term for term in words if not term.isdigit() and (term in there or term not in _REPORTING_TERMS)}
+    return {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in terms}
 
 
 def _is_verbatim(text: str, passage: Passage) -> bool:
@@ -139,15 +139,17 @@ def _is_verbatim(text: str, passage: Passage) -> bool:
 
 def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
     """Find the span of the passage most similar to the sentence; None for a passage without text."""
-    asked, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
-    kin = kindred(asked, tokenize(passage.text))
+    terms, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
+    kin = kindred(terms, tokenize(passage.text))
     best, most = None, -1.0
     for sentence in split_sentences(passage.text):
         for start, end in split_long_span(passage.text, sentence):
             piece = passage.text[start:end]
             there = frozenset(tokenize(piece))
-            near = (1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in asked)
-            like = sum(near)
+            similarities = (
+                1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms
+            )
+            like = sum(similarities)
             like += len(numbers & _parse_number_values(piece)) - 0.01 * len(there)  # of two equal matches the shorter
             if best is None or like > most:
                 best, most = (start, end), like
@@ -165,10 +167,10 @@ def _remove_attribution(text: str, passages: Sequence[Passage]) -> str:
     if not _ATTRIBUTION_PATTERN.search(text):
         return text
     for name in dict.fromkeys(name for passage in passages for name in extract_speakers(passage.header)):
-        said = r"[\W_]+".join(map(_build_case_pattern, _WORD.findall(name)))
-        if said:
+        pattern = r"[\W_]+".join(map(_build_case_pattern, _WORD.findall(name)))
+        if pattern:
             text = re.sub(
-                rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{said}(?!\w)\W?|(?<!\w){said}\W{{0,2}}{_REPORTING_VERBS}",
+                rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{pattern}(?!\w)\W?|(?<!\w){pattern}\W{{0,2}}{_REPORTING_VERBS}",
                 " ",
                 text,
                 flags=re.I,
@@ -213,9 +215,9 @@ def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang
     right = {post for post, _ in (key for key, label in labels.items() if label is Label.SUPPORTED)}
     if not wrong - right:
         return sentence
-    standing = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)
-    if standing and right:
-        return replace(sentence, citations=standing)
+    kept = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)
+    if kept and right:
+        return replace(sentence, citations=kept)
     others = (source for source in sources if source.passage.key not in cited)
     better = (source for source in others if _label_passage(sentence.text, source.passage, lang) is Label.SUPPORTED)
     return next(filter(None, (attribute_sentence(sentence.text, [source]) for source in better)), None)

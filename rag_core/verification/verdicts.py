@@ -135,12 +135,12 @@ async def count_independent_sources(
         marks = _list_source_marks(passage, families.get(passage.key), known)
         joined = [group for group in groups if group & marks]
         groups = [group for group in groups if not group & marks] + [marks.union(*joined)]
-    everyone: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
+    dated_posts: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
     for passage in passages:
         if found := families.get(passage.key):
             # a near-duplicate may state something else: exact copies only
-            everyone |= {one.key: one for one in found.all if one.exact == found.exact}
-    return IndependentSources(len(groups), order_copies(everyone.values())[0].key)
+            dated_posts |= {one.key: one for one in found.all if one.exact == found.exact}
+    return IndependentSources(len(groups), order_copies(dated_posts.values())[0].key)
 
 
 def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mapping[int, Channel]) -> set[object]:
@@ -329,8 +329,8 @@ async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channe
 
 def _build_cache_key(claim: Claim, question: Question, change: int) -> Hashable:
     """Cache key of a verdict. It includes the last change of the archive, since a verdict quotes posts."""
-    said = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
-    return said, claim.lang, question.viewer.channels, question.asked_at.date(), change
+    claim_text = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
+    return claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
 
 
 async def _verify_claim(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
@@ -341,10 +341,10 @@ async def _verify_claim(claim: Claim, question: Question, known: dict[int, Chann
     seen = {(one.passage.key, one.passage.part) for one in first}
     since = list_channels_to_recheck(claim, first, weight)
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
-    verdict, bearing = decide_verdict(
+    verdict, supporting = decide_verdict(
         claim, first + await _assess_current_passages(claim, more, question, rag, run), weight
     )
-    found = await run.require("copies", count_independent_sources(bearing, question.viewer, known, rag))
+    found = await run.require("copies", count_independent_sources(supporting, question.viewer, known, rag))
     return replace(verdict, sources=found.count, earliest=found.earliest)
 
 

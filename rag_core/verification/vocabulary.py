@@ -344,8 +344,8 @@ def aliases(one: str, other: str) -> bool:
 @lru_cache(maxsize=10_000)
 def _find_alias_rows(word: str) -> frozenset[int]:
     """Alias rows of a word."""
-    alike = (said for said in _ALIASES_BY_START.get(word[:2], ()) if min(len(said), len(word)) > 3)
-    return frozenset(_ALIAS[said] for said in (*alike, word) if said in _ALIAS and is_name_variant(said, word))
+    alike = (alias for alias in _ALIASES_BY_START.get(word[:2], ()) if min(len(alias), len(word)) > 3)
+    return frozenset(_ALIAS[alias] for alias in (*alike, word) if alias in _ALIAS and is_name_variant(alias, word))
 
 
 _ALIASES_BY_START: dict[str, list[str]] = {}

@@ -126,10 +126,10 @@ def _score_candidates(asked: QueryTerms, source: Source, standing: float, longes
 def _score_source(source: Source, evidence: Evidence) -> float:
     """Score of a source: its retrieval score, a bonus for the best (several can tie), a penalty for later posts."""
     top = max(other.score for other in evidence.sources)
-    worth = _RANK_WEIGHT * (source.score / top if top > 0 else 1.0) + _BEST_WEIGHT * (source.score >= top)
+    score = _RANK_WEIGHT * (source.score / top if top > 0 else 1.0) + _BEST_WEIGHT * (source.score >= top)
     chat, date = source.passage.key.chat_id, source.passage.date
     siblings = [s.passage.date for s in evidence.sources if s.passage.key.chat_id == chat and s is not source]
-    return worth - _SUPERSEDED_PENALTY * sum(later > date for later in siblings) / max(1, len(siblings))
+    return score - _SUPERSEDED_PENALTY * sum(later > date for later in siblings) / max(1, len(siblings))
 
 
 def select_best_pieces(
@@ -143,16 +143,16 @@ def select_best_pieces(
     ranked = sorted(found, key=lambda c: -c.score)
     if not ranked:
         return []
-    chosen, room = ranked[:1], MAX_ANSWER_LENGTH - (ranked[0].end - ranked[0].start)
+    chosen, characters_left = ranked[:1], MAX_ANSWER_LENGTH - (ranked[0].end - ranked[0].start)
     bar = ranked[0].score - margin
     for candidate in sorted(ranked[1:], key=lambda c: -_score_beside_first(c, ranked[0])):
         if len(chosen) == most or _score_beside_first(candidate, ranked[0]) < bar:
             break
         length = candidate.end - candidate.start
         goes_on = candidate.useful or (asked.want is AnswerType.ANYTHING and _adjoins(candidate, ranked[0]))
-        if goes_on and length <= room and not any(candidate.overlaps(other) for other in chosen):
+        if goes_on and length <= characters_left and not any(candidate.overlaps(other) for other in chosen):
             chosen.append(candidate)
-            room -= length
+            characters_left -= length
     return chosen
 
 

@@ -149,12 +149,12 @@ async def _build_prompt(
     """Build the prompt: the posts that fit, the question, and the draft with numbered sentences."""
     template = load_prompt("reflect", question.lang)
     lines = "\n".join(f"{n}. {escape_prompt_text(sentence.text)}" for n, sentence in enumerate(draft.sentences, 1))
-    asked = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
-    used = sum(await seat.count([template.system, asked, *(text for shot in template.shots for text in shot)]))
+    request = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
+    used = sum(await seat.count([template.system, request, *(text for shot in template.shots for text in shot)]))
     left = model.context - used - _REPLY_TOKENS - _SPARE_TOKENS
     excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
     posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-    return Prompt(template.system, f"{posts}\n{asked}", template.shots)
+    return Prompt(template.system, f"{posts}\n{request}", template.shots)
 
 
 def parse_judgement(text: str, sentences: int) -> Judgement | None:

@@ -48,9 +48,9 @@ async def write_draft(
     try:
         async with run.seated(model, question.viewer.user_id) as seat:
             state.costs.begin()
-            room = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
-            prompt = await _write_free_draft(room, seat, state) if rag.settings.llm.two_pass else room.prompt
-            await _write_answer(prompt, room, seat, state)
+            budget = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
+            prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt
+            await _write_answer(prompt, budget, seat, state)
     finally:
         run.note(**state.costs.noted(), sentences=len(state.kept), left_out=state.left_out)
     if not state.kept and not state.refused:

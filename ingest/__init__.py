@@ -1,1 +1,1 @@
-"""Ingestion of posts: live updates and exports are cut into passages and written to the archive and the indexes."""
+"""Ingestion of posts: split live updates and exports into passages, write them to the archive and the indexes."""

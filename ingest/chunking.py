@@ -20,7 +20,7 @@ __all__ = ["split_into_passages"]
 _TOKEN_PATTERN = re.compile(r"\w{1,6}|[^\w\s]")
 _MAX_TOKENS = 300
 _OVERLAP_TOKENS = 50
-# How far a cut or a start may move to meet the end of a paragraph or sentence.
+# How far a cut or a start may move to reach the end of a paragraph or sentence.
 _LEEWAY_TOKENS = 40
 _SENTENCE_ENDS = frozenset('.!?…»"”)')
 
@@ -28,7 +28,10 @@ _Span = tuple[int, int]
 
 
 def split_into_passages(post: Post, channel: Channel, parent: str | None) -> tuple[Passage, ...]:
-    """The passages of a post; `parent` is the text it replies to. None for a post without text and file name."""
+    """Split a post into passages; `parent` is the text it replies to.
+
+    Returns an empty tuple for a post without text and file name.
+    """
     if post.text.strip():
         cuts = _find_cuts(post.text)
     elif post.media and post.media.file_name:
@@ -48,12 +51,12 @@ def _find_cuts(text: str) -> list[_Span]:
         stripped = text.strip()
         start = text.index(stripped)
         return [(start, start + len(stripped))]
-    found, first = [], 0
+    spans, first = [], 0
     while True:
         last = _find_passage_end(text, tokens, first)
-        found.append(_trim_span(text, tokens, first, last))
+        spans.append(_trim_span(text, tokens, first, last))
         if last == len(tokens):
-            return found
+            return spans
         first = _choose_cut(
             text,
             tokens,
@@ -62,7 +65,7 @@ def _find_cuts(text: str) -> list[_Span]:
 
 
 def _find_passage_end(text: str, tokens: list[_Span], first: int) -> int:
-    """Where the passage that begins at token `first` ends, so that what is left falls into equal parts."""
+    """End of the passage that begins at token `first`, chosen so that the rest splits into equal parts."""
     left = len(tokens) - first
     if left <= _MAX_TOKENS:
         return len(tokens)
@@ -74,7 +77,7 @@ def _find_passage_end(text: str, tokens: list[_Span], first: int) -> int:
 
 
 def _choose_cut(text: str, tokens: list[_Span], candidates: range) -> int:
-    """The token before which it is best to cut: a paragraph, else a sentence, else a word, the later the better."""
+    """Token before which to cut: the end of a paragraph, else of a sentence, else of a word; the latest of equals."""
     return max(candidates, key=lambda at: (_rank_cut(text, tokens, at), at))
 
 
@@ -88,7 +91,7 @@ def _rank_cut(text: str, tokens: list[_Span], at: int) -> int:
 
 
 def _trim_span(text: str, tokens: list[_Span], first: int, last: int) -> _Span:
-    """From token `first` to before token `last`; what no token holds (rare marks) stays with its neighbour."""
+    """Span from token `first` up to token `last`; rare characters outside any token stay with their neighbour."""
     start = 0 if first == 0 else tokens[first][0]
     end = len(text) if last == len(tokens) else tokens[last][0]
     piece = text[start:end]

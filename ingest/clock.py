@@ -1,4 +1,4 @@
-"""Time that can be trusted: how long something took, whatever happens to the clock on the wall."""
+"""Monotonic clock, wall clock, and detection of jumps of the wall clock."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 __all__ = ["Clock", "ClockDrift", "elapsed"]
 
-# Sleep counts: a laptop that was closed for three days was out of touch for three days. macOS has no
-# CLOCK_BOOTTIME, and its CLOCK_MONOTONIC counts sleep.
+# Sleep must count: a laptop closed for three days was offline for three days. macOS has no CLOCK_BOOTTIME, and its
+# CLOCK_MONOTONIC counts sleep.
 _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-# The wall clock is put right by seconds all the time; more than this is a jump.
+# The wall clock is corrected by seconds all the time; more than this is a jump.
 _MIN_JUMP_SECONDS = 60.0
 
 
 def elapsed() -> float:
-    """Seconds since some moment; never set back, and sleep counts."""
+    """Monotonic seconds from an arbitrary start; time asleep counts."""
     return time.clock_gettime(_BOOT_CLOCK_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The two clocks: Unix seconds as the wall has them, and seconds that only ever pass."""
+    """Pair of clocks: wall clock in Unix seconds, and monotonic seconds."""
 
     wall: Callable[[], float] = time.time
     elapsed: Callable[[], float] = elapsed
@@ -30,7 +30,7 @@ class Clock:
 
 @dataclass(slots=True)
 class ClockDrift:
-    """Notices when the wall clock jumps. Not frozen: it remembers how far the two clocks were apart."""
+    """Detector of wall-clock jumps. Mutable: it stores the last offset between the two clocks."""
 
     clock: Clock
     _apart: float = field(init=False)
@@ -39,7 +39,7 @@ class ClockDrift:
         self._apart = self.clock.wall() - self.clock.elapsed()
 
     def jump(self) -> float:
-        """By how many seconds the wall clock was set since the last look; 0 for less than a minute."""
+        """Seconds by which the wall clock has jumped since the last call; 0 below one minute."""
         apart = self.clock.wall() - self.clock.elapsed()
         by = apart - self._apart
         if abs(by) < _MIN_JUMP_SECONDS:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _LABELLED_LINK_PATTERN = re.compile(r"\[([^\]\n]*)\]\((?:https?|tg)://[^)\s]*\)")
-# The channel itself: a link to one of its posts may carry a headline.
+# Links to a channel itself; a link to one of its posts may carry a headline.
 _LABELLED_CHANNEL_PATTERN = re.compile(
     r"\[([^\]\n]*)\]\(https?://(?:t|telegram)\.me/(?:\+|joinchat/)?[\w-]+(?:\?[^)\s]*)?\)", re.IGNORECASE
 )
@@ -57,14 +57,14 @@ _SUBSCRIBE_EXPRESSION = (
     r"(?:подпи(?:саться|сывайся|сывайтесь|шись|шитесь)|присоединя(?:йся|йтесь)|subscribe|join us|join our|follow us)\b"
 )
 _SUBSCRIBE_PATTERN = re.compile(rf"\b{_SUBSCRIBE_EXPRESSION}", re.IGNORECASE)
-# "Подпишись на ...", "🔥 Mash. Подпишись": not "как подписаться на".
+# Matches "Подпишись на ...", "🔥 Mash. Подпишись", but not "как подписаться на".
 _LEADING_SUBSCRIBE_PATTERN = re.compile(rf"(?:\W*|.*[^\w\s]\W*){_SUBSCRIBE_EXPRESSION}|.*\|", re.IGNORECASE)
 _CREDIT_PATTERN = re.compile(
     r"\W*(?:(?:источник|оригинал|фото|видео|source|via|photo|video)\s*[:—–-]|©|\([сc]\)|via\b)", re.IGNORECASE
 )
-# On top this is a headline: "Video: the bridge".
+# At the beginning of a post this is a headline: "Video: the bridge".
 _PICTURE_CREDIT_PATTERN = re.compile(r"\W*(?:фото|видео|photo|video)\s*[:—–-]\s*\w", re.IGNORECASE)
-# A line that holds no other words says nothing of its own.
+# A line of these words only is a signature.
 _SIGNATURE_STEMS = frozenset(
     stem(word) or word
     for word in (
@@ -78,18 +78,18 @@ _SIGNATURE_STEMS = frozenset(
         "link via on in to the and full story"
     ).split()
 )
-_MAX_FOOTER_CHARACTERS = 200  # characters, links aside
-_MAX_SUBSCRIBE_WORDS = 8  # words of a call to subscribe, with the channel's name in it
-_MAX_LINKED_SUBSCRIBE_WORDS = 16  # where a link goes with it
+_MAX_FOOTER_CHARACTERS = 200  # characters, without links
+_MAX_SUBSCRIBE_WORDS = 8  # words of a call to subscribe, including the channel's name
+_MAX_LINKED_SUBSCRIBE_WORDS = 16  # the same with a link
 _MAX_FOOTER_ROW_WORDS = 6
 _MAX_SIGNATURE_WORDS = 3  # words beside a channel's address: "Новости Твери @tver"
-_MIN_SIGNATURE_WORDS = 3  # words that only sign, so that a name in quotes beside them is a channel's
-_MAX_CHANNEL_NAME_WORDS = 8  # of channels that are linked
+_MIN_SIGNATURE_WORDS = 3  # signature words from which a quoted name beside them counts as a channel's name
+_MAX_CHANNEL_NAME_WORDS = 8  # words in the names of linked channels
 _MAX_CREDIT_WORDS = 6
 
 
 def strip_footers(text: str) -> str:
-    """What a post says itself: without links, mentions, and the footers at its beginning and end."""
+    """Remove links, mentions, and the footers at the beginning and end of a post."""
     lines = [line for line in text.split("\n") if line.strip()]
     first, last = 0, len(lines)
     while first < last and _is_footer(lines[last - 1]):
@@ -101,7 +101,7 @@ def strip_footers(text: str) -> str:
 
 
 def write_out_links(post: Post) -> str:
-    """The text of a post with its hidden links to channels written out: they tell a signature from a headline."""
+    """Text of a post with its hidden links to channels written out: they tell a signature from a headline."""
     hidden = [e for e in post.entities if e.type == "text_link" and e.url and "t.me/" in e.url]
     if not hidden:
         return post.text
@@ -109,8 +109,8 @@ def write_out_links(post: Post) -> str:
     for entity in sorted(hidden, key=lambda e: -e.offset):
         start, end = 2 * entity.offset, 2 * (entity.offset + entity.length)
         label = units[start:end].decode("utf-16-le", "replace")
-        said = f"[{label}]({entity.url})" if "\n" not in label else label
-        units = units[:start] + said.encode("utf-16-le", "replace") + units[end:]
+        replacement = f"[{label}]({entity.url})" if "\n" not in label else label
+        units = units[:start] + replacement.encode("utf-16-le", "replace") + units[end:]
     return units.decode("utf-16-le", "replace")
 
 
@@ -173,14 +173,14 @@ def _split_words(text: str) -> list[str]:
     return _WORD_PATTERN.findall(text.lower().replace("ё", "е"))
 
 
-MIN_NEAR_DUPLICATE_WORDS = 5  # words: with fewer one more or less is another text
+MIN_NEAR_DUPLICATE_WORDS = 5  # words: in a shorter text one word makes another text
 BANDS = 6
-_ROWS_PER_BAND = 3  # of each band: texts that share 4 of 5 words meet with 98.6 %, those that share 1 of 3 with 20 %
-_MIN_SHARED_WORDS = 0.8  # of the longer text's words that the shorter holds
+_ROWS_PER_BAND = 3  # texts that share 4 of 5 words meet in a band with 98.6 %, those that share 1 of 3 with 20 %
+_MIN_SHARED_WORDS = 0.8  # share of the longer text's words that the shorter holds
 _MINHASH_SEED = 7
-_FINGERPRINT_VERSION = 1  # to be raised with every change of what is compared
+_FINGERPRINT_VERSION = 1  # raise it with every change of the comparison
 
-# What is in a text and not seen: soft hyphens, stress, zero-width marks; and digits that are emoji.
+# Invisible characters: soft hyphens, stress marks, zero-width marks; and emoji digits.
 _INVISIBLE_PATTERN = re.compile("[\u00ad\u0301\u200b-\u200f\u2060\ufeff]|[0-9#*]\ufe0f?\u20e3")
 # A word; a number; a sign that says what is counted; a minus; what ends a sentence. Told apart by the first character.
 _COMPARED_TOKEN_PATTERN = re.compile(
@@ -212,7 +212,7 @@ _NUMBER_WORDS = """
 zero one two three four five six seven eight nine ten hundred thousand million billion trillion first second third half
 twice
 """
-# Nothing changes a text as much as these: what denies, limits, doubts, or takes it back.
+# Words that change the meaning most: negation, restriction, doubt, retraction.
 _NEGATION_WORDS = """
 не ни нет нельзя без никто никого никому ничто ничего никогда никак нигде никакой никаких кроме вместо
 not no nor never none nobody nothing neither without cannot except instead don doesn didn isn aren wasn weren won
@@ -230,23 +230,23 @@ _RELATIVE_DATE_TOKENS = frozenset(_RELATIVE_DATE_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class ComparedText:
-    """A text as it is compared: all its words in lower case, and what it states, in order."""
+    """Text prepared for comparison: all its words in lower case, and its facts, in order."""
 
     all: tuple[str, ...]
     facts: tuple[str, ...]
 
     @property
     def today(self) -> bool:
-        """Whether it speaks of days as seen from its own ("tomorrow", "on Friday"): later it tells something else."""
+        """Check for relative dates ("tomorrow", "on Friday"): the same words mean another day later."""
         return not _RELATIVE_DATE_TOKENS.isdisjoint(self.all)
 
 
 def parse_compared_text(text: str) -> ComparedText:
-    """Read a text for comparison; one without words of its own has none."""
-    said = strip_footers(normalize_characters(_INVISIBLE_PATTERN.sub("", unicodedata.normalize("NFC", text))))
-    tokens = [""]  # with nothing where a sentence begins or ends
-    names: set[int] = set()  # places of words with a capital that no sentence begins with, and of ЦБ
-    for token in _COMPARED_TOKEN_PATTERN.findall(said):
+    """Prepare a text for comparison; one with footers only has no words."""
+    own_text = strip_footers(normalize_characters(_INVISIBLE_PATTERN.sub("", unicodedata.normalize("NFC", text))))
+    tokens = [""]  # an empty token marks the beginning or end of a sentence
+    names: set[int] = set()  # indexes of capitalised words inside a sentence, and of all-capital words such as ЦБ
+    for token in _COMPARED_TOKEN_PATTERN.findall(own_text):
         first = token[0]
         if first in _SENTENCE_END_TOKENS:
             tokens.append("")
@@ -260,12 +260,12 @@ def parse_compared_text(text: str) -> ComparedText:
 
 
 def _normalize_number(written: str) -> str:
-    """One spelling for one number: "1 000,5" and "1000.5", "10:30" and "10.30"."""
+    """Normalise a number: "1 000,5" and "1000.5", "10:30" and "10.30" become equal."""
     return written if written.isdigit() else re.sub(r"\s", "", written).replace(",", ".").replace(":", ".")
 
 
 def _extract_facts(tokens: list[str], names: set[int]) -> list[str]:
-    """A number with the words beside it (before, beyond; roubles, days), a denial with what it denies."""
+    """Facts of a text: a number with the words beside it, a negation with the word after it, names and fact words."""
     found = []
     for at, token in enumerate(tokens):
         if token[:1].isdigit():
@@ -278,15 +278,15 @@ def _extract_facts(tokens: list[str], names: set[int]) -> list[str]:
 
 
 def hash_exact_text(text: str | ComparedText) -> bytes:
-    """16 bytes that are the same for texts that are exactly the same; none for a text without words."""
+    """Hash of 16 bytes, equal for exact duplicates; empty for a text without words."""
     words = text if isinstance(text, ComparedText) else parse_compared_text(text)
     return blake2b(" ".join(words.all).encode("utf-8", "surrogatepass"), digest_size=16).digest() if words.all else b""
 
 
 def compute_minhash_bands(text: str | ComparedText) -> tuple[int, ...]:
-    """The bands of a text's MinHash signature, BANDS signed 64-bit numbers; none for a short text.
+    """Compute the bands of a text's MinHash signature: BANDS signed 64-bit numbers, none for a short text.
 
-    Of two texts that are nearly the same at least one band is equal; texts of other facts share none.
+    Near-duplicates have at least one band in common; texts with different facts have none.
     """
     words = text if isinstance(text, ComparedText) else parse_compared_text(text)
     if len(words.all) < MIN_NEAR_DUPLICATE_WORDS:
@@ -309,13 +309,13 @@ def _stem_words(words: ComparedText) -> list[str]:
 
 
 def have_same_facts(one: str | ComparedText, other: str | ComparedText) -> bool:
-    """Whether two texts state the same numbers, dates, names and negations, in the same order."""
+    """Check whether two texts state the same numbers, dates, names and negations, in the same order."""
     a, b = (text if isinstance(text, ComparedText) else parse_compared_text(text) for text in (one, other))
     return a.facts == b.facts
 
 
 def are_duplicates(one: str | ComparedText, other: str | ComparedText) -> bool:
-    """Whether two texts are the same post: exactly, or nearly and of the same facts. Texts without words never are."""
+    """Check for exact duplicates, or near-duplicates with the same facts. Texts without words are never duplicates."""
     a, b = (text if isinstance(text, ComparedText) else parse_compared_text(text) for text in (one, other))
     shorter, longer = sorted((a, b), key=lambda words: len(words.all))
     if a.all == b.all or len(shorter.all) < MIN_NEAR_DUPLICATE_WORDS:
@@ -327,24 +327,24 @@ def are_duplicates(one: str | ComparedText, other: str | ComparedText) -> bool:
 
 
 def _describe_fingerprint() -> str:
-    """What this way of comparing is known by: its own version, and what the library makes of a few and many words."""
+    """Version of the fingerprint: our version, and what the library computes for a few and for many words."""
     many = " ".join(chr(97 + n % 26) * (1 + n // 26) for n in range(400))
     bands = compute_minhash_bands("a few words and no more")[0], compute_minhash_bands(many)[0]
     return f"{_FINGERPRINT_VERSION} {hash_exact_text(many).hex()} {bands[0]} {bands[1]}"
 
 
-# Signatures of another recipe cannot be compared with ours.
+# Signatures of another version cannot be compared.
 FINGERPRINT_RECIPE = _describe_fingerprint()
 
 
-_BATCH_CHANGES = 500  # changes at a time: about 0.2 s of work, 20 ms of it with the archive's pen in hand
+_BATCH_CHANGES = 500  # changes at a time: about 0.2 s of work, 20 ms of it holding the archive's write lock
 
-_TextsByBand = dict[int, dict[bytes, ComparedText]]  # band -> the texts that have it, by their hashes
+_TextsByBand = dict[int, dict[bytes, ComparedText]]  # band -> text hash -> text
 
 
 @dataclass(frozen=True, slots=True)
 class _FingerprintedPost:
-    """A post as it is compared; `written` in Unix seconds: a forward's words are as old as their post."""
+    """Post with its fingerprint; `written` is in Unix seconds, of a forward the time of the original post."""
 
     key: PostKey
     seq: int
@@ -355,16 +355,16 @@ class _FingerprintedPost:
 
 
 class CopyIndexer:
-    """Finds the copies among the posts of the archive. One per process."""
+    """Indexer of duplicate posts in the archive. One per process."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._turn = asyncio.Lock()
 
     async def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
-        """Take in what changed since the watermark; returns how many posts changed.
+        """Process the changes since the watermark; return their number.
 
-        `progress` gets the number of changes done so far. Raises ArchiveUnavailable; what was done stays done.
+        `progress` gets the number of changes done so far. Raises ArchiveUnavailable; finished batches stay saved.
         """
         done = 0
         async with self._turn:
@@ -377,21 +377,21 @@ class CopyIndexer:
         return done
 
     async def waiting(self) -> int:
-        """How many changes are still to come."""
+        """Count the changes still to process."""
         return await copies.count_uncompared_changes(self._archive, FINGERPRINT_RECIPE)
 
     async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
-        near = await self._near([one for one in ready if one.bands])
-        pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, near)
+        texts_by_band = await self._find_near_texts([one for one in ready if one.bands])
+        pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
         after = CopyWatermark(batch[-1].seq)
         if await copies.save_copies(self._archive, before, after, rows, [change.key for change in batch], pairs):
             return after
-        return await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)  # somebody else did it
+        return await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)  # another process was faster
 
-    async def _near(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
-        """What the archive holds with the bands of these posts, written at about the same time."""
+    async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
+        """Texts in the archive that share a band with these posts and were written at about the same time."""
         if not some:
             return {}
         moments = [one.written for one in some]
@@ -402,18 +402,18 @@ class CopyIndexer:
 
 
 def _fingerprint_posts(batch: Sequence[PostChange]) -> list[_FingerprintedPost]:
-    """The posts of a batch that have words."""
-    found = []
+    """Fingerprint the posts of a batch that have words."""
+    fingerprinted = []
     for change in batch:
         if change.post is not None and (words := parse_compared_text(write_out_links(change.post))).all:
             written = (change.post.origin and change.post.origin.date) or change.post.date
             moment = int(written.timestamp())
-            found.append(
+            fingerprinted.append(
                 _FingerprintedPost(
                     change.key, change.seq, moment, words, hash_exact_text(words), compute_minhash_bands(words)
                 )
             )
-    return found
+    return fingerprinted
 
 
 def _parse_near_posts(found: dict[int, dict[bytes, PostKey]], stored: dict[PostKey, Post]) -> _TextsByBand:
@@ -425,11 +425,11 @@ def _parse_near_posts(found: dict[int, dict[bytes, PostKey]], stored: dict[PostK
 
 
 def _find_duplicate_pairs(ready: Sequence[_FingerprintedPost], near: _TextsByBand) -> set[tuple[bytes, bytes]]:
-    """The pairs of texts that say nearly the same, of which one is a post's of the batch.
+    """Find the pairs of duplicate texts with at least one post of the batch.
 
-    Every two texts that meet in a band are compared, whoever holds them: no third one decides on a pair.
+    All texts of a band are compared with each other, so that no third text decides on a pair.
     """
-    found: set[tuple[bytes, bytes]] = set()
+    duplicates: set[tuple[bytes, bytes]] = set()
     compared: set[tuple[bytes, bytes]] = set()
     for one in ready:
         for band in one.bands:
@@ -439,6 +439,6 @@ def _find_duplicate_pairs(ready: Sequence[_FingerprintedPost], near: _TextsByBan
                 if text != one.exact and pair not in compared:
                     compared |= {pair, (one.exact, text)}
                     if are_duplicates(one.words, words):
-                        found.add(pair)
+                        duplicates.add(pair)
             texts[one.exact] = one.words
-    return found
+    return duplicates

@@ -16,38 +16,38 @@ from rag_core.storage import Archive, channels, gaps
 
 __all__ = ["Heartbeat", "report_gaps"]
 
-# A wall clock that differs so much from the time that has passed is wrong, or was.
+# A wall clock that differs by more than this from the monotonic clock is, or was, wrong.
 _MAX_CLOCK_DIFFERENCE = timedelta(minutes=10)
-# It is believed when it has said the same for so many beats: 100 s.
+# A changed wall clock is trusted again after this many consistent beats: 100 s.
 _TRUSTED_AFTER_BEATS = 5
 
 log = logging.getLogger(__name__)
 
 
 class _ClockReading(NamedTuple):
-    """A sign of life: seconds that only ever pass, and the time of day."""
+    """Reading of both clocks: monotonic seconds, and wall time."""
 
     passed: float
     at: datetime
 
 
 class Heartbeat:
-    """`heard` whenever Telegram answered, `beat` a few times a minute."""
+    """Record of contact with Telegram: call `heard` after each reply, `beat` a few times a minute."""
 
     def __init__(self, archive: Archive, clock: Clock | None = None) -> None:
         self._archive = archive
         self._clock = clock or Clock()
         self._heard: _ClockReading | None = None
         self._last: _ClockReading | None = None
-        self._doubted: _ClockReading | None = None  # the first beat of this life, where it would mean a gap
-        self._odd = 0
+        self._doubted: _ClockReading | None = None  # first beat after the start, if it would mean a gap
+        self._odd_beats = 0
 
     def heard(self) -> None:
-        """Telegram answered, and what it sent is in the archive."""
+        """Note that Telegram replied and its updates are in the archive."""
         self._heard = _ClockReading(self._clock.elapsed(), datetime.fromtimestamp(self._clock.wall(), UTC))
 
     async def beat(self) -> int:
-        """Write a sign of life if there was one since the last; returns how many gaps were noted.
+        """Write a heartbeat if Telegram replied since the last one; return the number of gaps noted.
 
         Raises ArchiveUnavailable.
         """
@@ -56,29 +56,31 @@ class Heartbeat:
         if now is None or (seen and now.passed <= seen.passed):
             return 0
         if last is None:
-            return await self._first(now)
-        now = now._replace(at=self._believed(now, last))
+            return await self._write_first(now)
+        now = now._replace(at=self._choose_time(now, last))
         return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
 
-    async def _first(self, now: _ClockReading) -> int:
-        """The first beat of this life: the time since the last one of the life before is the wall clock's word."""
+    async def _write_first(self, now: _ClockReading) -> int:
+        """Write the first beat after the start: the downtime is known from the wall clock only."""
         before = await gaps.get_last_heartbeat(self._archive)
         silence = now.at - before if before else timedelta()
         if silence < -_MAX_CLOCK_DIFFERENCE:
             log.warning("the clock was set back by %s: how long the bot was down is not known", -silence)
         if before and silence > gaps.UPDATE_RETENTION:
             doubted, self._doubted = self._doubted, now
-            # A clock that is wrong for a moment at the start must not make up a gap: a second look is taken.
+            # A clock that is briefly wrong at the start must not create a gap: a second reading is required.
             if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
                 return 0
         return await self._write(now, before or now.at, silence)
 
-    def _believed(self, now: _ClockReading, last: _ClockReading) -> datetime:
-        """The wall clock's time; the time that has passed while that one is not believed."""
-        self._odd = self._odd + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
-        if self._odd >= _TRUSTED_AFTER_BEATS:
-            self._odd = 0
-        return now.at if not self._odd else last.at + timedelta(seconds=now.passed - last.passed)
+    def _choose_time(self, now: _ClockReading, last: _ClockReading) -> datetime:
+        """Wall time; the last time plus monotonic seconds while the wall clock is not trusted."""
+        self._odd_beats = (
+            self._odd_beats + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
+        )
+        if self._odd_beats >= _TRUSTED_AFTER_BEATS:
+            self._odd_beats = 0
+        return now.at if not self._odd_beats else last.at + timedelta(seconds=now.passed - last.passed)
 
     async def _write(self, now: _ClockReading, since: datetime, silence: timedelta) -> int:
         noted = await gaps.note_outage_gaps(self._archive, since, now.at) if silence > gaps.UPDATE_RETENTION else 0
@@ -90,12 +92,12 @@ class Heartbeat:
 
 
 def _measure_clock_difference(now: _ClockReading, before: _ClockReading) -> timedelta:
-    """By how much the wall clock differs from the time that has passed."""
+    """Difference between wall time and monotonic time passed since an earlier reading."""
     return now.at - before.at - timedelta(seconds=now.passed - before.passed)
 
 
 async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:
-    """Close gaps that turned out to be none and have admins told of new ones; what there is to say.
+    """Close gaps that turned out complete and notify admins of new ones; return a line for the job log.
 
     Raises ArchiveUnavailable.
     """

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 APPROVAL_PERIOD = timedelta(days=30)
-# A busy channel posts so much in a month, within which it is approved or forgotten; all that wait, taken together, hold
-# at most 100 MB. Versions of a post count like posts.
+# Quota of an unapproved channel: about a month of a busy one, after which it is approved or removed. All waiting
+# channels together hold at most 100 MB. Versions of a post count like posts.
 MAX_POSTS_PER_CHANNEL = 500
 MAX_BYTES_PER_CHANNEL = 1 << 20
 MAX_WAITING_CHANNELS = 100  # channels: more than an admin would look through
@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 async def admit_arrivals(
     connection: channels.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
 ) -> tuple[dict[int, Channel], list[tuple[Post, int]]]:
-    """What is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
+    """Select what is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
 
-    All of an approved channel; of others what their quota has room for.
+    Posts of an approved channel are all kept, those of other channels up to their quota.
     """
     known, waiting = await channels.find_known_and_unapproved(connection, seen)
     room = max(0, MAX_WAITING_CHANNELS - await channels.count_unapproved_channels(connection))
@@ -78,19 +78,19 @@ def _measure_post(post: Post) -> int:
 
 
 async def forget_unapproved_channels(archive: Archive, now: datetime) -> int:
-    """Remove the channels that have waited for a month; to be run every day. Returns how many posts went."""
-    gone = 0
+    """Remove the channels that have waited 30 days for approval; run it daily. Returns the number of posts removed."""
+    removed = 0
     for chat_id in await unapproved_since(archive, now - APPROVAL_PERIOD):
-        gone += await posts.remove_channel(archive, chat_id)
+        removed += await posts.remove_channel(archive, chat_id)
         log.info("channel %d was not approved for %d days: removed", chat_id, APPROVAL_PERIOD.days)
-    return gone
+    return removed
 
 
 _PendingUpdate = tuple[int, int, dict[str, Any]]
 
 
 async def process_pending_posts(archive: Archive) -> int:
-    """Work in all pending posts and edits; returns how many. Safe to run again after a crash at any moment."""
+    """Process all pending posts and edits; return their number. Safe to repeat after a crash at any point."""
     worked_in = 0
     while batch := await inbox.list_pending_posts(archive):
         for bot_id, pending in groupby(batch, key=lambda update: update[0]):
@@ -115,7 +115,7 @@ async def _process_batch(archive: Archive, bot_id: int, pending: list[_PendingUp
             connection, {key: channel for key, (channel, _) in seen.items()}, arrivals
         )
         for chat_id, channel in admitted.items():
-            # a channel nobody approved: its posts are kept, and read by nobody; a known one stays as it is
+            # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
             await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")

@@ -40,22 +40,22 @@ __all__ = [
     "read_posts_again",
 ]
 
-_BATCH_CHANGES = 2000  # changes at a time: about half a second of work, after which a question finds them
-_SAVE_AFTER_CHANGES = 5000  # changes: what a crash makes the next start do again, a few seconds
+_BATCH_CHANGES = 2000  # changes at a time: about half a second of work before a search finds them
+_SAVE_AFTER_CHANGES = 5000  # changes: repeated after a crash, within a few seconds
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Changes, and what their headers are made of."""
+    """Batch of post changes, with the channels and replied-to texts for their headers."""
 
     changes: Sequence[PostChange]
     known: dict[int, Channel]
     parents: dict[PostKey, str]
 
     def passages(self, change: PostChange) -> tuple[Passage, ...]:
-        """The passages of a changed post; none where it is gone."""
+        """Passages of a changed post; none if it is deleted."""
         if change.post is None:
             return ()
         channel = self.known.get(change.key.chat_id) or Channel(change.key.chat_id, "")
@@ -63,7 +63,7 @@ class ChangeBatch:
 
 
 async def read_changes(archive: Archive, after: int) -> ChangeBatch:
-    """What changed next after the sequence number `after`. Raises ArchiveUnavailable."""
+    """Read the next changes after the sequence number `after`. Raises ArchiveUnavailable."""
     batch = await posts.list_post_changes(archive, after, _BATCH_CHANGES)
     known = await channels.load_channels(archive) if batch else {}
     return ChangeBatch(
@@ -72,7 +72,7 @@ async def read_changes(archive: Archive, after: int) -> ChangeBatch:
 
 
 async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int = 0) -> ChangeBatch:
-    """These posts as they are now, as if they had changed with the number `seq`. Raises ArchiveUnavailable."""
+    """Read the current state of these posts as changes with the sequence number `seq`. Raises ArchiveUnavailable."""
     stored = await posts.fetch_posts(archive, keys)
     replying = [key for key, post in stored.items() if post.reply_to]
     changes = [PostChange(seq, key, stored.get(key)) for key in keys]
@@ -82,12 +82,12 @@ async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int =
 
 
 def build_lexical_entry(p: Passage) -> IndexEntry:
-    """A passage as the lexical leg takes it."""
+    """Convert a passage to an entry of the lexical index."""
     return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, tokenize(f"{p.header}\n{p.text}"))
 
 
 class LexicalIndexer:
-    """Brings the lexical leg up to the archive and keeps it on disk. One per process."""
+    """Indexer that brings the lexical index up to the archive and saves it to disk. One per process."""
 
     def __init__(self, archive: Archive, lexical: LexicalIndex) -> None:
         self._archive = archive
@@ -96,10 +96,10 @@ class LexicalIndexer:
         self._turn = asyncio.Lock()
 
     async def catch_up(self, progress: Callable[[int], None] | None = None, *, save: bool = True) -> int:
-        """Take in what changed since the watermark; returns how many posts changed.
+        """Index the changes since the watermark; return the number of changed posts.
 
-        `progress` gets the number of changes done so far; without `save` nothing is written to disk, for a
-        process that does not own the folder. Raises ArchiveUnavailable, IndexUnavailable.
+        `progress` gets the number of changes done so far; without `save` nothing is written to disk, for a process
+        that does not own the folder. Raises ArchiveUnavailable, IndexUnavailable.
         """
         done = 0
         async with self._turn:
@@ -114,16 +114,16 @@ class LexicalIndexer:
 
     @property
     def lexical(self) -> LexicalIndex:
-        """The leg it writes."""
+        """Index it writes to."""
         return self._lexical
 
     @property
     def watermark(self) -> int:
-        """The change up to which the lexical leg is complete."""
+        """Sequence number of the change up to which the lexical index is complete."""
         return self._lexical.watermark
 
     async def save(self) -> None:
-        """Write the index to disk if it changed since it was written. Raises IndexUnavailable."""
+        """Save the index to disk if it changed since the last save. Raises IndexUnavailable."""
         async with self._turn:
             if self._unsaved:
                 await self._save()
@@ -133,7 +133,7 @@ class LexicalIndexer:
         self._unsaved = 0
 
     async def renew(self, keys: Sequence[PostKey]) -> None:
-        """Take these posts in again as they are in the archive, or out where they are not to be found.
+        """Index these posts again as they are in the archive; remove those it no longer holds.
 
         Raises ArchiveUnavailable.
         """
@@ -142,32 +142,35 @@ class LexicalIndexer:
             await _run_to_completion(self._take, await read_posts_again(self._archive, keys, after), after)
 
     async def put_in_place(self, fresh: LexicalIndex) -> None:
-        """Bring another index of this archive up to date, write it to disk and let it be the one that is searched.
+        """Bring a newly built index up to date, save it, and swap it in for the one in use.
 
-        Questions are answered from the old one until then, and from the old one for good where this fails.
-        Raises ArchiveUnavailable, IndexUnavailable.
+        Searches use the old index until then, and keep using it if this fails. Raises ArchiveUnavailable,
+        IndexUnavailable.
         """
-        behind = LexicalIndexer(self._archive, fresh)
-        await behind.catch_up(save=False)  # most of it while posts go on coming in
+        fresh_indexer = LexicalIndexer(self._archive, fresh)
+        await fresh_indexer.catch_up(save=False)  # most of the work, while new posts are still indexed
         async with self._turn:
-            await behind.catch_up(save=False)
+            await fresh_indexer.catch_up(save=False)
             await _run_to_completion(fresh.save, get_lexical_folder(self._archive), self._archive.identity)
             await _run_to_completion(self._lexical.adopt, fresh)
-            self._unsaved = 1  # what the old one leaves behind is put in order by the next save
+            self._unsaved = 1  # remains of the old index are cleaned up by the next save
 
     def _take(self, batch: ChangeBatch, after: int) -> None:
-        """Put in place what was read when the watermark was `after`."""
-        # analysed first, which takes long, then put in place of the old ones at once
+        """Apply a batch that was read when the watermark was `after`."""
+        # text analysis is slow, so it is done before the old entries are replaced at once
         entries = [build_lexical_entry(passage) for change in batch.changes for passage in batch.passages(change)]
         self._lexical.replace([change.key for change in batch.changes], entries)
-        # last: after a crash before this line the batch is taken in again
-        if self._lexical.watermark == after:  # else a server has lost all of it meanwhile: it is filled from 0
+        # the watermark comes last: after a crash before this line the batch is repeated
+        if self._lexical.watermark == after:  # else a server has lost its data meanwhile: it is refilled from 0
             self._lexical.watermark = batch.changes[-1].seq
         self._unsaved += len(batch.changes)
 
 
 async def _run_to_completion(work: Callable[..., None], *given: object) -> None:
-    """Work in a thread. A thread goes on when its task is cancelled: nobody may touch the index before it ends."""
+    """Run blocking work in a thread and wait for its end, even if cancelled.
+
+    A thread goes on when its task is cancelled; nothing else may touch the index before it ends.
+    """
     running = asyncio.ensure_future(asyncio.to_thread(work, *given))
     try:
         await asyncio.shield(running)
@@ -175,29 +178,29 @@ async def _run_to_completion(work: Callable[..., None], *given: object) -> None:
         await asyncio.wait({running})
 
 
-_BATCH_POSTS = 32  # posts: about a second of embedding on a small machine, after which newer posts may come first
+_BATCH_POSTS = 32  # posts: about a second of embedding on a small machine; then newer posts may go first
 
 
 def hash_embedded_text(model: str, text: str) -> str:
-    """What a vector is known by: the same model gives the same text the same vector."""
+    """Hash of model and text: the same model gives the same text the same vector."""
     return hashlib.sha256(f"{model}\0{text}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPassage:
-    """A passage on its way into the store: what is embedded, and what is written beside the vector."""
+    """Passage prepared for the vector store: the text to embed, and the payload of its point."""
 
     text: str
     held: StoredPoint
 
     @property
     def mark(self) -> str:
-        """What its vector is known by."""
+        """Hash of the model and the embedded text."""
         return self.held.text_hash
 
 
 def prepare_passage(p: Passage, model: str) -> PreparedPassage:
-    """A passage as the store is to hold it."""
+    """Prepare a passage for the vector store."""
     text = normalize_characters(f"{p.header}\n{p.text}")
     place = PassageRef(p.key, p.part, p.start, p.end)
     return PreparedPassage(
@@ -206,29 +209,29 @@ def prepare_passage(p: Passage, model: str) -> PreparedPassage:
 
 
 class DenseIndexer:
-    """Brings the dense leg up to the archive. One per process."""
+    """Indexer that brings the vector store up to the archive. One per process."""
 
     def __init__(self, archive: Archive, vectors: VectorStore, embedder: Embedder) -> None:
         self._archive = archive
         self._vectors = vectors
         self._embedder = embedder
         self._turn = asyncio.Lock()
-        self.computed = 0  # texts the model was given: what is stored already is not computed again
+        self.computed = 0  # texts embedded so far: stored vectors are not computed again
 
     @property
     def vectors(self) -> VectorStore:
-        """The store it fills."""
+        """Vector store it writes to."""
         return self._vectors
 
     @property
     def model(self) -> str:
-        """The model whose vectors it stores."""
+        """Name of the embedding model."""
         return self._embedder.name
 
     async def catch_up(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
-        """Take in up to `most` posts (default: all that wait); returns how many. `progress` gets the same number.
+        """Embed up to `most` queued posts (default: all); return their number, which `progress` gets too.
 
-        Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable; what was done stays done.
+        Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable; finished batches stay saved.
         """
         done = 0
         async with self._turn:
@@ -240,18 +243,16 @@ class DenseIndexer:
                 if not batch:
                     break
                 await self._take(batch)
-                await self._vectors.flush()  # or a power cut could take what the queue no longer knows
+                await self._vectors.flush()  # first: a power cut must not lose what the queue no longer holds
                 await index_state.dequeue_posts(self._archive, batch)
                 done += len(batch)
                 if progress:
                     progress(done)
-                await index_state.queue_changed_posts(
-                    self._archive, self._vectors.identity
-                )  # a post that came meanwhile goes first
+                await index_state.queue_changed_posts(self._archive, self._vectors.identity)  # newer posts go first
         return done
 
     async def waiting(self) -> int:
-        """How many changes are still to come."""
+        """Count the changes still to embed."""
         return await index_state.count_unembedded_changes(self._archive, self._vectors.identity)
 
     async def _take(self, batch: Sequence[QueuedPost]) -> None:
@@ -259,24 +260,24 @@ class DenseIndexer:
         ready = [
             prepare_passage(p, self._embedder.name) for change in changed.changes for p in changed.passages(change)
         ]
-        vectors = await self._vectors_for(ready)
+        vectors = await self._get_vectors(ready)
         points = [_build_point(one.held, vectors[one.mark]) for one in ready if one.mark in vectors]
-        # Written first and then the parts that are too many, so that no search misses a post in between.
-        # A crash here leaves the posts in the queue.
+        # Points are written before surplus parts are removed, so that no search misses a post in between. After a
+        # crash here the posts are still queued.
         if points:
             await self._vectors.upsert(points)
         await self._vectors.remove([one.key for one in batch], but=[point.place for point in points])
 
-    async def _vectors_for(self, ready: Sequence[PreparedPassage]) -> dict[str, NDArray[np.float32]]:
-        """Vectors by mark: those that are stored already are used again. A text without meaning has none."""
+    async def _get_vectors(self, ready: Sequence[PreparedPassage]) -> dict[str, NDArray[np.float32]]:
+        """Vectors by text hash; stored ones are reused. A text that embeds to zero has none."""
         texts = {one.mark: one.text for one in ready}
-        found = await self._vectors.by_hash(list(texts)) if texts else {}
-        missing = [mark for mark in texts if mark not in found]
+        vectors = await self._vectors.by_hash(list(texts)) if texts else {}
+        missing = [mark for mark in texts if mark not in vectors]
         if missing:
             rows = await self._embedder.passages([texts[mark] for mark in missing])
-            found |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
+            vectors |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
             self.computed += len(missing)
-        return found
+        return vectors
 
 
 def _build_point(held: StoredPoint, vector: NDArray[np.float32]) -> VectorPoint:

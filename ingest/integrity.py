@@ -53,14 +53,14 @@ __all__ = [
 
 T = TypeVar("T")
 
-MessageIdsByChat = Mapping[int, set[int]]  # chat_id -> message ids
+MessageIdsByChat = Mapping[int, set[int]]  # chat id -> message ids
 
 _SLICE_POSTS = 500  # posts at a time
 _NO_MESSAGE_IDS: frozenset[int] = frozenset()
 
 
 def find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) -> list[PostKey]:
-    """Posts that are in one and not in the other."""
+    """List the posts that are in exactly one of the two."""
     chats = sorted({*expected, *there})
     return [
         PostKey(c, n) for c in chats for n in sorted(expected.get(c, _NO_MESSAGE_IDS) ^ there.get(c, _NO_MESSAGE_IDS))
@@ -68,11 +68,11 @@ def find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) ->
 
 
 def sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
-    """Up to `most` posts by chance, each as likely as the other."""
+    """Draw a uniform random sample of up to `most` posts."""
     sizes = {chat: len(numbers) for chat, numbers in expected.items() if numbers}
     if not sizes:
         return []
-    drawn = random.choices([*sizes], [*sizes.values()], k=most)  # noqa: S311 - nobody has to guess it
+    drawn = random.choices([*sizes], [*sizes.values()], k=most)  # noqa: S311 - a sample, not a secret
     return [
         PostKey(chat, number)
         for chat, size in sizes.items()
@@ -81,24 +81,27 @@ def sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
 
 
 def split_into_slices(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The same, some at a time."""
+    """Split into slices of `_SLICE_POSTS`."""
     return (keys[at : at + _SLICE_POSTS] for at in range(0, len(keys), _SLICE_POSTS))
 
 
 async def read_current_passages(archive: Archive, keys: Sequence[PostKey]) -> dict[PostKey, tuple[Passage, ...]]:
-    """The passages the indexes should hold of these posts; none for one that is not to be found."""
+    """Passages the indexes should hold for these posts; none for a post the archive does not hold."""
     batch = await read_posts_again(archive, keys)
     return await asyncio.to_thread(lambda: {change.key: batch.passages(change) for change in batch.changes})
 
 
-# `mark` stands for everything that is known of a vector: its place, date, language and text.
+# `mark` is a hash of all that is known of a vector: its place, date, language and text.
 _INVENTORY_ROW_TYPE = np.dtype([("chat", "<i8"), ("message", "<i8"), ("part", "<i8"), ("mark", "<i8")])
-_MAX_PARTS = 1 << 12  # a post of 4,096 characters has fewer
-_INVENTORY_PAUSE_SECONDS = 0.02  # between pages, for questions
+_MAX_PARTS = 1 << 12  # limit of parts per post; a post of 4,096 characters has fewer
+_INVENTORY_PAUSE_SECONDS = 0.02  # between pages, so that searches get through
 
 
 async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
-    """Write down what the store holds; returns how many vectors. Raises VectorsUnavailable, IndexUnavailable."""
+    """Write an inventory of the vector store to a file; return the number of vectors.
+
+    Raises VectorsUnavailable, IndexUnavailable.
+    """
     pages: list[NDArray[np.void]] = []
     async for page in vectors.held():
         pages.append(
@@ -114,7 +117,10 @@ async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
 
 
 class VectorInventory:
-    """What was written down, of one channel or of all. Posts that changed since seem to differ: that does no harm."""
+    """Inventory of the vector store read from a file, for one channel or all.
+
+    Posts that changed since it was written seem to differ; that does no harm.
+    """
 
     def __init__(self, file: Path, chat_id: int | None = None) -> None:
         """Read the file; without it nothing is in the store. Raises IndexUnavailable."""
@@ -126,7 +132,7 @@ class VectorInventory:
         self._marks = np.sort(self._rows["mark"])
 
     def differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:
-        """The posts that do not have each of their passages in the store, as it is now."""
+        """Posts with a passage whose current vector is not in the inventory."""
         pairs = [
             (key, _hash_stored_vector(prepare_passage(p, model).held))
             for key, passages in ready.items()
@@ -138,7 +144,7 @@ class VectorInventory:
         return list(dict.fromkeys(key for (key, _), found in zip(pairs, there.tolist(), strict=True) if not found))
 
     def surplus(self, lexical: LexicalIndex) -> list[PostKey]:
-        """The posts that have more parts in the store than in the lexical index, which is complete."""
+        """Posts with parts that the lexical index, which is complete, does not hold."""
         found: list[PostKey] = []
         for chat in np.unique(self._rows["chat"]).tolist():
             rows = self._rows[self._rows["chat"] == chat]
@@ -163,10 +169,10 @@ async def find_wrong_lexical_posts(
     expected: MessageIdsByChat,
     some: Sequence[PostKey],
 ) -> list[PostKey]:
-    """The posts that the index does not hold as the archive does: all compared by number, `some` by words.
+    """Find posts that the lexical index holds wrongly: all compared by number, the sample `some` by words.
 
-    A post that changes meanwhile seems wrong for a moment, so what seems wrong is looked at a second time.
-    Raises ArchiveUnavailable, IndexUnavailable.
+    A post that changes meanwhile seems wrong for a moment, so suspects are compared twice. Raises ArchiveUnavailable,
+    IndexUnavailable.
     """
     there = await asyncio.to_thread(read_lexical_message_ids, lexical)
     suspects = list(dict.fromkeys([*await asyncio.to_thread(find_differing_posts, expected, there), *some]))
@@ -179,18 +185,17 @@ async def find_wrong_lexical_posts(
 
 
 def read_lexical_message_ids(lexical: LexicalIndex) -> MessageIdsByChat:
-    """The posts the index holds, by number; blocking."""
+    """Message ids of the lexical index, by channel; blocking."""
     return {chat: set(np.unique(lexical.parts_of(chat)[0]).tolist()) for chat in list(lexical.chats)}
 
 
 async def compare_lexical_posts(archive: Archive, lexical: LexicalIndex, keys: Sequence[PostKey]) -> list[PostKey]:
-    """Those of the posts of which the index holds other parts or other words than the archive."""
+    """Find the posts whose parts or words in the lexical index differ from the archive."""
     ready = await read_current_passages(archive, keys)
     return await asyncio.to_thread(_find_lexical_differences, lexical, ready)
 
 
 def _find_lexical_differences(lexical: LexicalIndex, ready: Mapping[PostKey, Sequence[Passage]]) -> list[PostKey]:
-    """The posts of which the index holds other parts, or other words."""
     parts: dict[PostKey, set[int]] = {key: set() for key in ready}
     for chat in {key.chat_id for key in ready}:
         messages, numbers = lexical.parts_of(chat)
@@ -205,7 +210,7 @@ def _find_lexical_differences(lexical: LexicalIndex, ready: Mapping[PostKey, Seq
 
 
 def _is_passage_found(lexical: LexicalIndex, passage: Passage) -> bool:
-    """Whether a search for all words of a passage, in the second it was written, finds it at its place."""
+    """Check that a search for all words of a passage, in the second of its date, finds it at its place."""
     wanted = build_lexical_entry(passage)
     if not wanted.terms:
         return True
@@ -213,13 +218,13 @@ def _is_passage_found(lexical: LexicalIndex, passage: Passage) -> bool:
     return wanted.place in lexical.matching(sorted(set(wanted.terms)), second)
 
 
-_COMPARISON_PAUSE_SECONDS = 0.01  # between pages, for questions
-_MIN_COSINE = 0.999  # cosine of one vector kept twice in 16 bits
+_COMPARISON_PAUSE_SECONDS = 0.01  # between pages, so that searches get through
+_MIN_COSINE = 0.999  # cosine of a vector with its copies stored in 16 bits
 
 
 @dataclass(slots=True)
 class _StoredVectors:
-    """What the store holds: posts by number, and of some the texts. Not frozen: it is filled page by page."""
+    """Posts in the vector store by number, and text hashes of a sample. Mutable: filled page by page."""
 
     marks: dict[PostKey, set[str]]
     there: dict[int, set[int]] = field(default_factory=dict)
@@ -229,45 +234,44 @@ class _StoredVectors:
 async def find_wrong_vector_posts(
     archive: Archive, dense: DenseIndex, expected: MessageIdsByChat, some: Sequence[PostKey]
 ) -> tuple[list[PostKey], int]:
-    """The posts that the store does not hold as the archive does, and how many vectors there are.
+    """Find posts that the vector store holds wrongly; return them and the number of vectors.
 
-    What waits in the queue is not wrong but on its way. Raises ArchiveUnavailable, VectorsUnavailable,
-    ModelUnavailable.
+    Queued posts do not count as wrong. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
     """
-    shelf = await _read_stored_vectors(dense, some)
-    suspects = await asyncio.to_thread(find_differing_posts, expected, shelf.there)
+    stored = await _read_stored_vectors(dense, some)
+    suspects = await asyncio.to_thread(find_differing_posts, expected, stored.there)
     for part in split_into_slices(some):
         for key, passages in (await read_current_passages(archive, part)).items():
-            if shelf.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
+            if stored.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
                 suspects.append(key)
     await index_state.queue_changed_posts(archive, dense.vectors.identity)
     wrong: list[PostKey] = []
     for part in split_into_slices(list(dict.fromkeys(suspects))):
         on_their_way = await filter_queued_keys(archive, part)
         wrong += await compare_vector_posts(archive, dense, [key for key in part if key not in on_their_way])
-    return wrong, shelf.count
+    return wrong, stored.count
 
 
 async def _read_stored_vectors(dense: DenseIndex, some: Sequence[PostKey]) -> _StoredVectors:
-    shelf = _StoredVectors({key: set() for key in some})
+    stored = _StoredVectors({key: set() for key in some})
     async for page in dense.vectors.held():
         for held in page:
             key = held.place.key
-            shelf.there.setdefault(key.chat_id, set()).add(key.message_id)
-            if key in shelf.marks:
-                shelf.marks[key].add(held.text_hash)
-        shelf.count += len(page)
+            stored.there.setdefault(key.chat_id, set()).add(key.message_id)
+            if key in stored.marks:
+                stored.marks[key].add(held.text_hash)
+        stored.count += len(page)
         await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
-    return shelf
+    return stored
 
 
 async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequence[PostKey]) -> list[PostKey]:
-    """Those of the posts whose vectors the store has not, or has other ones of."""
+    """Find the posts whose vectors are missing from the store or differ."""
     ready = {
         key: [prepare_passage(p, dense.embedder.name) for p in passages]
         for key, passages in (await read_current_passages(archive, keys)).items()
     }
-    # The first part there is none of, too: a post that became shorter may have left it.
+    # One part beyond the last is read too: it may remain of a post that became shorter.
     beyond = {key: PassageRef(key, len(parts), 0, 0) for key, parts in ready.items()}
     every = [one for parts in ready.values() for one in parts]
     stored = await dense.vectors.vectors_of([*(one.held.place for one in every), *beyond.values()])
@@ -281,7 +285,7 @@ async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequen
 
 
 async def _compute_expected_vectors(dense: DenseIndex, every: Sequence[PreparedPassage]) -> Mapping[str, VectorArray]:
-    """The vectors these texts should have, by mark. A text without meaning has none."""
+    """Expected vectors by text hash. A text that embeds to zero has none."""
     texts = {one.mark: one.text for one in every}
     known = await dense.vectors.by_hash(list(texts)) if texts else {}
     missing = [mark for mark in texts if mark not in known]
@@ -297,13 +301,13 @@ def _are_same_vectors(stored: VectorArray | None, right: VectorArray | None) -> 
     return float(stored @ right) > _MIN_COSINE * float(np.linalg.norm(stored) * np.linalg.norm(right))
 
 
-_QUICK_SAMPLES = 50  # posts compared by their words
+_QUICK_SAMPLES = 50  # posts compared by words
 _MAX_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class IndexComparison:
-    """How many posts were compared by number, how many by words, and how many of them each leg has wrong."""
+    """Result of a comparison: posts compared by number, posts compared by words, wrong posts of each index."""
 
     posts: int
     some: int
@@ -312,7 +316,7 @@ class IndexComparison:
 
 
 async def compare_indexes(rag: Engine, samples: int = _QUICK_SAMPLES) -> IndexComparison | None:
-    """Compare indexes that are up to date; None where posts come so fast that nothing stands still.
+    """Compare up-to-date indexes with the archive; None if new posts keep changing them meanwhile.
 
     Raises ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
     """
@@ -344,7 +348,7 @@ async def _compare_indexes_once(rag: Engine, samples: int) -> IndexComparison:
     return IndexComparison(sum(map(len, expected.values())), len(some), len(words), vectors)
 
 
-_NIGHTLY_SAMPLES = 200  # posts compared by their words
+_NIGHTLY_SAMPLES = 200  # posts compared by words
 
 _TAMPERED_TEXT = (
     "In the archive {lost} rows belong to nothing: another program changed the file. No post is lost by that; "
@@ -354,7 +358,7 @@ _TAMPERED_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class IntegrityReport:
-    """What was compared, and the posts each leg had wrong: they have been, or will be, taken in again."""
+    """Result of an integrity check: what was compared, and the wrong posts of each index, which are indexed again."""
 
     posts: int
     passages: int
@@ -372,9 +376,9 @@ class IntegrityReport:
 async def check_integrity(
     rag: Engine, indexer: LexicalIndexer, tell: NotifyAdmins, samples: int = _NIGHTLY_SAMPLES
 ) -> IntegrityReport:
-    """Look through the archive's file, compare, repair, and have admins told where something was wrong.
+    """Check the archive file, compare and repair both indexes, and notify admins of errors.
 
-    Raises ArchiveUnavailable where the file is damaged or was tampered with, IndexUnavailable, ModelUnavailable.
+    Raises ArchiveUnavailable if the file is damaged or was tampered with, IndexUnavailable, ModelUnavailable.
     """
     await rag.archive.look_through()
     await indexer.catch_up()

@@ -52,67 +52,67 @@ __all__ = [
 ]
 
 _WRITE_INTERVAL_SECONDS = 60.0
-# The same sentence again and again is said again after so long.
+# A repeated failure is logged again after this time.
 _REPEAT_LOG_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
 
 class JobLog:
-    """What is known of each job. `read` it once at the start, `write` it now and then."""
+    """Log of job runs and failures. Call `read` once at the start, `write` now and then."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._jobs: dict[str, JobRecord] = {}
         self._unwritten: set[str] = set()
-        self._said: dict[str, tuple[str, float]] = {}
+        self._last_logged: dict[str, tuple[str, float]] = {}
         self._written, self._urgent = 0.0, False
 
     @property
     def jobs(self) -> Mapping[str, JobRecord]:
-        """What is known of each job, by name."""
+        """Records of all jobs, by name."""
         return self._jobs
 
     async def read(self) -> None:
-        """Take over what an earlier run of the bot wrote. Raises ArchiveUnavailable."""
+        """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
         self._jobs = {job.name: job for job in await jobs.load_jobs(self._archive)} | self._jobs
 
     async def write(self) -> None:
-        """Write what is new. Raises ArchiveUnavailable; then it is written the next time."""
+        """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
         fresh = [self._jobs[name] for name in self._unwritten]
         if fresh:
             await jobs.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
 
     async def keep(self) -> None:
-        """Write what is new, once a minute, or now where something began to fail; else it stays for later."""
+        """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
         if self._urgent or elapsed() - self._written >= _WRITE_INTERVAL_SECONDS:
             self._written, self._urgent = elapsed(), False
-            with suppress(RagError):  # the work that met the same failure says so itself
+            with suppress(RagError):  # the job that met the same error reports it
                 await self.write()
 
     def passed(self, name: str, took: float, said: str = "") -> None:
-        """A job ran for `took` seconds; `said` is what it has to say."""
+        """Record a run of `took` seconds with its result `said`."""
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
         self._put(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
-        if self._said.pop(name, None):
+        if self._last_logged.pop(name, None):
             log.warning("%s works again", name)
 
     def failed(self, name: str, problem: Exception | str) -> bool:
-        """A job failed. True where it was said in the log: the same sentence is said not more than once an hour."""
+        """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
         reason = _describe_problem(problem)
         ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
         self._put(replace(ran, failed_at=moment, error=reason, said=None))
         self._urgent |= not before.failing
-        return self._say(name, reason, problem)
+        return self._log_failure(name, reason, problem)
 
-    def _say(self, name: str, reason: str, problem: Exception | str) -> bool:
-        said, at = self._said.get(name, ("", 0.0))
-        if said == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
+    def _log_failure(self, name: str, reason: str, problem: Exception | str) -> bool:
+        logged, at = self._last_logged.get(name, ("", 0.0))
+        if logged == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
             return False
-        self._said[name] = (reason, elapsed())
-        # A bug needs its traceback, what was planned for needs none.
+        self._last_logged[name] = (reason, elapsed())
+        # Only a bug needs a traceback.
         bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
@@ -128,21 +128,20 @@ def _describe_problem(problem: Exception | str) -> str:
     if isinstance(problem, str):
         return problem
     name = type(problem).__name__
-    # What others say may repeat a reader's text; the way to the bug is in the log.
+    # Messages of other exceptions may repeat a reader's text; the traceback is in the log.
     return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name
 
 
 _MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
 _STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
-_CLOCK_CHECK_SECONDS = 20.0  # at the clock
-_OVERDUE_START_DELAY = timedelta(
-    minutes=10
-)  # after the start: a job that is overdue waits until the bot has come to rest
+_CLOCK_CHECK_SECONDS = 20.0
+_OVERDUE_START_DELAY = timedelta(minutes=10)  # after the start: an overdue job waits until startup work is done
 
 
 class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is published without types
-    """So long after the last time, and `first` after the start where that is given. APScheduler's own counts each
-    interval that a jump of the clock has skipped.
+    """Trigger with a fixed delay after the last run, and `first` seconds after the start if given.
+
+    APScheduler's interval trigger counts each interval that a jump of the clock has skipped.
     """
 
     __slots__ = ("first", "pause")
@@ -152,26 +151,26 @@ class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is pu
         self.first = self.pause if first is None else timedelta(seconds=first)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """The pause after now."""
+        """Next run: now plus the delay."""
         return now + (self.pause if previous_fire_time else self.first)
 
 
 def make_daily_trigger(hour: int, minute: int, zone: tzinfo) -> BaseTrigger:
-    """Every day at this time of this time zone."""
+    """Trigger every day at this time of the time zone."""
     return CronTrigger(hour=hour, minute=minute, timezone=zone)
 
 
 def make_one_time_trigger(after: timedelta) -> BaseTrigger:
-    """One time, so long after now."""
+    """Trigger once, after this delay."""
     return DateTrigger(datetime.now(UTC) + after)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """What runs when. `work` returns what it has to say ("" for nothing).
+    """Job with its schedule; `work` returns a line for the job log ("" for nothing).
 
-    `grace`: how late it may still begin (None: however late). `overdue`: at the start it runs soon where its
-    last run is longer ago. `loud`: admins are told when it begins to fail.
+    `grace`: how late a run may still begin (None: any time). `overdue`: if the last run is longer ago, the job runs
+    soon after the start. `loud`: admins are notified when it begins to fail.
     """
 
     name: str
@@ -186,9 +185,9 @@ class ScheduledJob:
 async def open_scheduler(
     jobs: Sequence[ScheduledJob], ledger: JobLog, tell: NotifyAdmins, *, zone: tzinfo = UTC, clock: Clock | None = None
 ) -> AsyncIterator[AsyncIOScheduler]:
-    """Run the jobs until the block ends; those that run then are cancelled. Raises ArchiveUnavailable."""
+    """Run the jobs until the block ends; running ones are then cancelled. Raises ArchiveUnavailable."""
     await ledger.read()
-    # What it has to say is said by the ledger.
+    # The job log reports what the scheduler would log.
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
     scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
     scheduler.add_listener(_make_event_listener(ledger), EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
@@ -209,7 +208,7 @@ async def open_scheduler(
         for task in running:
             task.cancel()
         await asyncio.gather(steadying, *running, return_exceptions=True)
-        with suppress(RagError):  # it has been said why
+        with suppress(RagError):  # the reason was already logged
             await ledger.write()
 
 
@@ -227,12 +226,12 @@ async def _run_job(job: ScheduledJob, ledger: JobLog, tell: NotifyAdmins, runnin
     task.add_done_callback(running.discard)
     started = asyncio.get_running_loop().time()
     try:
-        said = await job.work()
+        result = await job.work()
     except Exception as exc:
         if ledger.failed(job.name, exc) and job.loud:
             await tell(JobFailing(job.name, ledger.jobs[job.name].error or ""))
     else:
-        ledger.passed(job.name, asyncio.get_running_loop().time() - started, said)
+        ledger.passed(job.name, asyncio.get_running_loop().time() - started, result)
     await ledger.keep()
 
 
@@ -242,7 +241,7 @@ def _make_event_listener(ledger: JobLog) -> Callable[[JobEvent], None]:
             ledger.failed(event.job_id, _MISSED_TEXT)
         elif event.code == EVENT_JOB_MAX_INSTANCES:
             ledger.failed(event.job_id, _STILL_RUNNING_TEXT)
-        elif isinstance(event.exception, Exception):  # not cancelled: the ledger or the telling failed
+        elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
             ledger.failed(event.job_id, event.exception)
 
     return heard
@@ -261,12 +260,12 @@ async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: ClockDrift) -> N
             scheduler.wakeup()
 
 
-# After a day without power the second heartbeat tells of the gap: within a minute.
+# After a day without power the second heartbeat reports the gap: within a minute.
 _INBOX_SECONDS, _HEARTBEAT_SECONDS, _GAPS_SECONDS = 3.0, 20.0, 600.0
-# A bot whose first life is short must know later when that was.
+# Early, so that a bot whose first run is short knows later when that run was.
 _FIRST_HEARTBEAT_SECONDS = 3.0
 _SAVE_SECONDS, _FORGET_SECONDS, _MEMORY_SECONDS = 6 * 3600.0, 3600.0, 120.0
-# Nobody asks at night; and a machine that is off at night does it in the morning.
+# At night nobody asks questions; a machine that is off at night does it in the morning.
 _BACKUP_TIME, _CHECK_TIME = (3, 15), (3, 45)
 _START_DELAY = timedelta(seconds=5)  # after the start
 _GRACE_PERIOD, _OVERDUE_AFTER = timedelta(hours=12), timedelta(hours=25)
@@ -274,7 +273,7 @@ _GRACE_PERIOD, _OVERDUE_AFTER = timedelta(hours=12), timedelta(hours=25)
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceJobs:
-    """What the jobs work on. `wake` rings for posts that wait in the inbox, `tell` reaches admins."""
+    """Maintenance jobs and their dependencies. `wake` starts processing pending posts, `tell` notifies admins."""
 
     rag: Engine
     indexer: LexicalIndexer
@@ -283,7 +282,7 @@ class MaintenanceJobs:
     tell: NotifyAdmins
 
     def jobs(self, settings: DataSettings, zone: tzinfo) -> tuple[ScheduledJob, ...]:
-        """All jobs, with their times in this time zone."""
+        """All jobs, scheduled in this time zone."""
 
         def nightly(name: str, work: Callable[[], Awaitable[str]], hour: int, minute: int) -> ScheduledJob:
             return ScheduledJob(
@@ -316,32 +315,34 @@ class MaintenanceJobs:
         return tuple(jobs)
 
     async def inbox(self) -> str:
-        """Have posts taken in whose wake-up was lost."""
+        """Wake the processing of pending posts, in case a wake-up was lost."""
         self.wake()
         return ""
 
     async def heartbeat(self) -> str:
-        """Note that the bot is in touch with Telegram; where it was not for too long, have admins told."""
+        """Record contact with Telegram; notify admins if it was lost for too long."""
         noted = await self.pulse.beat()
         if noted:
             await self.gaps()
         return f"{noted} gaps" if noted else ""
 
     async def gaps(self) -> str:
-        """Have admins told of gaps they do not know of."""
+        """Notify admins of gaps not reported yet."""
         return await report_gaps(self.rag.archive, self.tell)
 
     async def save(self) -> str:
-        """Compact the lexical leg and write it to disk, so that a start after a crash is quick."""
+        """Compact the lexical index and save it, so that a start after a crash is quick."""
         await self.indexer.save()
         return ""
 
     async def forget(self, kept: timedelta) -> str:
-        """Forget the numbers of updates that cannot come again, and the posts of channels that nobody approved; of
-        what is older than `kept` the texts of questions and of updates that could not be read, whose votes they
-        are, and links to questions; and what talks have remembered for longer than they may.
+        """Delete expired data.
 
-        The time is that of the last heartbeat: a clock that has just jumped ahead makes nothing old.
+        Always: numbers of updates that cannot come again, posts of channels that stayed unapproved, and remembered
+        conversation turns past their time. Older than `kept`: texts of questions, unreadable updates, the voters of
+        votes, and links to questions.
+
+        Age is measured from the last heartbeat, so that a clock that jumps ahead expires nothing.
         """
         now = await get_last_heartbeat(self.rag.archive)
         if now is None:
@@ -355,17 +356,17 @@ class MaintenanceJobs:
             self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
         )
         posts = await forget_unapproved_channels(self.rag.archive, now)
-        gone = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
+        removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
                 (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
-        return ", ".join(f"{number} {what}" for number, what in gone if number)
+        return ", ".join(f"{number} {what}" for number, what in removed if number)
 
     async def memory(self) -> str:
-        """Give what is free in the heap back to the machine."""
+        """Return free heap memory to the system."""
         await asyncio.to_thread(malloc.release_free_memory)
         return ""
 
     async def damage(self) -> str:
-        """Look through an archive that is too large to be looked through when it is opened."""
+        """Check an archive that is too large to be checked when it is opened."""
         await self.rag.archive.look_through()
         return ""
 
@@ -374,7 +375,7 @@ class MaintenanceJobs:
         return str(await integrity.check_integrity(self.rag, self.indexer, self.tell))
 
     async def backup(self, keep: int) -> str:
-        """Make a backup and keep so many."""
+        """Make a backup and keep the last `keep`."""
         folder = self.rag.archive.folder
 
         def work(stop: threading.Event) -> str:

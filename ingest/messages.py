@@ -42,25 +42,25 @@ _MAX_UNIX_SECONDS = 2**32
 
 
 class MalformedMessage(ValueError):
-    """A message lacks what every message has, or holds what none can."""
+    """A message lacks a mandatory field or holds an invalid value."""
 
 
 def parse_integer(value: object, low: int = 1, high: int = MAX_ID) -> int:
-    """An integer within `low`..`high`."""
+    """Parse an integer within `low`..`high`. Raises MalformedMessage."""
     if type(value) is not int or not low <= value <= high:
         raise MalformedMessage(f"not a number from {low} to {high}")
     return value
 
 
 def parse_unix_seconds(value: object) -> int:
-    """Unix seconds, from a number or its digits."""
+    """Parse Unix seconds, given as a number or as digits. Raises MalformedMessage."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
         value = int(value)
     return parse_integer(value, 1, _MAX_UNIX_SECONDS)
 
 
 def parse_text(value: object) -> str | None:
-    """A text that is not empty, else None. Half a surrogate pair, which no file can hold, becomes U+FFFD."""
+    """Parse a non-empty text, else None. Half a surrogate pair, which no file can hold, becomes U+FFFD."""
     if not isinstance(value, str) or not value:
         return None
     # Both are one UTF-16 unit long, so that the offsets of entities stay right.
@@ -68,7 +68,7 @@ def parse_text(value: object) -> str | None:
 
 
 def parse_object(value: object) -> Mapping[str, Any]:
-    """An object, else an empty one."""
+    """Parse an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -83,7 +83,7 @@ _PLAIN_TEXT_TYPES = frozenset({"plain", "unknown", ""})
 
 
 def flatten_text(value: object) -> tuple[str, tuple[Entity, ...]]:
-    """The text and entities of an export's `text_entities` or `text`: a string, or a list of strings and objects."""
+    """Flatten an export's `text_entities` or `text` (string, or list of strings and objects) to text and entities."""
     if isinstance(value, str):
         return parse_text(value) or "", ()
     pieces: list[str] = []
@@ -108,7 +108,7 @@ def _parse_entity_type(part: Mapping[str, Any]) -> str:
 
 
 def parse_entities(value: object) -> tuple[Entity, ...]:
-    """The entities of a live message; one that is not whole is left out."""
+    """Parse the entities of a live message; incomplete ones are left out."""
     found = []
     for item in value if isinstance(value, list) else ():
         kind, offset, length = (parse_object(item).get(key) for key in ("type", "offset", "length"))
@@ -118,7 +118,7 @@ def parse_entities(value: object) -> tuple[Entity, ...]:
 
 
 def extract_link_addresses(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
-    """The addresses a text shows or hides, each once, in their order."""
+    """Link addresses of a text, shown or hidden, each once, in order."""
     units = b""
     found: dict[str, None] = {}
     for entity in entities:
@@ -131,8 +131,7 @@ def extract_link_addresses(text: str, entities: Iterable[Entity]) -> tuple[str, 
     return tuple(found)
 
 
-# What a block or a piece of text of a rich message can hold, in reading order:
-# https://core.telegram.org/bots/api#richblock
+# Fields of a block or text of a rich message, in reading order: https://core.telegram.org/bots/api#richblock
 _BLOCK_TEXT_FIELDS = (
     "summary",
     "text",
@@ -148,7 +147,7 @@ _BLOCK_FILE_FIELDS = ("document", "audio", "video", "animation")
 
 
 def flatten_blocks(value: object) -> str:
-    """The text of a rich message's blocks, one line each, with the cells of a row side by side. No formatting."""
+    """Flatten the blocks of a rich message to text: one line each, the cells of a row side by side, no formatting."""
     if isinstance(value, list):
         return "".join(map(flatten_blocks, value))
     if not isinstance(value, dict):
@@ -167,13 +166,13 @@ def _flatten_field(key: str, value: object) -> str:
 
 
 def extract_block_links(value: object) -> tuple[str, ...]:
-    """The addresses that the texts and buttons of a rich message hide, each once, in their order."""
+    """Link addresses hidden in the texts and buttons of a rich message, each once, in order."""
     found = (parse_text(part.get("url")) for part in _iterate_objects(value))
     return tuple(dict.fromkeys(filter(None, found)))
 
 
 def extract_file_names(value: object) -> tuple[str, ...]:
-    """The names of the files that a rich message shows."""
+    """File names shown in a rich message."""
     files = (
         parse_object(part.get(kind)).get("file_name") for part in _iterate_objects(value) for kind in _BLOCK_FILE_FIELDS
     )
@@ -181,7 +180,7 @@ def extract_file_names(value: object) -> tuple[str, ...]:
 
 
 def _iterate_objects(value: object) -> Iterator[Mapping[str, Any]]:
-    """Every object inside, the outer before the inner."""
+    """Iterate all nested objects, outer before inner."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -189,7 +188,7 @@ def _iterate_objects(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def format_attachment(message: Mapping[str, Any]) -> str:
-    """The text of what is attached to a live message; a poll's description is not among it."""
+    """Format the attachment of a live message as text; a poll's description is not part of it."""
     if poll := parse_object(message.get("poll")):
         return _join_lines(_format_list(poll), parse_text(poll.get("explanation")))
     if checklist := parse_object(message.get("checklist")):
@@ -200,7 +199,10 @@ def format_attachment(message: Mapping[str, Any]) -> str:
 
 
 def format_exported_attachment(message: Mapping[str, Any]) -> str:
-    """The same of an exported message, which has a poll's description as its text, and no explanations."""
+    """Format the attachment of an exported message as text.
+
+    An exported poll has its description as the message text, and no explanation.
+    """
     if listed := parse_object(message.get("poll") or message.get("todo_list")):
         return _format_list(listed)
     if place := parse_text(message.get("place_name")):
@@ -213,7 +215,7 @@ def _join_lines(*texts: str | None) -> str:
 
 
 def _format_list(value: Mapping[str, Any]) -> str:
-    """A poll or checklist: what it asks, then one line "— option" for each."""
+    """Format a poll or checklist: its title, then one line "— option" for each."""
     head, _ = flatten_text(value.get("question") or value.get("title"))
     lists = (value.get(key) for key in ("options", "answers", "tasks"))
     options = next((found for found in lists if isinstance(found, list)), ())
@@ -222,13 +224,16 @@ def _format_list(value: Mapping[str, Any]) -> str:
 
 
 def _format_contact(value: Mapping[str, Any]) -> str:
-    """Name, then number as +digits: Telegram Desktop groups them, the Bot API may leave the + out."""
+    """Format a contact: name, then number as +digits.
+
+    Telegram Desktop groups the digits, the Bot API may omit the +.
+    """
     name = " ".join(filter(None, (parse_text(value.get(key)) for key in ("first_name", "last_name"))))
     number = "".join(filter(str.isdecimal, parse_text(value.get("phone_number")) or ""))
     return _join_lines(name, number and f"+{number}")
 
 
-# In this order: an animation also carries a `document`, a venue also a `location`.
+# Order matters: an animation also carries a `document`, a venue also a `location`.
 _LIVE_MEDIA_KINDS = (
     "animation", "video", "audio", "document", "live_photo", "photo", "sticker", "voice", "video_note", "poll",
     "checklist", "venue", "location", "contact", "game", "dice", "invoice", "giveaway", "story", "paid_media",
@@ -254,13 +259,13 @@ _MEDIA_KIND_BY_TYPE = {
     "video_file": "video",
     "audio_file": "audio",
 }
-# Others have no name a person gave them; Telegram Desktop makes one up.
+# Other kinds have no file name of a person; Telegram Desktop makes one up.
 _KINDS_WITH_FILE_NAME = frozenset({"document", "audio", "video", "animation"})
 _DESCRIPTION_ENTITIES = "description_entities"
 
 
 def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
-    """The channel and post of a Bot API message (`channel_post`, `edited_channel_post`). Raises `MalformedMessage`."""
+    """Parse a Bot API message (`channel_post`, `edited_channel_post`). Raises `MalformedMessage`."""
     if message.get("is_automatic_forward") is True:
         raise MalformedMessage("the copy of a post in its channel's discussion group is no post of its own")
     chat = parse_object(message.get("chat"))
@@ -273,7 +278,7 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         date=_parse_time(message.get("date")),
         text=text,
         edited=_parse_time(edited) if edited else None,
-        # who signed a forward passed it on: the words are not theirs
+        # the signature of a forward is not the author's
         author=parse_text((forwarded or message).get("author_signature")),
         entities=entities,
         links=(*extract_link_addresses(text, entities), *extract_block_links(message.get("rich_message"))),
@@ -291,10 +296,10 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
 def parse_exported_post(
     message: Mapping[str, Any], chat_id: int, *, zone: tzinfo = UTC, broadcast: bool = True
 ) -> Post | None:
-    """The post of an exported message; None for service entries and what the exporter did not support.
+    """Parse an exported message; None for service entries and what the exporter did not support.
 
-    `zone` is where old exports without Unix times were made. In a broadcast channel only a signature
-    names an author, elsewhere everybody writes under their own name. Raises `MalformedMessage`.
+    `zone` is the time zone of old exports without Unix times. In a broadcast channel only a signature names an
+    author, elsewhere everybody writes under their own name. Raises `MalformedMessage`.
     """
     message_id = parse_integer(message.get("id"))
     if message.get("type") != "message":
@@ -344,7 +349,7 @@ def _parse_exported_edit_time(message: Mapping[str, Any], date: datetime, zone: 
 
 
 def _extract_live_text(message: Mapping[str, Any]) -> tuple[str, tuple[Entity, ...]]:
-    """Text or caption, a poll's description; then what is attached. What a post quotes of others is not its text."""
+    """Text, caption or poll description, then the attachment. Quotes of other posts are left out."""
     poll = parse_object(message.get("poll"))
     places = (
         (message, "text", "entities"),
@@ -357,14 +362,14 @@ def _extract_live_text(message: Mapping[str, Any]) -> tuple[str, tuple[Entity, .
 
 
 def _extract_live_reply(message: Mapping[str, Any], chat_id: int) -> int | None:
-    """The post of the same channel that is replied to; a reply to another chat (`external_reply`) is none here."""
+    """Id of the replied-to post of the same channel; a reply to another chat (`external_reply`) gives None."""
     parent = parse_object(message.get("reply_to_message"))
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     return None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"])
 
 
 def _get_copy_protection(message: Mapping[str, Any]) -> str | None:
-    """What keeps a post from being passed on: readers have paid for it, or Telegram forbids to copy it."""
+    """Copy protection: "paid" for paid posts, "protected" if Telegram forbids copying."""
     if message.get("is_paid_post") is True or "paid_media" in message:
         return "paid"
     return "protected" if message.get("has_protected_content") is True else None
@@ -436,7 +441,7 @@ def _extract_exported_author(message: Mapping[str, Any], *, broadcast: bool) -> 
     return parse_text(message.get("author")) or (None if broadcast else parse_text(message.get("from")))
 
 
-# "channel123", "chat123", "user123" -> what stands before the digits in a Bot API id.
+# "channel123", "chat123", "user123" -> prefix of the digits in a Bot API id.
 _ID_PREFIX_BY_PEER_TYPE = {"channel": "-100", "chat": "-", "user": ""}
 
 

@@ -1,7 +1,4 @@
-"""Admin notices of background work, and clocks that measure time whatever happens to the wall clock.
-
-The wording of the notices is the bot's.
-"""
+"""Admin notices of background work, as data; the bot words them."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ __all__ = ["AdminNotice", "ErrorsLogged", "GapsFound", "IndexesRepaired", "JobFa
 
 @dataclass(frozen=True, slots=True)
 class GapsFound:
-    """Times in which channels may have had posts that are not in the archive."""
+    """Admin notice: periods for which posts of a channel may be missing from the archive."""
 
     gaps: tuple[tuple[Channel, Gap], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexesRepaired:
-    """The indexes did not hold what the archive holds; so many posts are taken in again, so many taken out."""
+    """Admin notice: the indexes differed from the archive; `again` posts are indexed again, `out` removed."""
 
     again: int
     out: int
@@ -31,7 +28,7 @@ class IndexesRepaired:
 
 @dataclass(frozen=True, slots=True)
 class JobFailing:
-    """A job that had worked has failed; `reason` is the sentence."""
+    """Admin notice: a job that worked before has failed; `reason` is a sentence."""
 
     job: str
     reason: str
@@ -39,11 +36,11 @@ class JobFailing:
 
 @dataclass(frozen=True, slots=True)
 class ErrorsLogged:
-    """What went wrong lately: a line of the log, and how often."""
+    """Admin notice: recent errors, each a log line with its count."""
 
     lines: tuple[tuple[str, int], ...]
 
 
 AdminNotice = GapsFound | IndexesRepaired | JobFailing | ErrorsLogged
-# True where at least one admin was reached.
+# Returns True if at least one admin was reached.
 NotifyAdmins = Callable[[AdminNotice], Awaitable[bool]]

@@ -7,7 +7,7 @@ priority. The new index is saved now and then, so that a killed build is resumed
     lexical.next/walk.json     how far the archive has been read
     lexical.next/stock         what the vector store held at the start (`VectorInventory`), where there is one
 
-The first line of standard input says where the words are kept (`WordIndex.told`; it may hold a key). The child
+The first line of standard input says where the words are kept (`LexicalIndex.told`; it may hold a key). The child
 reports its progress in lines of JSON and waits for an answering line after each; the end of its input ends the build.
 """
 
@@ -43,38 +43,38 @@ __all__ = [
     "main",
 ]
 
-# Whoever asks a question comes first: of a core that others want too it gets a thirtieth, not the hundredth that
-# would let a busy model stop it, and all of one that nobody wants.
+# Questions come first: on a contended core the build gets a thirtieth, not the hundredth that would let a busy model
+# stop it; on an idle core it gets everything.
 _NICENESS = 15
-# Between two saves: what a kill makes the next one do again. And at most a tenth of the time is spent on saving.
+# Seconds between two saves, repeated after a kill. At most a tenth of the time is spent on saving.
 SAVE_INTERVAL_SECONDS = 5.0
 _SAVE_TIME_FACTOR = 10
-_MAX_KEYS_PER_LINE = 2000  # of a line
+_MAX_KEYS_PER_LINE = 2000  # keys per line
 _PROGRESS_FILE_NAME = "walk.json"
 
 
 def get_next_index_folder(archive: Path) -> Path:
-    """Where the new index is built, in the folder of an archive."""
+    """Folder in the archive where the new index is built."""
     return archive / "lexical.next"
 
 
 def get_vector_inventory_file(archive: Path) -> Path:
-    """Where what the vector store holds is written down."""
+    """File with the inventory of the vector store."""
     return get_next_index_folder(archive) / "stock"
 
 
 def format_rebuild_identity(archive: Archive, rebuild: int) -> str:
-    """What an unfinished index is saved under: no other rebuild takes it for its own, and no start for the real one."""
+    """Identity under which an unfinished index is saved, so that neither another rebuild nor a start loads it."""
     return f"{archive.identity} rebuild {rebuild}"
 
 
 class _ParentGone(Exception):
-    """Nobody waits for us any more."""
+    """The parent process has ended."""
 
 
 @dataclass(slots=True)
 class IndexBuild:
-    """An index under way: all posts up to `cursor` are in it, of the channel `only` or of all channels."""
+    """Index under construction: it holds all posts up to `cursor`, of the channel `only` or of all channels."""
 
     archive: Archive
     rebuild: int
@@ -86,11 +86,11 @@ class IndexBuild:
     async def begun(
         cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None = None
     ) -> IndexBuild:
-        """Go on from what was saved, or begin: with nothing, or with the index in use without the channel."""
-        return await cls._resumed(archive, rebuild, qdrant) or await cls._fresh(archive, rebuild, chat_id, qdrant)
+        """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
+        return await cls._resume(archive, rebuild, qdrant) or await cls._begin(archive, rebuild, chat_id, qdrant)
 
     @classmethod
-    async def _resumed(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> IndexBuild | None:
+    async def _resume(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> IndexBuild | None:
         folder = get_next_index_folder(archive.folder)
         lexical = await asyncio.to_thread(
             load_saved_lexical_index, qdrant, folder, format_rebuild_identity(archive, rebuild)
@@ -99,32 +99,32 @@ class IndexBuild:
             return None
         try:
             saved = json.loads((folder / _PROGRESS_FILE_NAME).read_text(encoding="utf-8"))
-            walk = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
+            build = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if walk.only is None and lexical.watermark < walk.cursor:
-            return None  # a server has lost what was in it
-        last = await posts.get_last_seq(archive)  # less than before where a backup was put back
-        return walk if max(walk.cursor, lexical.watermark) <= last else None
+        if build.only is None and lexical.watermark < build.cursor:
+            return None  # the server has lost its data
+        last = await posts.get_last_seq(archive)  # smaller than before after a restored backup
+        return build if max(build.cursor, lexical.watermark) <= last else None
 
     @classmethod
-    async def _fresh(
+    async def _begin(
         cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None
     ) -> IndexBuild:
-        served = qdrant is not None and qdrant.words  # what is on a server cannot be copied: all of it is built anew
+        served = qdrant is not None and qdrant.words  # an index on a server cannot be copied: it is built anew
         if chat_id is None or served:
             lexical = await asyncio.to_thread(make_lexical_index, qdrant)
         else:
             lexical = await load_or_make_lexical_index(archive)
         if not lexical.watermark:
-            chat_id = None  # there is nothing yet to exchange a channel of
+            chat_id = None  # an empty index has no channel to replace
         else:
             assert chat_id is not None
             lexical.remove_channel(chat_id)
         return cls(archive, rebuild, lexical, 0, chat_id)
 
     async def step(self) -> dict[PostKey, tuple[Passage, ...]] | None:
-        """Take in the next posts; their passages, or None at the end."""
+        """Index the next batch of posts; return their passages, or None at the end."""
         batch = await read_changes(self.archive, self.cursor)
         if not batch.changes:
             return None
@@ -132,15 +132,15 @@ class IndexBuild:
         ready = {change.key: batch.passages(change) for change in ours}
         self.lexical.replace(ready, [build_lexical_entry(p) for passages in ready.values() for p in passages])
         self.cursor = batch.changes[-1].seq
-        if self.only is None:  # of one channel: the others are as far as they were
+        if self.only is None:  # for one channel the watermark of the others stays
             self.lexical.watermark = self.cursor
         return ready
 
     def save(self) -> None:
-        """Write down what there is. Raises IndexUnavailable."""
+        """Save the index and the progress. Raises IndexUnavailable."""
         folder = get_next_index_folder(self.archive.folder)
         self.lexical.save(folder, format_rebuild_identity(self.archive, self.rebuild))
-        # After the index: where this is missed, the last posts are put in place of themselves.
+        # After the index: if this write is lost, the last posts are merely indexed again.
         with translate_errors(
             IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."
         ):
@@ -162,49 +162,49 @@ async def _wait_for_parent() -> None:
 
 
 class _ProgressReporter:
-    """What is told, and when is saved."""
+    """Reporter of progress to the parent process; it also saves the build now and then."""
 
-    def __init__(self, walk: IndexBuild, done: int, total: int, save_every: float) -> None:
-        self._walk, self._done, self._total, self._save_every = walk, done, total, save_every
+    def __init__(self, build: IndexBuild, done: int, total: int, save_every: float) -> None:
+        self._build, self._done, self._total, self._save_every = build, done, total, save_every
         self._next_save = time.monotonic() + save_every
 
     async def tell(self, before: int, renew: Sequence[PostKey]) -> None:
-        """Say how far the walk is, since `before`, and which posts are to be embedded again; save now and then."""
-        walk = self._walk
-        self._done += await index_state.count_changed_posts(walk.archive, walk.only, before, walk.cursor)
+        """Report the progress since `before` and the posts to embed again; save if it is time."""
+        build = self._build
+        self._done += await index_state.count_changed_posts(build.archive, build.only, before, build.cursor)
         self._total = max(self._done, self._total)
         for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
             _send_message(done=self._done, total=self._total, renew=renew[at : at + _MAX_KEYS_PER_LINE])
             await _wait_for_parent()
         if time.monotonic() > self._next_save:
             started = time.monotonic()
-            walk.save()
+            build.save()
             took = time.monotonic() - started
             pause = max(self._save_every, _SAVE_TIME_FACTOR * took) if self._save_every else 0.0
             self._next_save = time.monotonic() + pause
 
 
-async def _build_index(walk: IndexBuild, stock: VectorInventory | None, model: str, save_every: float) -> None:
-    done = await index_state.count_changed_posts(walk.archive, walk.only, 0, walk.cursor)
+async def _build_index(build: IndexBuild, inventory: VectorInventory | None, model: str, save_every: float) -> None:
+    done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
     total = done + await index_state.count_changed_posts(
-        walk.archive, walk.only, walk.cursor, await posts.get_last_seq(walk.archive)
+        build.archive, build.only, build.cursor, await posts.get_last_seq(build.archive)
     )
-    progress, before = _ProgressReporter(walk, done, total, save_every), walk.cursor
+    progress, before = _ProgressReporter(build, done, total, save_every), build.cursor
     await progress.tell(before, ())
-    while (ready := await walk.step()) is not None:
-        await progress.tell(before, stock.differing(ready, model) if stock else ())
-        before = walk.cursor
-    await progress.tell(before, stock.surplus(walk.lexical) if stock else ())
-    walk.save()
+    while (ready := await build.step()) is not None:
+        await progress.tell(before, inventory.differing(ready, model) if inventory else ())
+        before = build.cursor
+    await progress.tell(before, inventory.surplus(build.lexical) if inventory else ())
+    build.save()
 
 
 async def _run_build(args: argparse.Namespace) -> None:
     qdrant = parse_qdrant_settings(await asyncio.to_thread(sys.stdin.readline))
     archive = await Archive.open(args.folder)
     try:
-        walk = await IndexBuild.begun(archive, args.rebuild, args.channel, qdrant)
-        stock = VectorInventory(get_vector_inventory_file(args.folder), walk.only) if args.model else None
-        await _build_index(walk, stock, args.model, args.save_every)
+        build = await IndexBuild.begun(archive, args.rebuild, args.channel, qdrant)
+        inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
+        await _build_index(build, inventory, args.model, args.save_every)
         _send_message(finished=True)
     except RagError as exc:
         _send_message(failed=exc.reason)
@@ -213,7 +213,7 @@ async def _run_build(args: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Build, and end; what went wrong has been said."""
+    """Run the build and return the exit code; errors are reported to the parent."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("rebuild", type=int)
@@ -224,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The parent decides when to stop: a Ctrl-C in the terminal reaches both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
-    # One that lost its parent ends at its next word; until then its folder is not ours.
+    # A child that lost its parent ends at its next report; until then it holds the folder.
     with (args.folder / "rebuild.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:

@@ -29,10 +29,10 @@ from rag_core.types import PostKey
 
 __all__ = ["SAVE_INTERVAL_SECONDS", "RebuildProgress", "build_next_index", "load_next_index", "remove_next_index"]
 
-RebuildProgress = Callable[[int, int, int], Awaitable[None]]  # posts done, of how many, and how many to embed again
+RebuildProgress = Callable[[int, int, int], Awaitable[None]]  # posts done, posts in all, posts to embed again
 
 _MAX_LINE_BYTES = 1 << 20  # bytes; 2,000 keys take 60 kB
-_MAX_TRIES = 3  # that bring nothing: whatever ends the child will end it again
+_MAX_TRIES = 3  # tries without progress: the same cause would end the child again
 _CHILD_ENDED_TEXT = (
     "The process that builds the new index ended {tries} times ({how}). Check that memory is free, and begin again; "
     "its last words are in {log}."
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class _ChildEnded(Exception):
-    """The child is gone, and its work is not done."""
+    """The child process ended before its work was done."""
 
 
 async def build_next_index(
@@ -54,11 +54,11 @@ async def build_next_index(
     save_every: float = SAVE_INTERVAL_SECONDS,
     like: LexicalIndex | None = None,
 ) -> None:
-    """Build the new index on disk, or go on building it; posts whose vectors are not right are queued meanwhile.
+    """Build the new index on disk, or resume building it; posts with wrong vectors are queued meanwhile.
 
-    It is saved every `save_every` seconds or less often, with 0 at every step. A child that is killed is started
-    again and goes on. `like` says where words are kept: without it in the folder. When this is cancelled the child
-    ends, and what it saved stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
+    The build is saved every `save_every` seconds or less often, with 0 at every step. A killed child is started again
+    and resumes. `like` says where the lexical index is kept (default: the folder). When this is cancelled the child
+    ends, and its last save stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
     """
     folder = get_next_index_folder(archive.folder)
     with translate_errors(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
@@ -81,9 +81,9 @@ async def build_next_index(
 
 
 async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex | None = None) -> LexicalIndex:
-    """What `build` built, of the kind of `like`. Raises RebuildRefused."""
+    """Load the index built by `build_next_index`, of the kind of `like`. Raises RebuildRefused."""
     folder = get_next_index_folder(archive.folder)
-    kind = Bm25Index() if like is None else like  # an index without passages is one all the same
+    kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
     fresh = await asyncio.to_thread(kind.saved, folder, format_rebuild_identity(archive, rebuild.id))
     if fresh is None:
         raise RebuildRefused(_UNREADABLE_TEXT.format(folder=folder))
@@ -91,28 +91,31 @@ async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex
 
 
 async def remove_next_index(archive: Archive) -> None:
-    """Remove what was built."""
+    """Remove the new index and its files."""
     await asyncio.to_thread(shutil.rmtree, get_next_index_folder(archive.folder), ignore_errors=True)
 
 
 class _RebuildChild:
-    """One rebuild's child, as often as it has to be started."""
+    """Child process of one rebuild, started as often as needed."""
 
     def __init__(self, archive: Archive, options: Sequence[str], moved: RebuildProgress, told: str) -> None:
         self._archive, self._moved, self._told = archive, moved, told
         self.log: Path = get_next_index_folder(archive.folder) / "rebuild.log"
-        # -P: the folder we are in must not hide the standard library's modules
+        # -P: the working directory must not shadow modules of the standard library
         self._command = [sys.executable, "-P", "-m", "ingest.rebuild", str(archive.folder), *options]
         self._done = self._before = 0
         self._renewed = 0
 
     def came_further(self) -> bool:
-        """Whether more was done than when this was asked the last time."""
+        """Check for progress since the last call."""
         further, self._before = self._done > self._before, self._done
         return further
 
     async def run(self) -> None:
-        """Start it and hear what it says until it is done. Raises _Ended, IndexUnavailable, ArchiveUnavailable."""
+        """Start the child and follow its reports until it is done.
+
+        Raises _ChildEnded, RebuildRefused, IndexUnavailable, ArchiveUnavailable.
+        """
         starting = translate_errors(
             RebuildRefused, OSError, say="The process that builds an index cannot be started ({})."
         )
@@ -122,16 +125,16 @@ class _RebuildChild:
                 *self._command, stdin=pipe, stdout=pipe, stderr=words, limit=_MAX_LINE_BYTES
             )
         try:
-            await self._hear(process)
+            await self._follow_reports(process)
         finally:
-            with suppress(ProcessLookupError):  # it has gone
+            with suppress(ProcessLookupError):  # it has already ended
                 process.kill()
             await asyncio.shield(process.wait())
 
-    async def _hear(self, process: asyncio.subprocess.Process) -> None:
+    async def _follow_reports(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout
         assert process.stdin
-        process.stdin.write(f"{self._told}\n".encode())  # not on the command line, which others may read
+        process.stdin.write(f"{self._told}\n".encode())  # not on the command line, which other users can read
         while line := await process.stdout.readline():
             message: dict[str, Any] = json.loads(line)
             if "failed" in message:
@@ -143,6 +146,6 @@ class _RebuildChild:
             self._renewed += await index_state.queue_posts(self._archive, keys) if keys else 0
             self._done = message["done"]
             await self._moved(self._done, message["total"], self._renewed)
-            process.stdin.write(b"\n")  # only now: what is not queued yet must not be saved as done
+            process.stdin.write(b"\n")  # only now: posts that are not queued yet must not be saved as done
         code = await process.wait()
         raise _ChildEnded(f"killed by signal {-code}" if code < 0 else f"with code {code}")

@@ -57,7 +57,7 @@ _FORMAT_BY_TAG = {
     "a": "a",
 }
 _VOID_TAGS = frozenset({"br", "img", "hr", "wbr", "input", "meta", "link"})
-# What a page adds of its own: dates and votes, cards of media, marks of lists, buttons, what it cannot show.
+# Classes of text that the page adds: dates and votes, media cards, list markers, buttons, fallbacks.
 _SILENT_CLASSES = frozenset(
     {"details", "media_wrap", "rich_task_marker", "rich_order_marker", "rich_diff_previous", "rich_fallback"}
 )
@@ -70,10 +70,10 @@ _TYPE_BY_SCRIPT = (
 )
 _SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _HTTP_PATTERN = re.compile(r"https?://", re.IGNORECASE)
-# Telegram's longest text has 4096 letters; rich messages have more. Deeper or longer is no message.
+# Telegram's longest text has 4096 letters; rich messages have more. Anything deeper or longer is no message.
 _MAX_TEXT_CHARACTERS = 2**18
 _MAX_TAG_DEPTH = 64
-# What a change of formatting counts, so that there are not too many of them either.
+# Characters added to the size per change of formatting, which limits their number too.
 _PIECE_OVERHEAD = 16
 
 TagAttributes = Mapping[str, str]
@@ -81,7 +81,7 @@ TagAttributes = Mapping[str, str]
 
 @dataclass(slots=True, eq=False, frozen=True)
 class _OpenTag:
-    """An open tag: what it and those around it make of the text inside."""
+    """Open tag, with the formatting that applies to text inside it."""
 
     tag: str
     kind: str = ""
@@ -93,7 +93,7 @@ _NO_TAG = _OpenTag("")
 
 
 class TextBlock:
-    """A block while it is read. `rich` ones hold blocks of their own; `date` is the title of a date inside."""
+    """Text block under construction. `rich` blocks contain further blocks; `date` is the title of a date inside."""
 
     def __init__(self, *, rich: bool = False) -> None:
         self.rich = rich
@@ -104,11 +104,11 @@ class TextBlock:
 
     @property
     def too_long(self) -> bool:
-        """Whether it is more than any message holds; then not all of it was kept."""
+        """Check whether the block is longer than any message; its text is then incomplete."""
         return self._size > _MAX_TEXT_CHARACTERS
 
     def start(self, tag: str, fields: TagAttributes, classes: Sequence[str]) -> None:
-        """A tag opens inside the block."""
+        """Handle a start tag inside the block."""
         if tag == "br":
             self._add("\n")
         elif tag not in _VOID_TAGS and len(self._open) < _MAX_TAG_DEPTH:
@@ -122,7 +122,7 @@ class TextBlock:
             self._separate(tag)
 
     def end(self, tag: str) -> bool:
-        """A tag closes; False if it was not opened inside the block."""
+        """Handle an end tag; False if the tag was not opened inside the block."""
         for n in reversed(range(len(self._open))):
             if self._open[n].tag == tag:
                 self._separate(tag)
@@ -131,7 +131,7 @@ class TextBlock:
         return False
 
     def data(self, text: str) -> None:
-        """Text inside the block, as it is written in the page."""
+        """Add text of the page to the block."""
         self._add(re.sub(r"\n *", "\0", text) if self.rich else text)
 
     def _separate(self, tag: str) -> None:
@@ -149,22 +149,22 @@ class TextBlock:
             self._pieces.append((span, [text]))
 
     def plain(self) -> str:
-        """The text alone."""
-        return "".join(text for _, text in self._joined())
+        """Plain text."""
+        return "".join(text for _, text in self._join_pieces())
 
     def parts(self) -> list[dict[str, str]]:
-        """The text as an export's `text_entities`."""
+        """Text in the form of an export's `text_entities`."""
         if self.rich:
             lines = [line for line in self.plain().split("\0") if line.strip()]
             return [{"type": "plain", "text": "\n".join(lines)}] if lines else []
-        return [_build_part(span, text) for span, text in self._joined()]
+        return [_build_part(span, text) for span, text in self._join_pieces()]
 
     def links(self) -> list[str]:
-        """Where its links lead."""
+        """Targets of the links."""
         return [(span.fields or {}).get("href", "") for span, _ in self._pieces if span.kind == "a"]
 
-    def _joined(self) -> list[tuple[_OpenTag, str]]:
-        """The pieces without what only lays out the page."""
+    def _join_pieces(self) -> list[tuple[_OpenTag, str]]:
+        """Pieces of text without the line breaks of the page layout."""
         pieces = [(span, "".join(texts)) for span, texts in self._pieces]
         if pieces and pieces[0][0] is _NO_TAG:
             pieces[0] = (_NO_TAG, pieces[0][1].removeprefix("\n"))
@@ -185,7 +185,7 @@ def _build_part(span: _OpenTag, text: str) -> dict[str, str]:
 
 
 def _classify_link(href: str, text: str) -> str:
-    """What a link is: an address that is shown, one that is hidden, something Telegram recognised."""
+    """Classify a link: a shown address, a hidden one, or something Telegram recognised."""
     if _strip_address(href) == _strip_address(text):
         return "link"
     if href == f"mailto:{text}":
@@ -194,7 +194,7 @@ def _classify_link(href: str, text: str) -> str:
         return "phone"
     if text.startswith("@") and href.endswith(f"/{text[1:]}"):
         return "mention"
-    # only files of the export stand beside the page: pictures of custom emoji
+    # relative links lead to files of the export: pictures of custom emoji
     return "text_link" if _SCHEME_PATTERN.match(href) else "custom_emoji"
 
 
@@ -219,7 +219,7 @@ _MEDIA_TYPE_BY_CLASS = {
     "media_voice_message": "voice_message",
     "media_audio_file": "audio_file",
 }
-# class -> the key of result.json that says as much
+# class -> the equivalent key of result.json
 _MEDIA_FIELD_BY_CLASS = {
     "photo_wrap": "photo",
     "media_photo": "photo",
@@ -235,16 +235,16 @@ _MEDIA_FIELD_BY_CLASS = {
     "media_call": "call",
 }
 MEDIA_CLASSES = frozenset({*_MEDIA_TYPE_BY_CLASS, *_MEDIA_FIELD_BY_CLASS})
-# What shares its class with photos and videos.
+# Media types that share a class with photos and videos, by title.
 _MEDIA_TYPE_BY_TITLE = {"Sticker": "sticker", "Animation": "animation", "Video message": "video_message"}
 _NAMELESS_TITLES = frozenset({"", "File", "Audio file"})
-# Between performer and title of a piece of music that has both.
+# Separator of performer and title of a piece of music.
 _PERFORMER_SEPARATOR = " – "
 
 
 @dataclass(slots=True)
 class MessageDraft:
-    """A message while it is read. `blocks`: class -> texts; `broken`: its tags do not fit together."""
+    """Message under construction. `blocks`: class -> texts; `broken`: its tags are not well-formed."""
 
     id: int
     service: bool
@@ -256,13 +256,13 @@ class MessageDraft:
     broken: bool = False
 
     def one(self, name: str) -> str:
-        """The first text of this class, trimmed."""
+        """First text of this class, trimmed."""
         texts = self.blocks.get(name)
         return texts[0].plain().strip() if texts else ""
 
 
 def parse_title_date(title: str) -> datetime | None:
-    """The date in a title attribute; without a zone where the title has none, as in exports before 2022."""
+    """Parse the date of a title attribute; naive if it names no zone, as in exports before 2022."""
     found = _DATE_PATTERN.fullmatch(title)
     if not found:
         return None
@@ -280,15 +280,16 @@ def _parse_zone(hours: str, minutes: str) -> timezone:
 
 
 def parse_person_name(name: str) -> str | None:
-    """Who a name line names."""
+    """Parse a name line; None for a deleted account."""
     name = _VIA_BOT_PATTERN.sub("", name).rstrip()
     return None if name in ("", _DELETED_ACCOUNT_NAME) else name
 
 
 def build_export_entry(draft: MessageDraft, sender: str | None, origin: str | None) -> ExportEntry:
-    """The entry; one that cannot be read where the message is broken. `rich_message` says that formatting was dropped.
+    """Build an entry in the form of result.json; an unreadable one for a broken message.
 
-    `sender` and `origin` are who wrote it and where it is forwarded from: in joined messages other ones say so.
+    `rich_message` marks dropped formatting. `sender` and `origin` are the author and the forward's source, which
+    joined messages take from an earlier message.
     """
     if draft.service or draft.media == "media_call":
         return {"id": draft.id, "type": "service"}
@@ -336,7 +337,7 @@ def _build_media_fields(draft: MessageDraft) -> ExportEntry:
     if draft.media == "media_poll":
         return _build_list_fields(draft)
     if draft.media == "media_contact":
-        # the number, then " - vCard" where there is one
+        # the number, with " - vCard" after it if there is one
         return {"contact_information": {"first_name": title, "phone_number": draft.one("details")}}
     if draft.media == "media_venue":
         return {"place_name": title, "address": draft.one("description")}
@@ -353,19 +354,19 @@ def _build_list_fields(draft: MessageDraft) -> ExportEntry:
 
 
 _MESSAGE_ID_PATTERN = re.compile(r"message(-?[0-9]{1,16})")
-# Control characters are written as references that HTML does not allow, so Python's parser drops them.
+# Control characters are written as references that are invalid in HTML, so Python's parser drops them.
 _CONTROL_REFERENCE_PATTERN = re.compile(r"&#x([01][0-9A-F]);")
-# Markup that has not ended after so many characters is skipped: the longest real link has 25,000.
+# Markup longer than this is skipped: the longest real link has 25,000 characters.
 _MAX_UNENDED_CHARACTERS = 2**18
-# What no message holds.
+# Tags that no message holds.
 _FOREIGN_TAGS = frozenset({"script", "style", "iframe", "textarea", "title", "xmp", "noscript", "plaintext"})
-# Classes of blocks whose text is wanted; of those in the second row only beside media.
+# Classes of blocks whose text is read; those of the second row only beside media.
 _TEXT_BLOCK_CLASSES = ("from_name", "reply_to", "text", "signature")
 _MEDIA_BLOCK_CLASSES = ("title", "description", "question", "answer", "details")
 
 
 class MessagePageParser(HTMLParser):
-    """A parser to `read` a page with, piece by piece; `taken` are the entries that are complete."""
+    """Incremental parser of a page: `read` it piece by piece, `taken` returns the complete entries."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -377,43 +378,43 @@ class MessagePageParser(HTMLParser):
         self._origin: str | None = None
 
     def read(self, piece: str) -> None:
-        """Take in the next piece of the page; it ends where a line ends, if a line is not very long."""
+        """Parse the next piece of the page; pieces end at line ends, unless a line is very long."""
         if "&#x" in piece:
             piece = _CONTROL_REFERENCE_PATTERN.sub(lambda found: chr(int(found[1], 16)), piece)
         self.feed(piece)
         if len(self.rawdata) > _MAX_UNENDED_CHARACTERS:
             self.reset()
-            self._damaged()
+            self._mark_broken()
 
     def taken(self) -> list[ExportEntry]:
-        """The entries since the last call."""
+        """Return the entries completed since the last call."""
         entries, self._entries = self._entries, []
         return entries
 
     def finish(self) -> list[ExportEntry]:
-        """The entries that are left at the end of the page."""
+        """Return the remaining entries at the end of the page."""
         if self.rawdata:
-            self._damaged()
+            self._mark_broken()
         self._end_message()
         return self.taken()
 
     def updatepos(self, i: int, j: int) -> int:
-        """Count no lines and columns: nobody asks for them, and counting takes a tenth of the time."""
+        """Skip counting lines and columns: nothing needs them, and counting takes a tenth of the time."""
         return j
 
     def parse_html_declaration(self, i: int) -> int:
-        """Skip CDATA and the like up to the next ">": in some Pythons some of them are errors."""
+        """Skip CDATA and similar up to the next ">": some Python versions raise an error for some of them."""
         return self.parse_bogus_comment(i)
 
     def handle_comment(self, data: str) -> None:
-        """No message holds a comment."""
-        self._damaged()
+        """Mark the message as broken: no message holds a comment."""
+        self._mark_broken()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag opens."""
+        """Handle a start tag."""
         if (self.get_starttag_text() or "").rfind("<") > 0 or tag in _FOREIGN_TAGS:
-            # "<" inside a tag is written as &lt;: this one has swallowed others
-            self._damaged()
+            # "<" inside a tag is written as &lt;, so this tag has swallowed others
+            self._mark_broken()
         fields = {name: value or "" for name, value in attrs}
         classes = fields["class"].split() if "class" in fields else []
         if tag == "div" and "message" in classes and (number := _MESSAGE_ID_PATTERN.fullmatch(fields.get("id", ""))):
@@ -425,17 +426,17 @@ class MessagePageParser(HTMLParser):
             self._begin(self._draft, tag, fields, classes)
 
     def handle_endtag(self, tag: str) -> None:
-        """A tag closes."""
+        """Handle an end tag."""
         if self._text is not None and not self._text.end(tag) and tag == "div":
             self._end_block(self._text)
 
     def handle_data(self, data: str) -> None:
-        """Text between tags."""
+        """Handle text between tags."""
         if self._text is not None:
             self._text.data(data)
 
     def _begin(self, draft: MessageDraft, tag: str, fields: TagAttributes, classes: Sequence[str]) -> None:
-        """Something of a message begins: its date, its media, a block of text."""
+        """Begin a part of the message: its date, media, or a block of text."""
         if "date" in classes:
             draft.date = draft.date or fields.get("title", "")
         elif "forwarded" in classes and "body" in classes:
@@ -455,14 +456,14 @@ class MessagePageParser(HTMLParser):
             self._draft.broken |= text.too_long
             self._draft.blocks.setdefault(self._name, []).append(text)
 
-    def _damaged(self) -> None:
+    def _mark_broken(self) -> None:
         self._text = None
         if self._draft is not None:
             self._draft.broken = True
 
     def _end_message(self) -> None:
         if self._text is not None:
-            self._damaged()
+            self._mark_broken()
         draft, self._draft = self._draft, None
         # the rows between days have negative ids
         if draft is None or (draft.service and draft.id < 0):
@@ -475,22 +476,22 @@ class MessagePageParser(HTMLParser):
 
 
 _READ_BYTES = 2**16
-# A page's head with its title, and its end with the link to the next page.
+# Head of a page with its title, and end of a page with the link to the next one.
 _HEAD_BYTES, _TAIL_BYTES = 2**16, 2**13
 _TITLE_PATTERN = re.compile(rb'<div class="text bold">\s*(.{0,4096}?)\s*</div>', re.DOTALL)
 _NEXT_PAGE_PATTERN = re.compile(rb'class="pagination block_link" href="(messages[0-9]+\.html)"')
-# In a page every message begins so, and the first date in it is its own.
+# Start of a message, and its date: the first one after the start.
 _MESSAGE_OR_DATE_PATTERN = re.compile(
     rb'class="message (default|service)[^"<>]{0,64}" id="message(-?[0-9]{1,16})"'
     rb'|class="[^"<>]{0,64}date details" title="([0-9]{2})\.([0-9]{2})\.([0-9]{4}) '
 )
 _FLATTENED_KINDS = frozenset({"poll", "checklist", "venue", "contact"})
-# Days to compare with what is known.
+# Messages whose days are compared with the archive.
 _MAX_COMPARED_DAYS = 200
 
 
 def find_pages(file: Path) -> list[Path]:
-    """The page and those that follow it in its folder."""
+    """Find the pages that follow a page in its folder; the page itself comes first."""
     number = re.fullmatch(r"messages([0-9]*)\.html", file.name)
     if not number:
         return [file]
@@ -505,14 +506,14 @@ def find_pages(file: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _PageDetails:
-    """What a page says of a message that its post does not hold."""
+    """Details of a message in a page that its post does not hold."""
 
     flattened: bool
     origin_date: datetime | None
 
 
 class HtmlExport:
-    """The pages of one chat. Opening them raises `ImportRefused` if they are not what they should be."""
+    """Export in HTML: the pages of one chat. Opening them raises `ImportRefused` if they are invalid."""
 
     vague = True
 
@@ -536,7 +537,7 @@ class HtmlExport:
         self._doubtful = 0
 
     def survey(self) -> list[ExportedChat]:
-        """Count the messages and learn their days, without taking the pages apart."""
+        """Count the messages and collect their days, without parsing the pages."""
         with _refuse_unreadable():
             for file in self._files:
                 with file.open("rb") as page:
@@ -564,16 +565,16 @@ class HtmlExport:
         self._ids.append(message_id)
 
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
-        """The messages of all pages, read as a stream."""
+        """Stream the messages of all pages."""
         for file in self._files:
             parser = MessagePageParser()
             with file.open(encoding="utf-8-sig", errors="replace") as page:
                 while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
                     parser.read(piece)
-                    yield from map(self._noted, parser.taken())
-            yield from map(self._noted, parser.finish())
+                    yield from map(self._note_details, parser.taken())
+            yield from map(self._note_details, parser.finish())
 
-    def _noted(self, entry: ExportEntry) -> ExportEntry:
+    def _note_details(self, entry: ExportEntry) -> ExportEntry:
         flattened, written = "rich_message" in entry, parse_title_date(entry.get("forwarded_date", ""))
         if flattened or written:
             local = written if written is None or written.tzinfo else written.replace(tzinfo=self._zone)
@@ -581,17 +582,17 @@ class HtmlExport:
         return entry
 
     def reading(self) -> AbstractContextManager[None]:
-        """A page may go away while it is read."""
+        """Context for the second read: a page may be deleted meanwhile."""
         return _refuse_unreadable()
 
     def days(self, ids: Collection[int]) -> Mapping[int, date]:
-        """The days of up to 200 of these messages, spread over the export."""
+        """Days of up to 200 of these messages, spread over the export."""
         both = [n for n, message_id in enumerate(self._ids) if message_id in ids]
         chosen = both[:: len(both) // _MAX_COMPARED_DAYS + 1]
         return {self._ids[n]: date.fromordinal(self._days[n]) for n in chosen}
 
     def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
-        """The posts as they may be kept beside what is known of them."""
+        """Posts merged with what the archive knows of them."""
         arrivals = []
         for post in found:
             more = self._more.pop(post.key.message_id, _PageDetails(False, None))
@@ -601,7 +602,7 @@ class HtmlExport:
             if stored is None:
                 arrivals.append((post, 0))
                 continue
-            # a flattened text is never better than one that is there: bots are told more of them
+            # a stored text is never worse than a flattened one: bots get more detail
             flattened = more.flattened or (post.media is not None and post.media.kind in _FLATTENED_KINDS)
             same = is_same_text(post, stored.post) or (flattened and bool(stored.post.text))
             self._doubtful += not same and stored.stamp > stored.post.date
@@ -609,7 +610,7 @@ class HtmlExport:
         return arrivals
 
     def notes(self) -> Iterator[str]:
-        """What a person should know of it."""
+        """Notes for the user, in sentences."""
         if self._new and self._ids:
             link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None)
             yield f"{self._chat.name} was not known before: see that {link} opens a post of it, else --chat is wrong."
@@ -636,7 +637,7 @@ def _refuse_unreadable() -> Iterator[None]:
 
 
 def _read_page_head(file: Path) -> bytes:
-    """The beginning of a page, if Telegram Desktop wrote it."""
+    """Head of a page. Raises `ImportRefused` if Telegram Desktop did not write it."""
     with file.open("rb") as page:
         head = page.read(_HEAD_BYTES)
     if b'class="history"' not in head:
@@ -647,7 +648,7 @@ def _read_page_head(file: Path) -> bytes:
 
 
 def _find_next_page(file: Path) -> str | None:
-    """The page a page says it goes on in. Refuses one that was cut off."""
+    """Name of the next page, if there is one. Raises `ImportRefused` for a truncated page."""
     with file.open("rb") as page:
         page.seek(max(0, file.stat().st_size - _TAIL_BYTES))
         tail = page.read()
@@ -658,7 +659,7 @@ def _find_next_page(file: Path) -> str | None:
 
 
 def _require_chat_id(file: Path, options: ImportOptions, known: Mapping[int, Channel]) -> int:
-    """The chat a person says the pages are from."""
+    """Chat id that the user gives for the pages. Raises `ImportRefused` without one."""
     where = "its id, which Telegram Desktop shows in profiles (Settings, Advanced, Experimental settings)."
     if not options.chat:
         raise ImportRefused(
@@ -672,10 +673,10 @@ def _require_chat_id(file: Path, options: ImportOptions, known: Mapping[int, Cha
 
 
 def _build_chat(chat_id: int, head: bytes, options: ImportOptions, channel: Channel | None) -> ExportedChat:
-    """The chat of the pages as result.json would name it."""
+    """Metadata of the chat in the form of result.json."""
     title = _TITLE_PATTERN.search(head)
     shown = html.unescape(title[1].decode(errors="replace")) if title else str(chat_id)
-    # a full export has a page of all chats above; of groups it may hold one's own messages only
+    # a full export links to a list of chats; of groups it may hold the user's own messages only
     whole = b"lists/chats.html" not in head
     public = "public" if options.username or (channel and channel.username) else "private"
     kind, bare = _get_export_type(chat_id, channel, public)
@@ -683,7 +684,7 @@ def _build_chat(chat_id: int, head: bytes, options: ImportOptions, channel: Chan
 
 
 def _get_export_type(chat_id: int, channel: Channel | None, public: str) -> tuple[str, int]:
-    """Telegram Desktop's type of a chat, and its id without what stands before it."""
+    """Telegram Desktop's type of a chat, and its bare id."""
     digits = str(chat_id)
     if digits.startswith("-100"):
         kind = "supergroup" if channel and channel.kind == "supergroup" else "channel"

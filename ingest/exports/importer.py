@@ -42,14 +42,14 @@ __all__ = [
     "merge_with_stored_post",
 ]
 
-# Telegram's limit, and what it lets into one album: photos with videos, documents or music by themselves.
+# Telegram's limits: photos with videos, documents, and music make separate albums.
 _MAX_ALBUM_POSTS = 10
 _ALBUM_FAMILY_BY_KIND = {"photo": "seen", "video": "seen", "document": "document", "audio": "audio"}
 _MAX_ALBUM_GAP = timedelta(seconds=1)
 
 
 def assign_albums(posts: Iterable[Post]) -> Iterator[Post]:
-    """The same posts in the same order; those of an album carry "export-<first id>" as its key."""
+    """Assign album keys: the same posts in the same order, those of an album with the key "export-<first id>"."""
     group: list[Post] = []
     for post in posts:
         if group and not _joins_album(group, post):
@@ -70,7 +70,7 @@ def _joins_album(group: list[Post], post: Post) -> bool:
         and post.key.message_id == last.key.message_id + 1
         and abs(post.date - last.date) <= _MAX_ALBUM_GAP
         and (post.author, post.origin) == (last.author, last.origin)
-        # Two captions are two posts sent in the same second.
+        # Two captions mean two posts sent in the same second.
         and not (post.text and any(other.text for other in group))
     )
 
@@ -84,20 +84,21 @@ def _assign_album(group: list[Post]) -> Iterator[Post]:
         yield replace(post, album=album)
 
 
-# A post with the update id it is kept under: the order of versions of one second.
+# Post with its update id, which orders versions of the same second.
 PostArrival = tuple[Post, int]
 
 
 def is_same_text(post: Post, known: Post) -> bool:
-    """Whether the texts differ in white space at most: some separators of lines become line breaks in a page."""
+    """Check whether two texts differ in white space only: HTML pages turn some line separators into line breaks."""
     return post.text == known.text or post.text.split() == known.text.split()
 
 
 def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> PostArrival:
-    """The post as it may arrive. `same`: its text is the stored one.
+    """Merge an imported post with the stored one; `same` says that their texts are equal.
 
-    A text that differs is newer where no edit is known: what was there first is known. Else nobody can say
-    which is newer, and the known edit stays: the text arrives with the date of the post, as an earlier one.
+    A different text counts as newer if the stored post has no known edit: then the stored text is the first version.
+    Otherwise the order is unknown and the known edit stays: the imported text gets the date of the post, as an
+    earlier version.
     """
     known = stored.post
     learnt = replace(
@@ -109,7 +110,7 @@ def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> Pos
         reply_to=known.reply_to or post.reply_to,
     )
     if same:
-        # the stamp of the stored version, so that it is learnt from and no version is made
+        # with the stamp of the stored version no new version is made, but missing fields are filled
         learnt = replace(learnt, text=known.text, entities=known.entities, links=known.links, edited=stored.stamp)
         return learnt, stored.update_id
     return learnt, stored.update_id if stored.stamp <= known.date else 0
@@ -129,7 +130,7 @@ def _merge_origin(known: Origin | None, arrived: Origin | None) -> Origin | None
 
 @dataclass(slots=True)
 class ChatReader:
-    """One chat while it is read. Not frozen: it is a notebook.
+    """Reader of the entries of one chat, with counts. Mutable.
 
     `seen` holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
     """
@@ -145,13 +146,13 @@ class ChatReader:
     last: datetime | None = None
 
     def posts(self, messages: Iterator[object]) -> Iterator[Post]:
-        """The posts among the messages, in their order; the rest is counted."""
+        """Parse the posts among the messages, in order; the rest is counted."""
         for message in messages:
             self.entries += 1
             entry = parse_object(message)
             message_id = entry.get("id")
             if type(message_id) is int and -MAX_ID < message_id < 0:
-                # From before a group became a supergroup: shifted by -1,000,000,000, no link leads there.
+                # From before a group became a supergroup: ids shifted by -1,000,000,000, which no link can open.
                 self.migrated += 1
                 continue
             if type(message_id) is int and 0 < message_id <= MAX_ID:
@@ -173,11 +174,11 @@ class ChatReader:
         return parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
 
     def skipped(self) -> int:
-        """How many entries became no post."""
+        """Number of entries that became no post."""
         return self.services + self.migrated + self.broken
 
     def notes(self) -> Iterator[str]:
-        """What a person should know of it, in sentences."""
+        """Notes for the user, in sentences."""
         title = self.channel.title
         if not self.entries:
             yield f"{title}: the export holds no messages."
@@ -187,10 +188,10 @@ class ChatReader:
             yield f"{title}: left out {self.broken} entries that could not be read."
 
 
-# Seconds a transaction should hold the archive: half of what the design allows, for slow disks.
+# Target seconds of a write transaction: half of what the design allows, for slow disks.
 _SLICE_SECONDS = 0.1
 _MIN_SLICE_POSTS, _FIRST_SLICE_POSTS, _MAX_SLICE_POSTS = 50, 200, 2000
-# A full export may hold one's own messages only and does not say so: then most posts merely seem to be gone.
+# A full export may hold the user's own messages only, without saying so: then most posts seem missing.
 _MAX_MISSING_SHARE = 0.5
 
 ImportProgress = Callable[[int, int], None]
@@ -198,7 +199,10 @@ ImportProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did. `disappeared`: posts gone from the channel; `notes`: sentences for a person."""
+    """Result of an import.
+
+    `disappeared`: posts deleted in the channel; `notes`: sentences for the user.
+    """
 
     tally: PostTally
     channels: tuple[Channel, ...]
@@ -207,10 +211,10 @@ class ImportReport:
 
 
 class ExportSource(Protocol):
-    """An export to read, `size` bytes long, of which `consumed` were looked through.
+    """Export to read; `size` and `consumed` are in bytes.
 
-    One that is `vague` does not say of itself which chat it is from nor when its posts were edited: what the
-    archive knows of them is looked at before they are kept. All methods block; they run in a thread.
+    A `vague` export names neither its chat nor the edit times of its posts: it is compared with the archive before
+    its posts are kept. All methods block; they run in a thread.
     """
 
     path: Path
@@ -219,25 +223,25 @@ class ExportSource(Protocol):
 
     @property
     def consumed(self) -> int:
-        """Bytes looked through so far."""
+        """Bytes scanned so far."""
 
     def survey(self) -> list[ExportedChat]:
-        """Read it once. Raises `ImportRefused`."""
+        """Scan the whole export. Raises `ImportRefused`."""
 
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
-        """The messages of a chat, as result.json has them; to be asked for in the order of the chats."""
+        """Messages of a chat in the form of result.json; call it in the order of the chats."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Say in one sentence what is wrong with it while it is read again. Raises `ImportRefused`."""
+        """Context for the second read: errors become one sentence. Raises `ImportRefused`."""
 
     def days(self, ids: Collection[int]) -> Mapping[int, date]:
-        """The days of some of these messages, on whichever calendar."""
+        """Days of some of these messages, in whichever time zone."""
 
     def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
-        """Posts as they may be kept beside what is known of them."""
+        """Posts merged with what the archive knows of them."""
 
     def notes(self) -> Iterator[str]:
-        """What a person should know of it, in sentences."""
+        """Notes for the user, in sentences."""
 
 
 async def import_source(
@@ -248,25 +252,25 @@ async def import_source(
     progress: ImportProgress,
 ) -> ImportReport:
     """Import an export. Raises `ImportRefused`, then nothing was changed."""
-    work = _ImportRun(archive, source, options, progress)
-    chats = await work.look_through()
-    admitted, work.notes = admit_chats(source.path, chats, known, options)
+    run = _ImportRun(archive, source, options, progress)
+    chats = await run.look_through()
+    admitted, run.notes = admit_chats(source.path, chats, known, options)
     with ExitStack() as opened:
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                await work.bring_in(entry, messages)
+                await run.bring_in(entry, messages)
             else:
-                await work.pass_over(messages)
-            work.before += chat.messages
-    work.notes += source.notes()
-    work.tell(1.0)
-    return work.report()
+                await run.pass_over(messages)
+            run.before += chat.messages
+    run.notes += source.notes()
+    run.tell(1.0)
+    return run.report()
 
 
 @dataclass(slots=True)
 class _ImportRun:
-    """One import on its way. Not frozen: it is a notebook. `total` and `before` count entries of all chats."""
+    """State of one import. Mutable. `total` and `before` count entries of all chats."""
 
     archive: Archive
     source: ExportSource
@@ -280,12 +284,12 @@ class _ImportRun:
     notes: list[str] = field(default_factory=list)
 
     def tell(self, part: float) -> None:
-        """Say how much is done, 0..1: looking through is one half, keeping the other."""
+        """Report progress, 0..1: the scan is one half, storing the other."""
         whole = 2 * self.source.size
         self.progress(int(whole * min(part, 1.0)), whole)
 
     async def look_through(self) -> list[ExportedChat]:
-        """Read the whole export once, so that a bad one is refused before anything is kept."""
+        """Scan the whole export, so that a bad one is refused before anything is stored."""
         looking = asyncio.ensure_future(asyncio.to_thread(self.source.survey))
         try:
             while not (await asyncio.wait({looking}, timeout=0.2))[0]:
@@ -300,24 +304,24 @@ class _ImportRun:
         """Import one chat."""
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if self.source.vague:
-            await self._recognise(channel)
+            await self._refuse_other_channel(channel)
         await channels.save_channel(self.archive, channel)
         await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
         if entry.decided:
             await channels.set_channel_visibility(self.archive, channel.chat_id, channel.visibility)
-        await self._keep(assign_albums(reading.posts(messages)), reading)
+        await self._store(assign_albums(reading.posts(messages)), reading)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
         self.tally += PostTally(skipped=reading.skipped())
         self.notes += reading.notes()
 
     async def pass_over(self, messages: Iterator[object]) -> None:
-        """Leave out one chat."""
+        """Skip one chat."""
         with self.source.reading():
             await asyncio.to_thread(deque, messages, 0)
 
-    async def _recognise(self, channel: Channel) -> None:
-        """Refuse an export of another channel: a message's day never changes, but for the reader's time zone."""
+    async def _refuse_other_channel(self, channel: Channel) -> None:
+        """Refuse an export of another channel: a message's day never changes, except by the time zone."""
         here = await posts.list_message_ids(self.archive, channel.chat_id)
         days = await asyncio.to_thread(self.source.days, here)
         keys = [PostKey(channel.chat_id, message_id) for message_id in days]
@@ -328,9 +332,9 @@ class _ImportRun:
                 f"{self.source.path} is not from {channel.title}: its posts are of other days. Check --chat."
             )
 
-    async def _keep(self, found: Iterator[Post], reading: ChatReader) -> None:
+    async def _store(self, found: Iterator[Post], reading: ChatReader) -> None:
         size = _FIRST_SLICE_POSTS
-        while batch := await asyncio.to_thread(self._parsed, islice(found, size)):
+        while batch := await asyncio.to_thread(self._parse_batch, islice(found, size)):
             async with self.archive.writing() as connection:
                 started = time.perf_counter()
                 known = (
@@ -342,30 +346,30 @@ class _ImportRun:
             size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
             self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
 
-    def _parsed(self, found: Iterator[Post]) -> list[Post]:
-        # Looked through before; it can still change while it is read.
+    def _parse_batch(self, found: Iterator[Post]) -> list[Post]:
+        # The scan was fine, but the file can change while it is read.
         with self.source.reading():
             return list(found)
 
     async def _erase_missing(self, entry: AdmittedChat, reading: ChatReader) -> None:
-        """Put tombstones for what lay between the first and the last entry and is not there any more."""
+        """Mark posts as deleted that lie between the first and the last entry but are not in the export."""
         channel = entry.channel
-        gone = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
-        if doubts := list(_describe_doubts(len(gone), entry.chat, reading)):
+        missing = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
+        if doubts := list(_describe_doubts(len(missing), entry.chat, reading)):
             self.notes += [f"{channel.title}: {doubt}" for doubt in doubts]
             return
-        self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, gone, how="import"))
-        self.disappeared += gone
+        self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
+        self.disappeared += missing
         if entry.chat.whole:
             await gaps.close_covered_gaps(self.archive, channel.chat_id, reading.first, reading.last, whole=True)
 
     def report(self) -> ImportReport:
-        """What was done."""
+        """Report of the import."""
         return ImportReport(self.tally, tuple(self.channels), tuple(self.disappeared), tuple(self.notes))
 
 
 def _describe_doubts(gone: int, chat: ExportedChat, reading: ChatReader) -> Iterator[str]:
-    """Why posts that are not in the export may still be in the channel."""
+    """Reasons why posts missing from the export may still be in the channel."""
     if lost := max(0, chat.messages - reading.entries):
         yield f"{lost} messages of the export are damaged and were left out. Export the chat again to have them."
     if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):

@@ -28,10 +28,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 async def import_export(
     archive: Archive, path: Path, options: ImportOptions, progress: ImportProgress | None = None
 ) -> ImportReport:
-    """Import a result.json or messages.html, or the folder that holds one; of both the first.
+    """Import a result.json or messages.html, or a folder with one of them (result.json first).
 
-    Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all,
-    from the event loop.
+    Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all, from the
+    event loop.
     """
     known = await channels.load_channels(archive)
     source = await asyncio.to_thread(_open_source, path, options, known)
@@ -39,11 +39,11 @@ async def import_export(
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """For those who do not watch."""
+    """Default progress callback."""
 
 
 def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> ExportSource:
-    """The export at a path, whatever its format."""
+    """Open the export at a path, in either format."""
     file, head, size = _find_export_file(path)
     if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
         return HtmlExport(find_pages(file), options, known)
@@ -51,7 +51,7 @@ def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel
 
 
 def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
-    """The file to read, its first bytes, and its size in bytes."""
+    """Find the file to read; return it with its first bytes and its size in bytes."""
     file = path
     try:
         if path.is_dir():
@@ -74,27 +74,27 @@ def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
 
 
 class _JsonExport:
-    """A result.json: one chat, or a full export with many."""
+    """Export in JSON (result.json): one chat, or a full export with many."""
 
     vague = False
 
     def __init__(self, file: Path, size: int) -> None:
         self.path = file
         self.size = size
-        self._looking: RepairedJsonReader | None = None
+        self._scanned: RepairedJsonReader | None = None
         self._streams: dict[str, Iterator[object]] = {}
 
     @property
     def consumed(self) -> int:
-        return self._looking.consumed if self._looking else 0
+        return self._scanned.consumed if self._scanned else 0
 
     def survey(self) -> list[ExportedChat]:
         with self.path.open("rb") as file:
-            self._looking = RepairedJsonReader(file)
-            return scan_export(self.path, self._looking)
+            self._scanned = RepairedJsonReader(file)
+            return scan_export(self.path, self._scanned)
 
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
-        """Not the file but what is read of it is in memory."""
+        """Stream the messages; the file is never in memory as a whole."""
         if chat.place not in self._streams:
             file = RepairedJsonReader(opened.enter_context(self.path.open("rb")))
             self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)

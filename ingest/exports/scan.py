@@ -42,7 +42,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class RepairedJsonReader:
-    """A binary file to read from, repaired on the way; `consumed` counts the bytes read of it."""
+    """Binary reader that repairs invalid escapes; `consumed` counts the bytes read from the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -50,14 +50,14 @@ class RepairedJsonReader:
         self.consumed = 0
 
     def read(self, size: int = -1) -> bytes:
-        """About `size` bytes, none only at the end."""
+        """Read about `size` bytes; empty only at the end."""
         while True:
             fresh = self._file.read(size)
             if not self.consumed:
                 fresh = fresh.removeprefix(_BYTE_ORDER_MARK)
             self.consumed += len(fresh)
             data = self._held + fresh
-            # What is held back begins with a backslash that starts an escape, so that runs are counted right.
+            # The part held back begins with the backslash of an escape, so that runs are counted right.
             cut = _count_open_escape_bytes(data) if fresh else 0
             self._held = data[len(data) - cut :]
             if whole := data[: len(data) - cut]:
@@ -67,7 +67,7 @@ class RepairedJsonReader:
 
 
 def _count_open_escape_bytes(data: bytes) -> int:
-    """How many bytes at the end are an escape that may go on in the next chunk: `\\`, `\\x` or `\\x0`."""
+    """Length of an unfinished escape at the end of the data: `\\`, `\\x` or `\\x0`."""
     for after in range(3):
         body = data[: len(data) - after]
         run = len(body) - len(body.rstrip(b"\\"))
@@ -76,7 +76,7 @@ def _count_open_escape_bytes(data: bytes) -> int:
     return 0
 
 
-# A message in a full export is six levels deep and holds a few more.
+# A message in a full export is six levels deep and has a few levels inside.
 _MAX_DEPTH = 64
 _INT64_LIMIT = 2**63
 _SINGLE_CHAT_PREFIX = "messages.item"
@@ -85,11 +85,10 @@ _CHAT_LIST_KEYS = ("chats", "left_chats")
 
 @dataclass(slots=True)
 class ExportedChat:
-    """What an export says about one chat.
+    """Metadata of one chat in an export. Mutable: filled while the file is read.
 
-    `place` is the ijson prefix of its messages, `old` the format of 2019-21, `whole` says that the file
-    is of this chat alone: then it holds all messages between its first and last.
-    Not frozen: it is filled while the file is read.
+    `place` is the ijson prefix of its messages, `old` the format of 2019-21. `whole`: the file is of this chat alone
+    and holds all messages between its first and last.
     """
 
     place: str
@@ -104,10 +103,10 @@ class ExportedChat:
 
 @contextmanager
 def refuse_broken_json(file: Path) -> Iterator[None]:
-    """Say in one sentence what is wrong with a file that is not the JSON it should be."""
+    """Refuse a file that is not valid JSON, with the reason in one sentence. Raises `ImportRefused`."""
     try:
         yield
-    # The pure Python backend of ijson lets the latter two through.
+    # The pure Python backend of ijson does not wrap the latter two.
     except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
         raise ImportRefused(_format_parse_error(file, str(exc))) from exc
 
@@ -124,7 +123,7 @@ def _format_parse_error(file: Path, error: str) -> str:
 
 
 def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
-    """Read the whole export once. Raises `ImportRefused`; blocks, so run it in a thread."""
+    """Scan the whole export. Raises `ImportRefused`; blocks, so run it in a thread."""
     chats: list[ExportedChat] = []
     lists = 0
     with refuse_broken_json(file):
@@ -155,7 +154,7 @@ def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
 
 
 def _note_value(chats: list[ExportedChat], keys: list[str], depth: int, event: str, value: object) -> int:
-    """Take what a value says about its chat; 1 where it is the list of chats of a full export."""
+    """Record a value of a chat's metadata; 1 if it is the chat list of a full export."""
     if depth == 2 and keys[1] in _CHAT_LIST_KEYS and keys[2] == "list" and event == "start_array":
         return 1
     if depth == 0 and event == "start_map":
@@ -184,7 +183,7 @@ def _fill_chat(chat: ExportedChat, path: list[str], event: str, value: object) -
             chat.old = chat.old or event == "number"
 
 
-# Telegram Desktop's type -> the Bot API's kind and what stands before the bare id. Others are private.
+# Telegram Desktop's type -> the Bot API's kind and the prefix of the bare id. Other types are private.
 _KIND_BY_EXPORT_TYPE = {
     "public_channel": ("channel", "-100"),
     "private_channel": ("channel", "-100"),
@@ -194,20 +193,21 @@ _KIND_BY_EXPORT_TYPE = {
 }
 _PRIVATE_KIND = ("private", "")
 _USERNAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{3,31}")
-# What stands in a link before the bare id or the username, and behind it: https://core.telegram.org/api/links
+# Link with a bare id or a username: https://core.telegram.org/api/links
 _CHAT_LINK_PATTERN = re.compile(
     r"(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?([A-Za-z0-9_]+)(?:[/?].*)?|@?(-?[A-Za-z0-9_]+)"
 )
-# Exports of 2019-21 write ids with the kind of the peer above 32 bits.
+# Exports of 2019-21 write ids with the peer type above 32 bits.
 _MAX_BARE_ID = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """`username` has no @; `zone` is where an old export without Unix times was made; `visibility` overrides.
+    """Options of an import.
 
-    `chat` is the channel of a messages.html, which does not name it: an id as Telegram or its links write it,
-    or the @username of a channel that is known. `title` overrides the one in the export.
+    `username` has no @; `zone` is the time zone of an old export without Unix times; `visibility` overrides. `chat`
+    is the channel of a messages.html, which does not name it: an id as in Telegram or its links, or the @username of
+    a known channel. `title` overrides the one in the export.
     """
 
     username: str | None = None
@@ -220,7 +220,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedChat:
-    """A chat that comes in. `decided`: who may read it is set even where the channel is known already."""
+    """Chat that may be imported. `decided`: its visibility is set even if the channel is already known."""
 
     chat: ExportedChat
     channel: Channel
@@ -230,13 +230,16 @@ class AdmittedChat:
 def admit_chats(
     file: Path, chats: Sequence[ExportedChat], known: Mapping[int, Channel], options: ImportOptions
 ) -> tuple[list[AdmittedChat | None], list[str]]:
-    """Each chat as it may come in, or None, and sentences about the latter. Raises `ImportRefused` if none may."""
+    """Decide which chats may be imported; None for the others, with notes about them.
+
+    Raises `ImportRefused` if none may.
+    """
     ids = [_compute_chat_id(chat) for chat in chats]
     wanted = resolve_chat_id(options.chat, known) if options.chat else None
     if wanted is not None and wanted not in ids:
         raise ImportRefused(f"{file} is of another chat than --chat says. Leave it out: the file says it itself.")
     private = [chat.type not in _KIND_BY_EXPORT_TYPE and not options.allow_private for chat in chats]
-    # The same chat twice in one file is nothing Telegram Desktop writes.
+    # Telegram Desktop never writes the same chat twice into one file.
     nameless = [chat_id is None or chat_id in ids[:n] for n, chat_id in enumerate(ids)]
     may = [not (a or b) for a, b in zip(private, nameless, strict=True)]
     if not any(may):
@@ -264,14 +267,14 @@ def admit_chats(
 
 
 def resolve_chat_id(given: str, known: Mapping[int, Channel]) -> int | None:
-    """The Bot API's id of a channel that is named by id, link or username; None for a username nobody knows.
+    """Resolve an id, link or username to the Bot API's channel id; None for an unknown username.
 
-    Raises `ImportRefused` for what names nothing.
+    Raises `ImportRefused` for anything else.
     """
     found = _CHAT_LINK_PATTERN.fullmatch(given.strip())
     name = (found[1] or found[2]) if found else ""
     if re.fullmatch(r"-?[0-9]{1,15}", name, re.ASCII):
-        # an id without a sign is the one in links and in Telegram Desktop
+        # ids in links and in Telegram Desktop have no sign
         return int(name) if name.startswith("-") else int(f"-100{name}")
     if not _USERNAME_PATTERN.fullmatch(name):
         raise ImportRefused(f"“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890.")
@@ -313,18 +316,18 @@ def _admit_chat(
     kind, _ = _KIND_BY_EXPORT_TYPE.get(str(chat.type), _PRIVATE_KIND)
     named = username or (known.username if known else None)
     public = named is not None and _is_public_type(chat)
-    # What an admin decided stays; a channel that was closed only because no username was known opens.
+    # An admin's decision stays; a channel that was closed only for want of a username opens.
     waited = known is not None and known.username is None and known.visibility is Visibility.ADMINS
     if options.visibility:
         visibility = options.visibility
-    elif known is not None and known.state == "removed":  # an admin took it away: who reads it is asked anew
+    elif known is not None and known.state == "removed":  # an admin removed it: its visibility must be decided again
         visibility = Visibility.ADMINS
     elif public and (known is None or waited):
         visibility = Visibility.PUBLIC
     else:
         visibility = known.visibility if known else Visibility.ADMINS
     title = options.title or parse_text(chat.name) or (known.title if known else None) or str(chat.type or chat_id)
-    # whoever imports a channel by hand has approved it
+    # importing a channel by hand approves it
     state = known.state if known and known.state not in {"pending", "removed"} else "active"
     channel = known or Channel(chat_id, title)
     channel = replace(channel, title=title, username=named, kind=kind, visibility=visibility, state=state)

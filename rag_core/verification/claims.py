@@ -43,11 +43,14 @@ _IRREGULAR_VERBS = frozenset(
     "became began bought broke brought built came chose cut drew drove fell flew found fought gave got grew held hit kept knew led left lost made met "
     "paid put ran rose said sang saw sent set shot shut sold spent spoke stood swam taught thought told took went won wore wrote".split()
 )
-_MIN_CLAUSE_WORDS = 3  # words of a part that stands alone
+_MIN_CLAUSE_WORDS = 3  # words of an independent clause
 
 
 def is_claim(sentence: str) -> bool:
-    """Whether this is said to be so: no question but "is it true that", no greeting, call, heading of links or hashtags."""
+    """Check whether a sentence states something.
+
+    Questions (except "is it true that"), greetings, calls to action, headings and lines of links or hashtags do not.
+    """
     plain = _LINKS.sub(" ", sentence).strip()
     if _QUESTION_PATTERN.search(plain) and not _IS_IT_TRUE_PATTERN.match(plain):
         return False
@@ -58,13 +61,13 @@ def is_claim(sentence: str) -> bool:
 
 
 def find_claim_start(sentence: str) -> int:
-    """Where what is asked about begins in "is it true that ..."; 0 where nothing is asked so."""
+    """Offset of the statement inside "is it true that ..."; 0 if the sentence does not begin so."""
     found = _IS_IT_TRUE_PATTERN.match(sentence)
     return found.end() if found else 0
 
 
 def is_independent_clause(part: str) -> bool:
-    """Whether a part has a subject and a verb of its own."""
+    """Check whether a clause has a subject and a verb of its own."""
     words = split_words(part)
     if len(words) < _MIN_CLAUSE_WORDS:
         return False
@@ -87,8 +90,8 @@ def _is_subject(word: Word) -> bool:
     return bool(word.stem) or word.low in pronouns
 
 
-MAX_CLAIMS_PER_MESSAGE = 20  # claims of one message: nobody reads more verdicts
-_MOST_JOINTS = 40  # of a sentence: words and marks at which it may be parted
+MAX_CLAIMS_PER_MESSAGE = 20  # claims: nobody reads more verdicts
+_MOST_JOINTS = 40  # candidate split points (conjunctions, semicolons) per sentence
 _CLAUSE_JOINT = re.compile(
     r"(?P<semicolon>\s*;\s+)|,?\s+(?P<word>а также|причем|а|но|и|однако|зато|and|but|while|whereas)\s+(?=[^\W_])|,\s+(?P<also>then|also|затем|также)\s+"
 )
@@ -101,8 +104,8 @@ _EDGE_CHARACTERS = " \t\n\"'«»“”„*•–—-,;?"
 
 
 def extract_claims(text: str, lang: str) -> tuple[Claim, ...]:
-    """The claims of a message in order, each a part of it word for word; a sentence in another language has its own."""
-    found: list[Claim] = []
+    """Extract the claims of a message in order, word for word; each gets the language it is written in."""
+    claims: list[Claim] = []
     seen: set[str] = set()
     for start, end in split_sentences(text):
         if not is_claim(text[start:end]):
@@ -110,13 +113,13 @@ def extract_claims(text: str, lang: str) -> tuple[Claim, ...]:
         start += find_claim_start(text[start:end])
         for at, to in _split_clauses(text, start, end):
             at, to = _trim_span(text, at, to)
-            said = text[at:to]
-            if said and said.casefold() not in seen:
-                seen.add(said.casefold())
-                found.append(Claim(said, _detect_claim_language(said, lang), at, to))
-            if len(found) == MAX_CLAIMS_PER_MESSAGE:
-                return tuple(found)
-    return tuple(found)
+            claim_text = text[at:to]
+            if claim_text and claim_text.casefold() not in seen:
+                seen.add(claim_text.casefold())
+                claims.append(Claim(claim_text, _detect_claim_language(claim_text, lang), at, to))
+            if len(claims) == MAX_CLAIMS_PER_MESSAGE:
+                return tuple(claims)
+    return tuple(claims)
 
 
 def _detect_claim_language(said: str, lang: str) -> str:
@@ -128,7 +131,7 @@ def _detect_claim_language(said: str, lang: str) -> str:
 
 
 def _split_clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The sentence, or its parts where each has a subject and a verb of its own and none leans on another."""
+    """Split a sentence into independent clauses; a sentence with a dependent clause stays whole."""
     if not _DEPENDENT_CLAUSE.search(f" {text[start:end]}"):
         at, parts = start, []
         for joint in islice(_CLAUSE_JOINT.finditer(text, start, end), _MOST_JOINTS):

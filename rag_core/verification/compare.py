@@ -40,26 +40,26 @@ __all__ = [
     "measure_covered_share",
 ]
 
-TermWeight = Callable[[str], float]  # a term -> how telling it is, above 0
+TermWeight = Callable[[str], float]  # weight of a term (its rarity), above 0
 
-_MOST_WORDS = LONGEST_STATED // 2  # that so many characters can hold
-COPIED_SHARE = 0.8  # of the words in their order: the sentence is all but copied
+_MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
+COPIED_SHARE = 0.8  # share of the words in order: the sentence is all but copied
 
 
 def find_nearest_word(word: Word, words: Iterable[Word]) -> tuple[float, Word | None]:
-    """The word of these that is most like this one."""
+    """Find the most similar word, with its similarity."""
     return (words if isinstance(words, Vocabulary) else Vocabulary(words)).nearest(word)
 
 
 def measure_copied_share(claim: SentenceFacts, best: SentenceFacts) -> float:
-    """How much of the claim stands in the sentence in its order, 0..1."""
+    """Share of the claim that stands in the sentence in the same order, 0..1."""
     if not claim.all_words:
         return 0.0
     return sum(block.size for block in common_blocks(claim, best)) / len(claim.all_words)
 
 
 def common_blocks(claim: SentenceFacts, best: SentenceFacts) -> tuple[Match, ...]:
-    """The runs of words that stand in both, in order (difflib's matching blocks)."""
+    """Runs of words common to both, in order (difflib's matching blocks)."""
     return _blocks(tuple(w.low for w in claim.all_words), tuple(w.low for w in best.all_words))
 
 
@@ -70,7 +70,7 @@ def _blocks(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Match, ...]
 
 
 def measure_covered_share(words: Sequence[Word], there: Sequence[Word], weight: TermWeight) -> float:
-    """The share of the words' weight that is met there, 0..1; 1 for no words."""
+    """Share of the words' weight that is covered by the other words, 0..1; 1 for no words."""
     there = there if isinstance(there, Vocabulary) else Vocabulary(there)
     whole = sum(weight(word.stem) for word in words)
     met = sum(weight(w.stem) * (1.0 if w.stem in there.stems else there.nearest(w)[0]) for w in words)
@@ -78,7 +78,7 @@ def measure_covered_share(words: Sequence[Word], there: Sequence[Word], weight: 
 
 
 def is_same_name(word: Word, other: Word) -> bool:
-    """Whether a name is this word: inflected, shortened ("Tim" of "Timothy"), in another script, or by another name."""
+    """Check whether two words name the same: inflected, short ("Tim" of "Timothy"), in another script, or an alias."""
     if word.low == other.low or (other.stem and word.stem == other.stem):
         return True
     if not other.stem:
@@ -90,7 +90,7 @@ def is_same_name(word: Word, other: Word) -> bool:
 
 
 def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:
-    """Whether a name stands in the sentences: inflected, in another script, by its initials or by another name."""
+    """Check whether a name is in the sentences: inflected, in another script, as initials, or as an alias."""
     for sentence in there:
         if any(is_same_name(word, other) for other in sentence.all_words.candidates(word)):
             return True
@@ -102,7 +102,7 @@ def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:
 _EXACT_TOLERANCE, _ROUGH_TOLERANCE = 1e-6, 0.1
 _HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720  # minutes
 _WEEK_DAYS = 7  # days
-_BESIDE = 80  # characters that tell what a number or a day is said of
+_BESIDE = 80  # characters of context around a number or a day
 _MAX_RATIO = 3.0  # "more than 100" is not said of 5 000
 
 _PRICE_LEAD_IN = re.compile(r"(?:(?<!\w)(?:теперь|уже|сейчас|по|стоит|стоят|costs?|now)|:|\s[-—–])\s*$")
@@ -115,7 +115,7 @@ Differences = Iterator[tuple[bool, str]]
 
 
 def is_same_value(claimed: Number, said: Number) -> bool:
-    """Whether a number says what another says, as exactly as the claim wants it."""
+    """Check whether two numbers agree, as exactly as the claim's wording ("about", "over") demands."""
     if claimed.unit and said.unit and claimed.unit != said.unit:
         return False
     return any(_values_agree(a, b, claimed, said) for a in claimed.values for b in said.values)
@@ -134,7 +134,7 @@ def _values_agree(a: float, b: float, claimed: Number, said: Number) -> bool:
 
 
 def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
-    """The numbers of the claim that the post does not have, and those that belong to something else in it."""
+    """Find numbers of the claim that the post lacks, or states of something else."""
     spare = [n for n in best.numbers if not any(is_same_value(mine, n) for mine in claim.numbers)]
     dated = {float(value) for one in post for m in one.moments for value in _list_bare_numbers(m)}
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
@@ -146,21 +146,21 @@ def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Seq
         if any(is_same_value(number, n) for n in best.numbers) or (not number.unit and max(number.values) in dated):
             continue
         elsewhere = any(is_same_value(number, n) for one in post for n in one.numbers)
-        said = claim.text[number.start : number.end]
-        if elsewhere:  # said of something else, unless it stands where the sentence has another
+        quoted = claim.text[number.start : number.end]
+        if elsewhere:  # it counts something else, unless the sentence has another number in its place
             rivals = [
                 n
                 for n in rivals
                 if copied or (number.noun and stem(_get_counted_noun(number)) == stem(_get_counted_noun(n)))
             ]
         if rivals and (not number.weak or any(not n.weak for n in rivals)):
-            yield True, f"{said} ≠ {best.text[rivals[0].start : rivals[0].end]}"
+            yield True, f"{quoted} ≠ {best.text[rivals[0].start : rivals[0].end]}"
         elif not elsewhere and not number.weak:
-            yield False, f"{said} is not there"
+            yield False, f"{quoted} is not there"
 
 
 def _list_bare_numbers(moment: Moment) -> Iterator[int]:
-    """The numbers a claim may name without saying that they are a year, a day or an hour."""
+    """Numbers of a moment that a claim may give without marking them as a year, a day or an hour."""
     yield from (value for value in (moment.year, moment.day) if value is not None)
     if moment.minute is not None and moment.minute % _HOUR_MINUTES == 0:
         yield moment.minute // _HOUR_MINUTES
@@ -179,25 +179,25 @@ def _have_same_role(one: Number, other: Number) -> bool:
 
 
 def _is_price(number: Number, low: str) -> bool:
-    """Whether a number is a price said without its unit: "теперь 820", "по 900 за килограмм"."""
+    """Check for a price without its unit: "теперь 820", "по 900 за килограмм"."""
     if number.unit or not _counts_nothing(number):
         return False
     return _PRICE_LEAD_IN.search(low, max(0, number.start - _BESIDE), number.start) is not None
 
 
 def _counts_nothing(number: Number) -> bool:
-    """Whether a number stands without a thing it counts."""
+    """Check whether a number has no counted noun."""
     return not number.weak and not stem(_get_counted_noun(number))
 
 
 def find_moment_differences(
     claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], date: datetime | None
 ) -> Differences:
-    """The dates and times of the claim that the post does not have."""
-    here = _different(best.moments)
-    everywhere = _different(moment for one in post for moment in one.moments)
+    """Find dates and times of the claim that the post lacks."""
+    here = _drop_duplicate_moments(best.moments)
+    everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
     own = _build_post_moments(date, everywhere)
-    unnamed = _unnamed(here, claim)
+    unnamed = _find_unnamed_moments(here, claim)
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
     for moment in claim.moments:
@@ -209,22 +209,22 @@ def find_moment_differences(
             continue
         if _is_number(moment, bare):
             continue
-        said = claim.text[moment.start : moment.end]
+        quoted = claim.text[moment.start : moment.end]
         rival = _find_rival_moment(moment, unnamed)
         if _is_one_of_weekdays(
             moment, claim, _WEEK_DAYS
-        ):  # "daily" may be said in other words, but not of some days only
+        ):  # "daily" has synonyms, but a list of some days contradicts it
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
                 continue
         if rival:
-            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+            yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
-            yield False, f"{said} is not there"
+            yield False, f"{quoted} is not there"
 
 
 def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Whether the sentence names this weekday only to say that it is closed then, and the claim does not say so."""
+    """Check whether the sentence names this weekday only as closed while the claim does not."""
     if moment.weekday is None or _CLOSED_WORDS.search(fold_text(claim.text)):
         return False
     same, low = [one for one in best.moments if one.weekday == moment.weekday], fold_text(best.text)
@@ -236,26 +236,26 @@ def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -
 
 
 def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool:
-    """Whether this is one of so many weekdays that the same words name."""
+    """Check whether the same words name exactly `many` weekdays, this one among them."""
     return moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == many
 
 
 def find_weekday_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
-    """Another weekday beside the very hours or numbers of the claim, in a sentence next to it: "Суббота, с 13 до 17"."""
-    said = [moment.weekday for one in post for moment in one.moments if moment.weekday is not None]
+    """Find another weekday beside the claim's own hours or numbers in a nearby sentence: "Суббота, с 13 до 17"."""
+    weekdays = [moment.weekday for one in post for moment in one.moments if moment.weekday is not None]
     for moment in claim.moments:
-        if moment.weekday is None or moment.weekday in said or any(one.weekday is not None for one in best.moments):
+        if moment.weekday is None or moment.weekday in weekdays or any(one.weekday is not None for one in best.moments):
             continue
         for one in post:
             hours = any(_fields_agree("minute", a, b) for a in claim.moments for b in one.moments)
             alike = hours or any(is_same_value(a, b) for a in claim.numbers for b in one.numbers)
-            if alike and (rival := _find_rival_moment(moment, _unnamed(one.moments, claim))):
+            if alike and (rival := _find_rival_moment(moment, _find_unnamed_moments(one.moments, claim))):
                 yield True, f"{claim.text[moment.start : moment.end]} ≠ {one.text[rival.start : rival.end]}"
                 return
 
 
 def _build_post_moments(date: datetime | None, said: Sequence[Moment]) -> list[Moment]:
-    """When the post was written; its weekday tells nothing where the post names one."""
+    """Date of the post as a moment; its weekday is left out if the post names one."""
     if date is None:
         return []
     weekday = None if any(moment.weekday is not None for moment in said) else date.weekday()
@@ -263,7 +263,7 @@ def _build_post_moments(date: datetime | None, said: Sequence[Moment]) -> list[M
 
 
 def _fields_agree(name: str, one: Moment, other: Moment) -> bool:
-    """Whether both say the same of this field; a time in words may be in the morning or in the evening."""
+    """Check whether a field is equal in both; an hour in words may be in the morning or in the evening."""
     mine, theirs = one.fields().get(name), other.fields().get(name)
     if mine is None or theirs is None:
         return False
@@ -283,18 +283,18 @@ def _moments_agree(claimed: Moment, said: Moment, date: datetime | None) -> bool
 
 
 def _may_omit_year(mine: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
-    """Whether a post need not say the year: it names the day, or the month."""
+    """Check whether a post may omit the year: it names the day, or the month if the claim has no day."""
     return "month" in theirs and ("day" in theirs or "day" not in mine)
 
 
-def _different(moments: Iterable[Moment]) -> list[Moment]:
-    """The moments, each that says the same once, in order."""
+def _drop_duplicate_moments(moments: Iterable[Moment]) -> list[Moment]:
+    """Distinct moments, in order."""
     return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
 
 
-def _unnamed(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
-    """The moments that the claim does not name."""
-    mine = _different(claim.moments)
+def _find_unnamed_moments(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
+    """Moments that the claim does not name."""
+    mine = _drop_duplicate_moments(claim.moments)
     return [
         other
         for other in here
@@ -303,7 +303,7 @@ def _unnamed(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
 
 
 def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | None:
-    """A moment of the sentence of the same sort that the claim does not name."""
+    """Find a moment of the same kind in the sentence that the claim does not name."""
     mine = claimed.fields()
     for other in unnamed:
         shared = mine.keys() & other.fields().keys()
@@ -313,21 +313,21 @@ def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | N
 
 
 def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
-    """Whether a year or an hour stands there as a bare number."""
+    """Check whether a year or an hour appears as a bare number."""
     if moment.day is not None or moment.month is not None or moment.either:
         return False
     return not bare.isdisjoint(float(value) for value in _list_bare_numbers(moment))
 
 
 _ITEM_BREAK = re.compile(r"[,;.!?\n•|]\s")
-_SAME_WORD = 0.7  # of a word: it is the same word
+_SAME_WORD = 0.7  # similarity from which two words count as the same
 
 
 def is_repriced(claim_text: str, line: str, lang: str) -> bool:
-    """Whether a price in the line is another one than the claim's, and all that stands before it is of the claim.
+    """Check whether the line gives another price for the thing the claim prices.
 
-    The first word of the claim, or another of its numbers ("250 г"), must stand there; a claim of one day is never
-    priced anew.
+    All words before the price must be the claim's, and the first word of the claim or another of its numbers ("250
+    г") among them. A claim about a certain day is never repriced.
     """
     claim, there = extract_facts(claim_text, lang), extract_facts(line, lang)
     prices = [number for number in claim.numbers if number.unit in CURRENCIES]
@@ -338,11 +338,11 @@ def is_repriced(claim_text: str, line: str, lang: str) -> bool:
 
 
 def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[bool, str]]:
-    """A price of the claim that stands behind another thing of a list, where the claim's thing has a price of its own."""
+    """Find a price of the claim that belongs to another item of a list, while the claim's item has its own."""
     prices = [number for number in best.numbers if number.unit in CURRENCIES]
     if not prices or not any(price.unit in CURRENCIES for price in claim.numbers):
         return
-    before = _Before(best)
+    before = _PricedItems(best)
     listed = [(number, before.thing(number)[1]) for number in prices]
     for price in claim.numbers:
         mine = [words for number, words in listed if price.unit in CURRENCIES and is_same_value(price, number)]
@@ -350,8 +350,8 @@ def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> It
             continue
         others = [number for number, words in listed if _shares_word(words, claim) and not is_same_value(price, number)]
         if len(others) == 1:
-            said, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
-            yield True, f"{said} ≠ {there}"
+            quoted, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
+            yield True, f"{quoted} ≠ {there}"
 
 
 def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:
@@ -359,7 +359,7 @@ def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:
 
 
 def _names_same_thing(claim: SentenceFacts, there: SentenceFacts, price: Number) -> bool:
-    start, words = _Before(there).thing(price)
+    start, words = _PricedItems(there).thing(price)
     numbers = [n for n in there.numbers if start <= n.start < price.start]
     if not words or any(find_nearest_word(word, claim.words)[0] < _SAME_WORD for word in words):
         return False
@@ -369,8 +369,8 @@ def _names_same_thing(claim: SentenceFacts, there: SentenceFacts, price: Number)
     return bool(numbers) or (first is not None and find_nearest_word(first, words)[0] >= _SAME_WORD)
 
 
-class _Before:
-    """What stands before the prices of a sentence."""
+class _PricedItems:
+    """Index of the words before the prices of a sentence."""
 
     def __init__(self, there: SentenceFacts) -> None:
         self._starts = [0, *(found.end() for found in _ITEM_BREAK.finditer(there.text))]
@@ -378,7 +378,7 @@ class _Before:
         self._places = [word.start for word in self._words]
 
     def thing(self, price: Number) -> tuple[int, list[Word]]:
-        """Where the thing that is priced begins to be named, and the words that name it: as far back as one is found."""
+        """Start offset and words of the priced item, back to the last separator before the price."""
         last = bisect_left(self._places, price.start)
         if not last:
             return 0, []
@@ -387,6 +387,6 @@ class _Before:
 
 
 def _find_first_topic_word(claim: SentenceFacts) -> Word | None:
-    """The first word of a claim that says what it is about."""
+    """First topic word of a claim: no question word and no strong name."""
     strong = {name.word.start for name in claim.names if not name.weak}
     return next((w for w in claim.words if not is_asking_word(w.low) and w.start not in strong), None)

@@ -34,8 +34,8 @@ __all__ = [
     "has_pronoun",
 ]
 
-_SAME_CLAIM_SHARE = 0.5  # of the claim's words in the sentence: it is the claim that is called false
-_SHOWN_LENGTH = 40  # characters of what is called false
+_SAME_CLAIM_SHARE = 0.5  # share of the claim's words in the sentence: it calls this claim false
+_SHOWN_LENGTH = 40  # characters of the refuted claim that are shown
 _FALSE_PHRASES = re.compile(
     r"(?<!\w)(?:неправда|не правда|неверно, что|не соответству(?:ет|ют) действительности|не подтвердил(?:ся|ась|ись|ось)|"
     r"вопреки слухам|фейк|выдумк[аи]|вранье|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth (?:in|to)|"
@@ -58,7 +58,7 @@ def find_refutations(
     about: float,
     denied: Iterator[tuple[bool, str]],
 ) -> Iterator[tuple[bool, str]]:
-    """The denials that differ; where the post calls the sentence false, a claim that does not deny it differs."""
+    """Find denials that differ; if the post calls the sentence false, a claim that does not deny it differs."""
     if (
         about < _SAME_CLAIM_SHARE
         or not _is_called_false(best, text)
@@ -75,9 +75,9 @@ def find_refutations(
 
 def _is_called_false(best: SentenceFacts, text: Sequence[SentenceFacts]) -> bool:
     at = next((n for n, one in enumerate(text) if one is best), len(text))
-    behind = text[at + 1] if at + 1 < len(text) else None
+    following = text[at + 1] if at + 1 < len(text) else None
     return _matches_phrase(_FALSE_PHRASES, best) or (
-        behind is not None and bool(_FALSE_NEXT_SENTENCE.match(fold_text(behind.text)))
+        following is not None and bool(_FALSE_NEXT_SENTENCE.match(fold_text(following.text)))
     )
 
 
@@ -86,7 +86,7 @@ def _matches_phrase(what: re.Pattern[str], sentence: SentenceFacts) -> bool:
 
 
 def find_hearsay(claim: SentenceFacts, best: SentenceFacts, about: float) -> Iterator[str]:
-    """What the sentence only passes on, and the claim says is so."""
+    """Find hearsay in the sentence where the claim states a fact."""
     if (
         about >= _SAME_CLAIM_SHARE
         and not _matches_phrase(_HEARSAY_WORDS, claim)
@@ -102,45 +102,45 @@ _PRONOUNS = frozenset(
 
 Differences = Iterator[tuple[bool, str]]
 
-_SAME_STORY_SHARE = 0.5  # of the claim's words in the sentence: a name that differs there is another name
+_SAME_STORY_SHARE = 0.5  # share of the claim's words in the sentence: a name that differs there is another name
 _SAME_WORD = 0.7  # of a word: it is the same word
-_MOST_COMPARED = 32  # different words that may be the opposite of one
-_MIN_MODAL_COVERAGE = 0.6  # of the claim: less may be about another thing that may be
+_MOST_COMPARED = 32  # distinct words compared with one word for opposites
+_MIN_MODAL_COVERAGE = 0.6  # share of the claim's words: with fewer the modal may be about something else
 
 
 def find_name_differences(
     claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], about: float
 ) -> Differences:
-    """The names of the claim that the post does not have."""
+    """Find names of the claim that the post lacks, with the name in the same place if there is one."""
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
-    mine, theirs = _neighbours(claim), _neighbours(best)
+    mine, theirs = _map_neighbours(claim), _map_neighbours(best)
     spare = [name for name in best.names if not contains_name(name.word, [claim])]
     rivals = [other.word for other in spare if not other.weak or copied]
-    beside = _by_neighbour(rivals, theirs)
+    beside = _index_by_neighbour(rivals, theirs)
     for name in claim.names:
         if contains_name(name.word, [best]) or _is_omitted_first_name(name, claim, best):
             continue
-        said = claim.text[name.word.start : name.word.end]
-        rival = next(iter(rivals), None) if copied else _in_place_of(mine[name.word.start], rivals, beside)
+        quoted = claim.text[name.word.start : name.word.end]
+        rival = next(iter(rivals), None) if copied else _find_in_same_place(mine[name.word.start], rivals, beside)
         if contains_name(name.word, post):
             if rival and copied and not name.weak and _have_same_neighbours(mine[name.word.start], theirs[rival.start]):
-                yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+                yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         elif name.weak:
             if rival and copied:
-                yield False, f"{said} is not there"
+                yield False, f"{quoted} is not there"
         elif rival and (copied or about >= _SAME_STORY_SHARE):
-            yield True, f"{said} ≠ {best.text[rival.start : rival.end]}"
+            yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
-            yield False, f"{said} is not there"
+            yield False, f"{quoted} is not there"
 
 
 def has_pronoun(best: SentenceFacts) -> bool:
-    """Whether the sentence speaks of somebody or something that it does not name."""
+    """Check whether the sentence has a pronoun that may stand for a name."""
     return any(word.low in _PRONOUNS for word in best.all_words)
 
 
 def _is_omitted_first_name(name: Name, claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Whether this is a first name left out, as in "Lopez" for "Jennifer Lopez", with no other in its place."""
+    """Check for an omitted first name ("Lopez" for "Jennifer Lopez") that no other name replaces."""
     after = next((n for n in claim.names if 0 < n.word.start - name.word.end <= 1), None)
     if after is None or not contains_name(after.word, [best]):
         return False
@@ -149,22 +149,22 @@ def _is_omitted_first_name(name: Name, claim: SentenceFacts, best: SentenceFacts
     return before is None or not before.capital or not before.stem or before.opens
 
 
-# The words before and behind a word, by where it starts; empty at the ends of the sentence.
+# Word before and word after, empty at the ends of the sentence.
 Neighbours = tuple[str, str]
 
 
-def _neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
+def _map_neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
     lows = ["", *(w.low for w in sentence.all_words), ""]
     return {word.start: (lows[n], lows[n + 2]) for n, word in enumerate(sentence.all_words)}
 
 
 def _have_same_neighbours(mine: Neighbours, theirs: Neighbours) -> bool:
-    """Whether the word before or behind is the same for both."""
+    """Check whether the word before or the word after is the same."""
     return any(a == b and a for a, b in zip(mine, theirs, strict=True))
 
 
-def _by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
-    """Which of the words is the first with a neighbour: (0 before or 1 behind, the neighbour) -> its number."""
+def _index_by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
+    """Index words by neighbour: (0 before or 1 after, the neighbour) -> index of the first such word."""
     found: dict[tuple[int, str], int] = {}
     for n, word in enumerate(words):
         for side, beside in enumerate(neighbours[word.start]):
@@ -173,14 +173,14 @@ def _by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -
     return found
 
 
-def _in_place_of(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
-    """The first of the words that stands in the same place."""
+def _find_in_same_place(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
+    """First of the words with a neighbour in common."""
     first = min((beside[key] for key in enumerate(mine) if key in beside), default=None)
     return None if first is None else words[first]
 
 
 def find_denial_differences(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
-    """What one of the two denies and the other says."""
+    """Find what one of the two sentences denies and the other states."""
     flips = sum(1 for _ in _find_opposite_words(claim, best)) % 2 == 1
     denied = {id(one): frozenset().union(*(scope.wide for scope in one.denied)) for one in (claim, best)}
     for scope, where, other in (*((s, best, claim) for s in best.denied), *((s, claim, best) for s in claim.denied)):
@@ -195,7 +195,7 @@ def find_denial_differences(claim: SentenceFacts, best: SentenceFacts, about: fl
 
 
 def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Whether the part of the sentence that the claim copies has another number of denials."""
+    """Check whether the copied part of the sentence has another number of denials than the claim."""
     blocks = [block for block in common_blocks(claim, best) if block.size]
     start = best.all_words[blocks[0].b].start
     end = best.all_words[blocks[-1].b + blocks[-1].size - 1].end
@@ -221,7 +221,7 @@ def _find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[
 
 
 def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
-    """Opposite words, unless one of them is denied: "не вырос" is "снизился"."""
+    """Find antonyms, unless one of them is denied: "не вырос" equals "снизился"."""
     for word, other in _find_opposite_words(claim, best):
         if _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}") and _is_open_until(claim, best):
             continue
@@ -236,7 +236,7 @@ _UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
 
 
 def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Whether the sentence says "open until" the hour at which the claim says that it closes."""
+    """Check whether the sentence says "open until" the hour at which the claim says it closes."""
     hours = {moment.minute for moment in claim.moments if moment.minute is not None}
     ends = (moment for moment in best.moments if moment.minute in hours)
     return len(hours) == 1 and any(_UNTIL_WORDS.search(best.text[: moment.start].lower()) for moment in ends)
@@ -247,7 +247,7 @@ def _is_denied(word: Word, scopes: Sequence[Scope]) -> bool:
 
 
 def find_uncertainty(claim: SentenceFacts, best: SentenceFacts, about: float) -> Iterator[str]:
-    """What the sentence says may be, is planned or must be, and the claim says is so."""
+    """Find modality: the sentence says may, is planned or must, and the claim states a fact."""
     stems = claim.stems
     for scope in best.modal:
         if (
@@ -262,14 +262,14 @@ def find_uncertainty(claim: SentenceFacts, best: SentenceFacts, about: float) ->
 
 
 def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
-    """A word of an all but copied sentence that stands where the post has another: whether it means the same is open."""
+    """Find replaced words in an all but copied sentence; whether they mean the same stays open."""
     if measure_copied_share(claim, best) < COPIED_SHARE:
         return
     spare = [word for word in best.words if find_nearest_word(word, claim.words)[0] < _SAME_WORD]
-    mine, beside = _neighbours(claim), _by_neighbour(spare, _neighbours(best))
+    mine, beside = _map_neighbours(claim), _index_by_neighbour(spare, _map_neighbours(best))
     for word in claim.words:
         if find_nearest_word(word, best.words)[0] < _SAME_WORD:
-            other = _in_place_of(mine[word.start], spare, beside)
+            other = _find_in_same_place(mine[word.start], spare, beside)
             if other:
                 yield f"{word.low} for {other.low}"
 
@@ -281,18 +281,18 @@ _BECOMING_VERBS = frozenset(
     "became become becomes named appointed elected".split()
 )
 _SAME_ROLE_WORD = 0.7  # of a word: it is the same word
-_AROUND = 10  # words in which the nearest ones are looked for
-_MAX_ROLE_GAP = 2  # words between a role and who has it that tell nothing: "led by the"
+_AROUND = 10  # words searched for the nearest content words
+_MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
 
 def find_role_differences(
     claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]
 ) -> Iterator[tuple[bool, str]]:
-    """Names of the claim that are not there, or stand in another part, where the role has exactly one other name."""
+    """Find names of the claim that the post lacks or has in another part, where the role has exactly one other name."""
     if claim.denied or not claim.names:
         return
     parts = _split_parts(best)
-    others = _others(parts, best, claim)
+    others = _find_other_names(parts, best, claim)
     silent = has_pronoun(best)
     for name in claim.names:
         roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
@@ -301,21 +301,22 @@ def find_role_differences(
             (word.low, word.capital) for word in best.all_words.candidates(name.word) if is_same_name(name.word, word)
         }
         at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
-        # where the last part begins that has the name behind something the claim does not speak of
+        # start of the last part in which the name follows something the claim does not mention
         latest = max(
-            (_strange(part, place or 0, claim, best) for part, place in zip(parts, at, strict=True)), default=-1
+            (_find_foreign_part(part, place or 0, claim, best) for part, place in zip(parts, at, strict=True)),
+            default=-1,
         )
         for n, part in enumerate(parts):
             if at[n] is not None:
                 continue
-            holders = {other.span for other in others[n] if any(_same_role(role, other) for role in roles)}
+            holders = {other.span for other in others[n] if any(_has_same_role(role, other) for role in roles)}
             if len(holders) == 1 and (absent or latest > part[-1].start):
                 yield True, f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
                 return
 
 
 def _split_parts(best: SentenceFacts) -> list[list[Word]]:
-    """The words of the sentence, parted where something else may begin."""
+    """Split the words of the sentence where another statement may begin."""
     parts: list[list[Word]] = [[]]
     for n, word in enumerate(best.all_words):
         before = best.all_words[n - 1].end if n else 0
@@ -326,49 +327,51 @@ def _split_parts(best: SentenceFacts) -> list[list[Word]]:
 
 
 def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
-    """The nearest words of meaning before and behind; who becomes something has its role behind "becomes"."""
+    """Nearest content words before and after a name; after a verb of becoming the role follows "becomes"."""
     words = [w for w in words if w.low not in _BECOMING_VERBS]
     at = next((n for n, other in enumerate(words) if other.start == word.start), None)
-    if at is None:  # "Named" is no name
+    if at is None:  # "Named" is not a name
         return []
     before = [w for w in words[max(0, at - _MAX_ROLE_GAP - 1) : at][::-1] if w.stem][:1]
     return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
 
 
 @dataclass(frozen=True, slots=True)
-class _Other:
-    """A name of a sentence that is not of the claim: where the run of names stands, and the words beside it."""
+class _OtherName:
+    """A name in the sentence that the claim lacks: position of its run of words, and the words beside it."""
 
     span: tuple[int, int]
     beside: tuple[Word, ...]
 
 
-def _others(parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts) -> list[list[_Other]]:
-    """The names of each part that the claim does not have."""
+def _find_other_names(
+    parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts
+) -> list[list[_OtherName]]:
+    """Names of each part that the claim lacks."""
     strong = {name.word.start for name in best.names if not name.weak}
     strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
-    return [_others_in(part, strong, strange) for part in parts]
+    return [_find_other_names_in(part, strong, strange) for part in parts]
 
 
-def _others_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> list[_Other]:
-    found: list[_Other] = []
-    # a run of names is one name
+def _find_other_names_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> list[_OtherName]:
+    found: list[_OtherName] = []
+    # adjoining name words are one name
     for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
         words = list(run) if is_name else []
         for n, word in words:
             if word.start in strange:
                 span = words[0][1].start, words[-1][1].end
                 around = part[max(0, n - _AROUND) : n + _AROUND + 1]
-                found.append(_Other(span, tuple(_find_role_words(word, around))))
+                found.append(_OtherName(span, tuple(_find_role_words(word, around))))
     return found
 
 
-def _same_role(role: Word, other: _Other) -> bool:
+def _has_same_role(role: Word, other: _OtherName) -> bool:
     return find_nearest_word(role, other.beside)[0] >= _SAME_ROLE_WORD
 
 
-def _strange(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
-    """Where a part begins in which the name stands behind something the claim does not speak of: "за кассу Морган"."""
+def _find_foreign_part(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
+    """Start of a part in which the name follows something the claim does not mention: "за кассу Морган"."""
     capitals = {one.word.start for one in best.names}
     before = (word for word in part[:at] if word.stem and word.start not in capitals)
     return part[0].start if any(find_nearest_word(word, claim.words)[0] < _SAME_ROLE_WORD for word in before) else -1

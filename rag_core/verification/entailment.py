@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 # Fitted on terra_ru_nli (860 pairs, RU) and fever_symmetric (455 pairs, EN), on 2026-11-20.
-SUPPORT_THRESHOLD = 0.5  # likely: from here on a claim without objection is supported
-# At least so likely where nothing is objected to, a number, date or name agrees, and half of the words are in one
+SUPPORT_THRESHOLD = 0.5  # likelihood from which a claim without objections is supported
+# Minimum likelihood if there is no objection, a number, date or name agrees, and half of the words are in one
 # sentence: of such pairs 0.52 to 0.72 are supported.
 AGREEMENT_FLOOR = 0.55
 
 
 @dataclass(frozen=True, slots=True)
 class EntailmentWeights:
-    """A logistic regression over `NAMES`: shift and weights, ridge 5 on standardised values."""
+    """Logistic regression over the features `NAMES`: shift and weights, fitted with ridge 5 on standardised values."""
 
     shift: float
     values: tuple[float, ...]
@@ -60,7 +60,7 @@ class EntailmentWeights:
     )  # fmt: skip
 
 
-# `citegram eval verify` prints what they are worth on data they were not fitted on.
+# `citegram eval verify` measures them on data they were not fitted on.
 ENTAILMENT_WEIGHTS: Mapping[str, EntailmentWeights] = {
     "ru": EntailmentWeights(
         -0.900,
@@ -105,20 +105,21 @@ ENTAILMENT_WEIGHTS: Mapping[str, EntailmentWeights] = {
         ),
     ),
 }
-# By embedding model and language: what the cosine of the likest sentence adds; where a model tells nothing, no row.
-# On fever_symmetric it adds nothing to words (0.69 with it, 0.71 without), but speaks against what is far off.
+# By embedding model and language: how the cosine of the most similar sentence changes the likelihood; a model whose
+# cosine tells nothing has no row. On fever_symmetric the cosine adds nothing to words (0.69 with it, 0.71 without),
+# but it counts against distant sentences.
 COSINE_CALIBRATIONS: Mapping[str, Mapping[str, CosineCalibration]] = {
     "minilm-navec": {"en": CosineCalibration(0.85, 0.38, -0.23)}
 }
 
 
-_MAX_SENTENCE_WORDS = 30  # words of a sentence: no longer one tells more
-_SUFFICIENT_COVERAGE = 0.5  # of the claim's words in the passage: with fewer it is in proportion less likely
+_MAX_SENTENCE_WORDS = 30  # words: sentence lengths are capped here
+_SUFFICIENT_COVERAGE = 0.5  # share of the claim's words in the passage; below it the likelihood is scaled down
 _ONLY_WORDS = frozenset("only solely exclusively merely только лишь исключительно".split())
 
 
 def compute_features(checked: RuleCheck) -> tuple[float, ...]:
-    """What the weights of `weights.py` are for, in the order of `Weights.names`."""
+    """Compute the features of a claim and passage, in the order of `EntailmentWeights.NAMES`."""
     claim, best = checked.claim, checked.nearest
     if best is None:
         return (0.0,) * len(EntailmentWeights.NAMES)
@@ -148,7 +149,7 @@ def compute_features(checked: RuleCheck) -> tuple[float, ...]:
 
 
 def count_agreeing_facts(checked: RuleCheck) -> int:
-    """How many of the claim's numbers, dates and names stand in the sentence that is most like it."""
+    """Count the claim's numbers, dates and names that are in the most similar sentence."""
     claim, best = checked.claim, checked.nearest
     if best is None:
         return 0
@@ -158,43 +159,46 @@ def count_agreeing_facts(checked: RuleCheck) -> int:
 
 
 def score_by_words(checked: RuleCheck, lang: str, fitted: EntailmentWeights | None = None) -> float:
-    """How likely the passage supports the claim, 0..1, from words, numbers, names and denials."""
+    """Likelihood that the passage supports the claim, 0..1, from words, numbers, names and denials."""
     weights = fitted or ENTAILMENT_WEIGHTS[lang]
     z = weights.shift + sum(w * f for w, f in zip(weights.values, compute_features(checked), strict=True))
     return min(1.0, checked.met / _SUFFICIENT_COVERAGE) / (1 + math.exp(-max(-30.0, min(30.0, z))))
 
 
 async def compute_cosines(text: str, others: Sequence[str], embedder: Embedder) -> list[float]:
-    """The cosine of a claim and each of these sentences. Raises ModelUnavailable."""
+    """Cosine similarity of a claim and each sentence. Raises ModelUnavailable."""
     if not others:
         return []
     vectors = await embedder.passages([text, *others])
     return [float(cosine) for cosine in vectors[1:] @ vectors[0]]
 
 
-_MIN_OPEN_LIKELIHOOD = 0.4  # likely: below it words speak against, whatever agrees
-_MIN_VERBATIM_LENGTH = 12  # characters: fewer stand in any text
-_HALF_OF_WORDS = 0.5  # of a claim's words
+_MIN_OPEN_LIKELIHOOD = 0.4  # likelihood below which agreeing facts do not help
+_MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
+_HALF_OF_WORDS = 0.5  # share of a claim's words
 _VERBATIM_LIKELIHOOD, _MAX_LIKELIHOOD = 1.0, 0.99
-_UNDECIDED_RANGE = (0.3, 0.7)  # likely: there a language model is asked
-_JUDGE_WEIGHT = 0.5  # of its log odds: small models are too sure
+_UNDECIDED_RANGE = (0.3, 0.7)  # likelihoods for which the LLM judge is asked
+_JUDGE_WEIGHT = 0.5  # weight of its log odds: small models are overconfident
 _BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a server that tells log-probabilities."
 
 
 def assess_text(claim_text: str, evidence_text: str, lang: str) -> Support:
-    """What a text says of a claim, from words only."""
+    """Assess a claim against a text, by rules and words only."""
     return assess_rule_check(check_by_rules(claim_text, evidence_text, lang), lang)
 
 
 async def assess_passages(
     claim: Claim, passages: Sequence[Passage], viewer: Viewer, rag: Engine, run: Run
 ) -> list[Support]:
-    """What each passage says of the claim, in their order; words weigh as in what the viewer may read. Raises ModelUnavailable, GenerationFailed."""
+    """Assess a claim against each passage, in their order.
+
+    Words are weighted by their rarity in the channels the viewer may read. Raises ModelUnavailable, GenerationFailed.
+    """
     weight = rag.lexical.statistics(viewer.channels).weight
     checked = await asyncio.to_thread(lambda: [_check_passage(claim, passage, weight) for passage in passages])
-    found = [assess_rule_check(one, claim.lang) for one in checked]
-    found = await _apply_cosine_layer(claim, passages, found, rag)
-    return await _apply_judge_layer(claim, passages, found, rag, run)
+    supports = [assess_rule_check(one, claim.lang) for one in checked]
+    supports = await _apply_cosine_layer(claim, passages, supports, rag)
+    return await _apply_judge_layer(claim, passages, supports, rag, run)
 
 
 def _check_passage(claim: Claim, passage: Passage, weight: TermWeight) -> RuleCheck:
@@ -209,7 +213,7 @@ def _check_passage(claim: Claim, passage: Passage, weight: TermWeight) -> RuleCh
 
 
 def assess_rule_check(checked: RuleCheck, lang: str, fitted: EntailmentWeights | None = None) -> Support:
-    """The first two layers, rules and words; `fitted` are other weights than the project's own."""
+    """Apply the first two layers, rules and words; `fitted` replaces the built-in weights."""
     best = checked.nearest
     if best is None:
         return Support(Label.NOT_FOUND, 0.0, "rules", checked.why)
@@ -231,16 +235,16 @@ def assess_rule_check(checked: RuleCheck, lang: str, fitted: EntailmentWeights |
 
 
 def _find_verbatim(checked: RuleCheck) -> tuple[int, int] | None:
-    """Where the claim stands word for word, enough of it to say something."""
-    asked = [word.low for word in checked.claim.all_words]
-    if sum(map(len, asked)) < _MIN_VERBATIM_LENGTH:
+    """Find the claim word for word in the passage; None if it is too short to mean anything."""
+    claim_words = [word.low for word in checked.claim.all_words]
+    if sum(map(len, claim_words)) < _MIN_VERBATIM_LENGTH:
         return None
     for sentence in checked.post:
         lows = [word.low for word in sentence.all_words]
-        for at in range(len(lows) - len(asked) + 1):
-            if lows[at : at + len(asked)] == asked:
+        for at in range(len(lows) - len(claim_words) + 1):
+            if lows[at : at + len(claim_words)] == claim_words:
                 words = sentence.all_words
-                return sentence.start + words[at].start, sentence.start + words[at + len(asked) - 1].end
+                return sentence.start + words[at].start, sentence.start + words[at + len(claim_words) - 1].end
     return None
 
 

@@ -63,12 +63,15 @@ _AUXILIARIES = frozenset(
     "буду будут будем будете смог смогла смогли смогут сможет стал стала стали станет станут удалось able".split()
 )
 _SCOPE_REACH, _SCOPE_REACH_BACK = 6, 3  # content words
-_MOST_WALKED = 40  # words of any sort on the way to them
+_MOST_WALKED = 40  # words of any kind searched for them
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`first` is the word that is meant (None where none follows), `wide` are the words that may be meant; `at` where."""
+    """Scope of a negation or modal.
+
+    `first` is the word it applies to (None if none follows), `wide` the words it may apply to, `at` its offset.
+    """
 
     kind: str
     at: int
@@ -77,7 +80,7 @@ class Scope:
 
 
 def find_denials(low: str, words: Sequence[Word]) -> list[Scope]:
-    """What is denied; "никогда не" is one denial, "не только" none."""
+    """Find negations with their scopes; "никогда не" is one negation, "не только" none."""
     found = [n for n, word in enumerate(words) if _is_denial(low, words, n)]
     plain = [n for n in found if words[n].low not in _NEGATIVE_PRONOUNS]
     found = plain if plain and len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found
@@ -96,7 +99,7 @@ def _is_denial(low: str, words: Sequence[Word], n: int) -> bool:
 
 
 def find_modals(low: str, words: Sequence[Word]) -> list[Scope]:
-    """What may be, is planned, or must be."""
+    """Find modal words with their scopes: possibility, plan, obligation."""
     kinds: tuple[tuple[str, Callable[[str], bool]], ...] = (
         ("may", _POSSIBILITY_WORDS.__contains__), ("plans", _INTENTION_WORDS.__contains__), ("must", _OBLIGATION_WORDS.__contains__)
     )  # fmt: skip
@@ -111,14 +114,14 @@ def _is_modal(word: Word, has: Callable[[str], bool]) -> bool:
 
 def _build_scope(kind: str, low: str, words: Sequence[Word], n: int) -> Scope:
     ends = _LIST_END if words[n].low in {"без", "without"} else _CLAUSE_END
-    behind = _content(low, words[n : n + _MOST_WALKED], ends, _SCOPE_REACH)
-    before = _content(low, words[max(0, n - _MOST_WALKED) : n + 1][::-1], _CLAUSE_END, _SCOPE_REACH_BACK)
+    behind = _take_content_words(low, words[n : n + _MOST_WALKED], ends, _SCOPE_REACH)
+    before = _take_content_words(low, words[max(0, n - _MOST_WALKED) : n + 1][::-1], _CLAUSE_END, _SCOPE_REACH_BACK)
     first = next((word for word in behind if word.low not in _AUXILIARIES), None)
     return Scope(kind, words[n].start, first, frozenset(word.stem for word in (*behind, *before)))
 
 
-def _content(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) -> list[Word]:
-    """The first `most` content words behind the first of a row, up to a mark that ends the clause."""
+def _take_content_words(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) -> list[Word]:
+    """First `most` content words after the first of a row, up to a mark that ends the clause."""
     found: list[Word] = []
     for one, word in pairwise(row):
         between = low[one.end : word.start] if one.start < word.start else low[word.end : one.start]
@@ -129,8 +132,8 @@ def _content(low: str, row: Sequence[Word], ends: re.Pattern[str], most: int) ->
     return found
 
 
-# Of any scheme; those there are have at most twenty letters. A name of a host has parts of at most 63 letters
-# (RFC 1035), and without an end to them a long text of dots would be searched from each of them to its end.
+# Any scheme; real ones have at most twenty letters. A label of a host name has at most 63 letters (RFC 1035); without
+# this limit a long text of dots would take quadratic time.
 _LINK = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,19}://|@)\S+|(?<![\w@])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[a-zа-я]{2,}(?:/\S*)?|#\w+", re.I
 )
@@ -138,15 +141,15 @@ _UNIT = re.compile(
     r"(?:тыс|тысяч\w*|млн|миллион\w*|млрд|миллиард\w*|трлн|триллион\w*|thousands?|millions?|billions?|trillions?|hundreds?|процент\w*|percent\w*|"
     r"проц|руб\w*|год(?:а|у|ом)?|г|year|years)$"
 )
-# Characters of a sentence that are held against a claim at once. What is longer is taken in windows that overlap by
-# half, so that every check, though it compares words with words, costs in proportion to the text.
+# Characters of a sentence compared with a claim at once. A longer sentence is split into windows that overlap by
+# half, so that the cost of every check, although it compares words pairwise, stays proportional to the text.
 LONGEST_STATED = 600
-_HEADING_CAPITALS_SHARE = 0.75  # of the words with a capital: a heading, whose capitals tell nothing
+_HEADING_CAPITALS_SHARE = 0.75  # share of capitalised words: a heading, whose capitals tell nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A word with a capital letter; `weak` where it may be no name: it begins the sentence, or all are capitals."""
+    """Capitalised word; `weak` if it may be no name: it begins the sentence, or all words are capitalised."""
 
     word: Word
     weak: bool
@@ -154,9 +157,10 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class SentenceFacts:
-    """A sentence as it can be checked; `words` are those of meaning, without numbers and dates; `all_words` every one.
+    """Checkable facts of a sentence.
 
-    `initials` are the first letters of the words that are no stop words.
+    `words` are its content words without numbers and dates, `all_words` all words, `initials` the first letters of
+    the words that are no stop words.
     """
 
     text: str
@@ -173,17 +177,17 @@ class SentenceFacts:
 
     @property
     def stems(self) -> frozenset[str]:
-        """The stems of its words of meaning."""
+        """Stems of the content words."""
         return self.words.stems
 
 
 def extract_links(text: str) -> frozenset[str]:
-    """Every address, @name and #tag of a text, whole."""
+    """Extract every address, @name and #tag of a text, whole."""
     return _clean_links(_LINK.finditer(fold_text(text)))
 
 
 def remove_links(text: str) -> str:
-    """The text with a space in place of each of them."""
+    """Replace each address, @name and #tag with a space."""
     return _LINK.sub(" ", text)
 
 
@@ -193,17 +197,20 @@ def _clean_links(links: Iterable[re.Match[str]]) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
-    """What one sentence states; `start` is where it stands in its post. Of a longer text the first `LONGEST_STATED`."""
+    """Extract the facts of one sentence; `start` is its offset in the post.
+
+    Of a longer text the first `LONGEST_STATED` characters are read.
+    """
     text = text[:LONGEST_STATED]
     low = fold_text(text)
     everything = Vocabulary(split_words(text))
     links = list(_LINK.finditer(low))
-    plain = _blanked(low, [link.span() for link in links], " ")
+    plain = _blank_spans(low, [link.span() for link in links], " ")
     moments = tuple(parse_moments(plain, text))
-    rest = _blanked(plain, [(moment.start, moment.end) for moment in moments], "·")
+    rest = _blank_spans(plain, [(moment.start, moment.end) for moment in moments], "·")
     numbers = tuple(parse_numbers(rest, lang))
     taken = [*((m.start, m.end) for m in moments), *((n.start, n.end) for n in numbers if not n.weak)]
-    free_text = _blanked(low, [*taken, *(link.span() for link in links)], "\0")
+    free_text = _blank_spans(low, [*taken, *(link.span() for link in links)], "\0")
     free = [word for word in everything if free_text[word.start] != "\0"]
     words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
     return SentenceFacts(
@@ -212,8 +219,8 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     )  # fmt: skip
 
 
-def _blanked(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
-    """The text with a sign in place of each character of the spans."""
+def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
+    """Text with each character of the spans replaced by a filler."""
     letters = list(text)
     for start, end in spans:
         letters[start:end] = blank * (end - start)
@@ -233,6 +240,6 @@ def _find_names(free: list[Word], everything: Sequence[Word]) -> tuple[Name, ...
 
 @lru_cache(maxsize=512)
 def extract_facts_by_sentence(text: str, lang: str) -> tuple[SentenceFacts, ...]:
-    """What a post states, sentence by sentence."""
+    """Extract the facts of a post, sentence by sentence."""
     parts = (part for span in split_sentences(text) for part in windows(text, span, LONGEST_STATED))
     return tuple(extract_facts(text[start:end], lang, start) for start, end in parts)

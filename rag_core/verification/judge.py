@@ -11,14 +11,14 @@ from rag_core.writing.prompts import PromptTemplate, load_prompt, quote_claim, q
 
 __all__ = ["ask_yes_no_odds", "judge_relevance", "judge_support"]
 
-_MAX_PASSAGE_TOKENS = 256  # of a passage, as of the reranker's
+_MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
 _MAX_QUESTION_TOKENS = 200
 
 
 async def judge_relevance(question: Question, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
-    """Log P(yes) - log P(no) for each passage, in their order.
+    """Judge relevance with an LLM: log P(yes) - log P(no) for each passage, in their order.
 
-    Everything before the passage is the same for all, so that the model reads it once. Raises GenerationFailed.
+    The prompt before the passage is the same for all, so that the model reads it once. Raises GenerationFailed.
     """
     return await ask_yes_no_odds(question.text, quote_question, load_prompt("judge", question.lang), passages, seat)
 
@@ -26,15 +26,15 @@ async def judge_relevance(question: Question, passages: Sequence[Passage], seat:
 async def ask_yes_no_odds(
     text: str, quoted: Callable[[str], str], told: PromptTemplate, passages: Sequence[Passage], seat: LlmSession
 ) -> list[float]:
-    """Log P(yes) - log P(no) for each passage beside a text between its markers. Raises GenerationFailed."""
+    """Log P(yes) - log P(no) for each passage beside a quoted text. Raises GenerationFailed."""
     if not passages:
         return []
     texts = [f"{passage.header}\n{passage.text}" for passage in passages]
     tokens = await seat.count([text, *texts])
-    asked = quoted(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
+    quoted_text = quoted(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
     return [
         await seat.odds(
-            _build_prompt(told, asked, _truncate_text(text, count, _MAX_PASSAGE_TOKENS)),
+            _build_prompt(told, quoted_text, _truncate_text(text, count, _MAX_PASSAGE_TOKENS)),
             told.parts["yes"],
             told.parts["no"],
         )
@@ -47,10 +47,10 @@ def _build_prompt(told: PromptTemplate, asked: str, text: str) -> Prompt:
 
 
 def _truncate_text(text: str, tokens: int, most: int) -> str:
-    """The beginning of a text that has too many tokens."""
+    """Cut a text that has too many tokens."""
     return text if tokens <= most else text[: int(len(text) * most / tokens)]
 
 
 async def judge_support(claim: Claim, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
-    """Log P(yes) - log P(no) that each passage says the claim, in their order. Raises GenerationFailed."""
+    """Judge support with an LLM: log P(yes) - log P(no) that each passage states the claim. Raises GenerationFailed."""
     return await ask_yes_no_odds(claim.text, quote_claim, load_prompt("support", claim.lang), passages, seat)

@@ -27,7 +27,7 @@ _LONG_WEEKDAY = re.compile(rf"(?<![\w-])(?:{_LONG_WEEKDAY_NAMES})(?![\w-])")
 _SHORT_WEEKDAY = re.compile(rf"(?<![\w-]){_SHORT_WEEKDAY_NAMES}(?!\w)")
 _WEEKDAY_NEIGHBOUR = re.compile(
     rf"\s*(?:[,/&+]|and|и)\s*(?:{_ANY_WEEKDAY})|[,:]?\s*\d"
-)  # behind a short name that is a weekday
+)  # after a short name that is a weekday
 _WEEKDAY_BEFORE = re.compile(rf"(?:{_LONG_WEEKDAY_NAMES}|{_SHORT_WEEKDAY_NAMES})\s*(?:[,/&+]|and|и)\s*$")
 _WORKING_DAYS = re.compile(
     r"(?<!\w)(?:(?:по|в) (?:будн(?:ям|и|ие дни|им дням)|рабочи[ем]х?(?: дням| дни))|weekdays?)(?!\w)"
@@ -75,16 +75,16 @@ _HOUR_RANGE = re.compile(
     r"(?<!\w)с\s+(?P<a>[01]?\d|2[0-4])\s+до\s+(?P<b>[01]?\d|2[0-4])(?![\d:]|[.,]\d)(?=\s*(?:$|[.,;!?)\n]|час|ч\b))"
 )
 
-_LONGEST_BEFORE = 100  # characters before a weekday that tell how it is meant
+_LONGEST_BEFORE = 100  # characters of context before a weekday
 
 WeekdaySpan = tuple[int, int, list[int]]  # start, end, weekdays; Monday is 0
 HourSpan = tuple[
     int, int, list[int], bool
-]  # start, end, minutes of the day, whether half a day earlier or later is meant too
+]  # start, end, minutes of the day, whether the other half of the day may be meant too
 
 
 def find_weekdays(low: str, text: str) -> Iterator[WeekdaySpan]:
-    """The weekdays of a folded text; "Sat" and "сб" only where another or a number stands beside."""
+    """Find the weekdays of a folded text; "Sat" and "сб" only beside another weekday or a number."""
     for pattern, days in ((_WORKING_DAYS, [0, 1, 2, 3, 4]), (_WEEKEND_DAYS, [5, 6]), (_EVERY_DAY, list(range(7)))):
         for m in pattern.finditer(low):
             yield m.start(), m.end(), days
@@ -94,7 +94,7 @@ def find_weekdays(low: str, text: str) -> Iterator[WeekdaySpan]:
             yield m.start(), m.end(), [(first + n) % 7 for n in range((last - first) % 7 + 1)]
     for m in _LONG_WEEKDAY.finditer(low):
         day = _WEEKDAY_NUMBERS[m[0][:2]]
-        left_out = _found_before(_EXCEPT_WORDS, low, m.start())  # "except Mondays": all others
+        left_out = _found_before(_EXCEPT_WORDS, low, m.start())  # "except Mondays": all other days
         yield m.start(), m.end(), [n for n in range(7) if n != day] if left_out else [day]
     for m in _SHORT_WEEKDAY.finditer(low):
         if _is_capitalized(m, text) and (
@@ -108,12 +108,12 @@ def _found_before(what: re.Pattern[str], low: str, at: int) -> bool:
 
 
 def _is_capitalized(m: re.Match[str], text: str) -> bool:
-    """English short names are other words in small letters."""
+    """Check the capital of an English short name: in small letters it is another word."""
     return not m[0].isascii() or text[m.start()].isupper()
 
 
 def find_hours(low: str) -> Iterator[HourSpan]:
-    """The times of day in words of a folded text."""
+    """Find the times of day written in words in a folded text."""
     for m in _PAST_HOUR_RU.finditer(low):
         hour = parse_day_number(m["next"]) - 1
         if 0 <= hour <= 11:
@@ -126,7 +126,7 @@ def find_hours(low: str) -> Iterator[HourSpan]:
     for m in _TO_HOUR_EN.finditer(low):
         yield _build_hour_span(m, _parse_count(m["h"]) * 60 - (30 if m["n"] == "half" else _parse_count(m["n"])))
     for m in _FULL_HOUR.finditer(low):
-        if m["half"].strip() != "дня" or m["hour"] or m["h"] == "час":  # "три дня" are three days
+        if m["half"].strip() != "дня" or m["hour"] or m["h"] == "час":  # "три дня" is three days, not three o'clock
             yield _build_hour_span(m, _parse_count(m["h"]) * 60)
     for m in _HOUR_RANGE.finditer(low):
         yield m.start(), m.end(), [int(m["a"]) % 24 * 60, int(m["b"]) % 24 * 60], False
@@ -145,7 +145,7 @@ def _build_hour_span(m: re.Match[str], minute: int) -> HourSpan:
 
 
 def compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:
-    """The minute of the day, from what a clock shows and what half of the day is named."""
+    """Compute the minute of the day from a clock time and the named half of the day."""
     said = (half or "").strip()
     later = said.startswith("p") or said in {"дня", "вечера", "in the afternoon", "in the evening", "at night"}
     if later and hour < 12:
@@ -157,7 +157,10 @@ def compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date or a time of day at [start:end]; what is not said is None. Monday is weekday 0; `minute` counts the day's."""
+    """Date or time of day at [start:end]; unnamed fields are None.
+
+    Monday is weekday 0; `minute` is counted from midnight.
+    """
 
     start: int
     end: int
@@ -167,10 +170,10 @@ class Moment:
     weekday: int | None = None
     minute: int | None = None
     decade: int | None = None  # 197: the 1970s
-    either: bool = False  # "half past six": in the morning or in the evening
+    either: bool = False  # "half past six": morning or evening
 
     def fields(self) -> dict[str, int]:
-        """What is said of it."""
+        """Fields that are set."""
         named = (
             ("year", self.year),
             ("month", self.month),
@@ -211,7 +214,7 @@ _HOUR = re.compile(
 
 
 def parse_moments(low: str, text: str) -> list[Moment]:
-    """The dates and times of a folded text, in order; `text` as it was written tells "May" from "may"."""
+    """Parse the dates and times of a folded text, in order; the original `text` tells "May" from "may"."""
     taken = bytearray(len(low))
     found: list[Moment] = []
     for start, end, moments in _scan_moments(low, text):
@@ -250,7 +253,7 @@ def _scan_numeric_dates(low: str) -> Iterator[MomentSpan]:
     for m in (*_ISO.finditer(low), *_DOTTED.finditer(low)):
         year = int(m["y"]) if m["y"] else None
         year = year + 2000 if year is not None and year < 100 else year
-        if not _HALF_BEHIND.match(low, m.end()):  # "в 10.11" beside a word of the day is a time
+        if not _HALF_BEHIND.match(low, m.end()):  # "в 10.11" beside a word for a part of the day is a time
             yield m.start(), m.end(), [Moment(m.start(), m.end(), year, int(m["m"]), int(m["d"]))]
     russian = bool(_CYRILLIC.search(low))
     for m in _SLASHED.finditer(low):
@@ -264,7 +267,7 @@ _CYRILLIC = re.compile("[а-я]")
 _HALF_BEHIND = re.compile(r"\s*(?:утра|вечера|a\.?m\b|p\.?m\b)")
 _AT_BEFORE = re.compile(r"(?:^|\s)(?:в|с|до|к|at|from|until)\s$")
 _MEASURE_BEHIND = re.compile(r"\s*(?:%|млн|млрд|тыс|процент|руб|раз|percent|million|billion|°)")
-_LONGEST_AT = 8  # characters of what `_AT_BEFORE` finds
+_LONGEST_AT = 8  # characters of the longest match of `_AT_BEFORE`
 
 
 def _scan_clock_times(low: str) -> Iterator[MomentSpan]:

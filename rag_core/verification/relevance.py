@@ -19,43 +19,43 @@ from rag_core.verification.types import Claim, Label, Support
 
 __all__ = ["AssessedPassage", "is_different_subject", "measure_relevance", "select_relevant_passages", "widen_quote"]
 
-_ASKING_WORD_WEIGHT = 0.3  # what "costs" is worth: price lists do without it
-# Posts write it as a sign, and it says nothing of what is measured.
+_ASKING_WORD_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
+# Units are often written as a sign and do not say what is measured.
 _MEASURE_WORDS = r"(?:₽|руб|р\.|\$|€|£|%|процент|percent|тыс|млн|thousand|million|euro|евро|доллар|dollar|minute|минут)"
 _UNIT_PATTERN = re.compile(rf"\b{_MEASURE_WORDS}\w*", re.I)
 _NUMBERING_WORDS = frozenset("number номер part часть".split())
-_MAX_OPENING_WORDS = 2  # words before a number that belongs to a name
+_MAX_OPENING_WORDS = 2  # words before a number that is part of a name
 _WORD = re.compile(r"[^\W_]+")
 
 
 def measure_relevance(claim: str, support: Support, words: str, header: str, weight: TermWeight) -> float:
-    """The share of what a claim is about that stands in the words, 0..1; rare terms weigh more.
+    """Relevance of a text to the claim: share of the claim's topic words it holds, 0..1; rare terms weigh more.
 
-    What differs ("twelve ≠ fifteen") and other numbers are not what it is about, nor is what stands above each post of
-    a channel, its title. What a post replies to is what it is about.
+    The value that differs ("twelve ≠ fifteen"), other numbers and words of the channel's title are no topic words.
+    The rest of the header, such as the excerpt of a replied-to post, counts as text.
     """
     title, _, more = header.partition(" · ")
     aside = frozenset(tokenize(f"{support.why.partition('≠')[0]} {title}"))
-    worth: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for word in _WORD.findall(_UNIT_PATTERN.sub(" ", claim)):
         for term in tokenize(word):
             if term not in aside and not any(map(str.isdigit, term)):
-                worth[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
+                weights[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
     there = frozenset(tokenize(f"{more}\n{words}"))
-    whole = sum(worth.values())
+    whole = sum(weights.values())
     if not whole:
         return 1.0
     return (
-        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in worth.items()) / whole
+        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in weights.items()) / whole
     )
 
 
 def is_different_subject(claim: str, support: Support) -> bool:
-    """Whether the number that differs names what the claim is about: bus 41 is not bus 27, it is another bus."""
-    said = support.why.partition("≠")[0].strip()
-    if not any(map(str.isdigit, said)):
+    """Check whether the differing number names the subject itself: bus 41 is another bus than bus 27."""
+    value = support.why.partition("≠")[0].strip()
+    if not any(map(str.isdigit, value)):
         return False
-    place = re.search(rf"(?<![\w.,]){re.escape(said)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
+    place = re.search(rf"(?<![\w.,]){re.escape(value)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
     before = _WORD.findall(claim[: place.start()]) if place else []
     if not before:
         return False
@@ -71,15 +71,15 @@ _MIN_SUPPORTING_RELEVANCE, _MIN_UNOBJECTED_RELEVANCE = 0.45, 0.45
 _MIN_NUMERIC_RELEVANCE, _SHORT_NUMBER_DIGITS = (
     0.35,
     2,
-)  # a number of more digits than this stands in a post of something else by chance seldom
-_BARELY_SUPPORTED, _MIN_LIKELIHOOD = 0.55, 0.3  # likely
-_MIN_CORRECTED_RELEVANCE = 0.3  # of what the claim is about, in a post that takes just its words back
+)  # longer numbers seldom occur by chance in a post about something else
+_BARELY_SUPPORTED, _MIN_LIKELIHOOD = 0.55, 0.3  # likelihoods
+_MIN_CORRECTED_RELEVANCE = 0.3  # relevance of a post that only retracts the claim's words
 _WORD_LAYERS = frozenset({"rules", "words"})  # layers
-_CORRECTED_LAYER, _REPRICED_LAYER = "corrected", "repriced"  # layers that need no more words
-_DIFFERS_MARK = "≠"  # in what a check says of numbers that differ
+_CORRECTED_LAYER, _REPRICED_LAYER = "corrected", "repriced"  # layers that need no relevance check
+_DIFFERS_MARK = "≠"  # marks differing values in `Support.why`
 _ABSENT_TEXT = "is not there"
 _FIGURE = re.compile(r"\d+")
-_MAX_QUOTE_SENTENCES = 3  # sentences of a quote: what decides may lean on the one before
+_MAX_QUOTE_SENTENCES = 3  # sentences of a quote: the deciding one may depend on the one before
 _CORRECTION_PATTERN = re.compile(
     r"(?:\bа не|,\s*not|\binstead of|\brather than|\bвместо)\s+((?:[^\W_]+[\s.,:-]*){1,3})", re.I
 )
@@ -87,30 +87,30 @@ _CORRECTION_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AssessedPassage:
-    """A passage and what it says of the claim."""
+    """Passage with its support for the claim."""
 
     passage: Passage
     support: Support
 
     @property
     def sure(self) -> float:
-        """How sure the label is, 0..1."""
+        """Confidence in the label, 0..1."""
         return self.support.likely if self.support.label is Label.SUPPORTED else 1.0 - self.support.likely
 
 
 def select_relevant_passages(
     claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
 ) -> list[AssessedPassage]:
-    """Those that support or contradict, surest first."""
-    told = [_promote_context_match(claim, one, weight) for one in weighed]
-    spoken = [one for one in told if one.support.label is not Label.NOT_FOUND]
-    told = [_promote_changed_value(claim, one, spoken, weight) for one in told]
-    met = {id(one): _measure_context_relevance(claim, one, weight) for one in told}
-    told = [one for one in told if one.support.label is not Label.NOT_FOUND]
-    most = max((met[id(one)] for one in told), default=0.0)
+    """Select the passages that support or contradict the claim, most confident first."""
+    passages = [_promote_context_match(claim, one, weight) for one in weighed]
+    labelled = [one for one in passages if one.support.label is not Label.NOT_FOUND]
+    passages = [_promote_changed_value(claim, one, labelled, weight) for one in passages]
+    met = {id(one): _measure_context_relevance(claim, one, weight) for one in passages}
+    passages = [one for one in passages if one.support.label is not Label.NOT_FOUND]
+    most = max((met[id(one)] for one in passages), default=0.0)
     kept = [
         one
-        for one in told
+        for one in passages
         if one.support.layer in {_CORRECTED_LAYER, _REPRICED_LAYER} or _is_relevant(claim, one, met[id(one)], most)
     ]
     return sorted(kept, key=lambda one: (-round(one.sure, 2), -met[id(one)], -one.passage.date.timestamp()))
@@ -119,7 +119,10 @@ def select_relevant_passages(
 def _promote_changed_value(
     claim: Claim, one: AssessedPassage, spoken: Sequence[AssessedPassage], weight: TermWeight
 ) -> AssessedPassage:
-    """A channel that has spoken of it before need not say all of it again when the number changes."""
+    """Relabel a not-found passage as contradicting if it changes the value in a later post of the same channel.
+
+    A channel that has stated the claim before need not repeat all of it when the number changes.
+    """
     support, passage = one.support, one.passage
     if support.label is not Label.NOT_FOUND or support.layer != "rules":
         return one
@@ -140,7 +143,7 @@ def _promote_changed_value(
 
 
 def _promote_context_match(claim: Claim, one: AssessedPassage, weight: TermWeight) -> AssessedPassage:
-    """A post that says what the claim says in other places, or takes it back, beside the sentence nearest to it."""
+    """Relabel a post that supports or retracts the claim outside the sentence nearest to it."""
     support, passage = one.support, one.passage
     met = measure_relevance(claim.text, support, passage.text, passage.header, weight)
     if met >= _MIN_CORRECTED_RELEVANCE and (place := _find_correction(claim, passage.text)):
@@ -158,13 +161,13 @@ def _promote_context_match(claim: Claim, one: AssessedPassage, weight: TermWeigh
 
 
 def _find_correction(claim: Claim, text: str) -> TextSpan | None:
-    """Where a post says "X, not Y", and Y is what is claimed; None in a claim that says so itself."""
+    """Find "X, not Y" where Y is what is claimed; None if the claim has such a phrase itself."""
     if _CORRECTION_PATTERN.search(claim.text):
         return None
-    said = frozenset(tokenize(claim.text))
+    claim_terms = frozenset(tokenize(claim.text))
     for found in _CORRECTION_PATTERN.finditer(text):
         words = tokenize(found[1])
-        if words and words[0] in said:
+        if words and words[0] in claim_terms:
             inside = [(a, b) for a, b in split_sentences(text) if a <= found.start() < b]
             return inside[0] if inside else found.span()
     return None
@@ -183,7 +186,7 @@ def _is_relevant(claim: Claim, one: AssessedPassage, met: float, most: float) ->
 
 
 def _measure_context_relevance(claim: Claim, one: AssessedPassage, weight: TermWeight) -> float:
-    """How much the post is about the claim; of one that speaks against it only the words that do, and those beside."""
+    """Relevance of the post; of a contradicting one only the deciding words and their neighbours count."""
     start, end = 0, len(one.passage.text)
     if one.support.label is Label.CONTRADICTED or one.support.layer == "rules":
         start, end = widen_quote(claim, one.passage.text, (one.support.start, one.support.end))
@@ -191,11 +194,11 @@ def _measure_context_relevance(claim: Claim, one: AssessedPassage, weight: TermW
 
 
 def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
-    """The words that decide, with neighbouring sentences where more of the claim stands there; short enough to show."""
-    said = frozenset(tokenize(claim.text))
+    """Widen the deciding words by neighbouring sentences that hold more of the claim, up to MAX_SENTENCE_LENGTH."""
+    claim_terms = frozenset(tokenize(claim.text))
     if span[1] - span[0] > MAX_SENTENCE_LENGTH:
         found = split_long_span(text, span, MAX_SENTENCE_LENGTH)
-        return max(found, key=lambda piece: len(said & frozenset(tokenize(text[slice(*piece)]))), default=span)
+        return max(found, key=lambda piece: len(claim_terms & frozenset(tokenize(text[slice(*piece)]))), default=span)
     found = split_sentences(text)
     here = [n for n, (start, end) in enumerate(found) if start < span[1] and span[0] < end]
     if not here:
@@ -207,4 +210,6 @@ def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
         for b in range(last, min(len(found), a + _MAX_QUOTE_SENTENCES))
         if found[b][1] - found[a][0] <= MAX_SENTENCE_LENGTH
     ]
-    return max(windows, key=lambda w: (len(said & frozenset(tokenize(text[slice(*w)]))), w[0] - w[1]), default=span)
+    return max(
+        windows, key=lambda w: (len(claim_terms & frozenset(tokenize(text[slice(*w)]))), w[0] - w[1]), default=span
+    )

@@ -35,18 +35,19 @@ from rag_core.verification.vocabulary import Vocabulary
 
 __all__ = ["MOST_FIGURES", "Objection", "RuleCheck", "check_by_rules", "uniform_weight"]
 
-_MIN_SENTENCE_COVERAGE = 0.4  # of the claim's words in the sentence: it speaks of the same
-_MIN_POST_COVERAGE = 0.6  # the same of the whole post, where the words that differ stand beside that sentence
-MOST_FIGURES = 40  # of a claim: more is a table
-_MOST_FACTS = 2  # met facts that count
-_FACT_BONUS = 0.15  # a met fact in choosing the nearest sentence: less than words, more than chance
+_MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
+_MIN_POST_COVERAGE = 0.6  # the same for the whole post, if the differing words are beside that sentence
+MOST_FIGURES = 40  # numbers and dates per claim: more is a table
+_MOST_FACTS = 2  # matching facts counted at most
+_FACT_BONUS = 0.15  # weight of a matching fact in choosing the nearest sentence: less than words, more than chance
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Something that does not agree: its sort (number, moment, name, role, denial, opposite, modal, word, link), and what.
+    """Objection of a rule: its sort and the reason.
 
-    Of sort "pronoun", without a label: a name is not there, but a "he" or "it" that may mean it.
+    Sorts: number, moment, name, role, denial, opposite, modal, word, link. Of sort "pronoun" the label is None: the
+    name is missing, but a "he" or "it" may stand for it.
     """
 
     sort: str
@@ -56,10 +57,10 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class RuleCheck:
-    """What the rules found: objections, the sentence that is most like the claim, and how much of the claim is there.
+    """Result of the rule layer: objections, the sentence nearest to the claim, and the coverage of the claim.
 
-    `near` is the share of the claim's words in that sentence, `met` in the whole passage. `label` is None where there
-    is no objection: the rules alone support nothing.
+    `near` is the share of the claim's words in that sentence, `met` in the whole passage. `label` is None without
+    objections: the rules alone support nothing.
     """
 
     claim: SentenceFacts
@@ -71,18 +72,18 @@ class RuleCheck:
 
     @property
     def label(self) -> Label | None:
-        """CONTRADICTED before NOT_FOUND."""
+        """Strongest label of the objections: CONTRADICTED before NOT_FOUND."""
         labels = {objection.label for objection in self.objections}
         return next((label for label in (Label.CONTRADICTED, Label.NOT_FOUND) if label in labels), None)
 
     @property
     def why(self) -> str:
-        """What decided."""
+        """Reason of the deciding objection."""
         return next((found.why for found in self.objections if found.label is self.label), "")
 
 
 def uniform_weight(_: str) -> float:
-    """Every word tells as much as any other."""
+    """Weight every word equally."""
     return 1.0
 
 
@@ -95,49 +96,50 @@ def check_by_rules(
     date: datetime | None = None,
     weight: TermWeight = uniform_weight,
 ) -> RuleCheck:
-    """Hold a claim against a passage; its date counts as said, and its header as the names that are spoken of.
+    """Check a claim against a passage by rules.
 
-    What else a header says is not said by the post: whoever names a channel would bear out whatever they like.
-    A claim of more than `LONGEST_STATED` characters or `MOST_FIGURES` numbers and dates is not found in any passage.
+    The passage's date counts as stated by the post, its header only as a source of names. Nothing else in a header is
+    evidence: otherwise a channel's title could support any claim. A claim of more than `LONGEST_STATED` characters or
+    `MOST_FIGURES` numbers and dates is not found in any passage.
     """
     if len(claim.strip()) > LONGEST_STATED:
-        return _unread(extract_facts("", lang), "too long to be checked")
-    said = extract_facts(claim.strip(), lang)
-    if len(said.numbers) + len({moment.start for moment in said.moments}) > MOST_FIGURES:
-        return _unread(said, "too many figures to be checked")
+        return _reject(extract_facts("", lang), "too long to be checked")
+    claim_facts = extract_facts(claim.strip(), lang)
+    if len(claim_facts.numbers) + len({moment.start for moment in claim_facts.moments}) > MOST_FIGURES:
+        return _reject(claim_facts, "too many figures to be checked")
     post = extract_facts_by_sentence(passage, lang)
-    if not post or not said.all_words:
-        return _unread(said, "no text")
-    _, place = max((_score_nearness(said, one, weight), -n) for n, one in enumerate(post))
+    if not post or not claim_facts.all_words:
+        return _reject(claim_facts, "no text")
+    _, place = max((_score_nearness(claim_facts, one, weight), -n) for n, one in enumerate(post))
     best = post[-place]
     everything = Vocabulary([word for one in post for word in one.words])
     near_words, met = (
-        measure_covered_share(said.words, best.words, weight),
-        measure_covered_share(said.words, everything, weight),
+        measure_covered_share(claim_facts.words, best.words, weight),
+        measure_covered_share(claim_facts.words, everything, weight),
     )
     everywhere = (
         (*post, replace(extract_facts(header, lang), moments=(), numbers=(), links=frozenset())) if header else post
     )
-    objections = tuple(_collect_objections(said, best, post, everywhere, date, weight))
-    return RuleCheck(said, post, best, near_words, met, objections)
+    objections = tuple(_collect_objections(claim_facts, best, post, everywhere, date, weight))
+    return RuleCheck(claim_facts, post, best, near_words, met, objections)
 
 
-def _unread(said: SentenceFacts, why: str) -> RuleCheck:
+def _reject(said: SentenceFacts, why: str) -> RuleCheck:
     return RuleCheck(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, why),))
 
 
 def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts, weight: TermWeight) -> float:
-    """How much a sentence is about what the claim is about."""
-    facts = _shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
-    facts += _shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
+    """Score how much a sentence is about the subject of the claim."""
+    facts = _count_shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
+    facts += _count_shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
     back = measure_covered_share(sentence.words, claim.words, weight)
     return (
         measure_covered_share(claim.words, sentence.words, weight) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
     )
 
 
-def _shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
-    """How many pairs of these have something in common, counted up to `_MOST_FACTS`."""
+def _count_shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
+    """Count the pairs with something in common, up to `_MOST_FACTS`."""
     places: dict[Hashable, set[int]] = {}
     for n, values in enumerate(theirs):
         for value in values:
@@ -159,7 +161,10 @@ def _collect_objections(
     date: datetime | None,
     weight: TermWeight,
 ) -> Iterator[Objection]:
-    """`text` are the sentences, `post` also the header, whose day and channel are no numbers of what is said."""
+    """Collect all objections.
+
+    `text` are the sentences; `post` includes the header, whose day and channel are no stated numbers.
+    """
     about = measure_covered_share(claim.words, best.words, weight)
     same = Label.CONTRADICTED if about >= _MIN_SENTENCE_COVERAGE else Label.NOT_FOUND
     for sort, found in (

@@ -26,12 +26,12 @@ from rag_core.writing.phrases import format_day
 
 __all__ = ["MIN_SUPPORT", "attribute_sentence", "find_best_quote", "keep_supported_citations", "measure_support"]
 
-MIN_SUPPORT = 0.5  # of a sentence's terms: a paraphrase keeps more, another topic has fewer
-_MAX_PARAPHRASE_SUPPORT = 0.99  # 1.0 is for the post's own words
-_MIN_SOURCE_SHARE = 0.2  # of a sentence's terms: a post with fewer is named for nothing
-_MIN_VERBATIM_LENGTH = 12  # characters: fewer stand in any text
-_MIN_NAME_SIMILARITY = 0.5  # of a name's letters: "Ивана" is "Иван"
-# Words that tell whose words follow and when, in a sentence about posts; no post has them.
+MIN_SUPPORT = 0.5  # share of a sentence's terms: a paraphrase keeps more, another topic fewer
+_MAX_PARAPHRASE_SUPPORT = 0.99  # 1.0 is reserved for verbatim quotes
+_MIN_SOURCE_SHARE = 0.2  # share of a sentence's terms: a post with fewer is not cited
+_MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
+_MIN_NAME_SIMILARITY = 0.5  # share of a name's letters: "Ивана" matches "Иван"
+# Words that attribute and date a statement in a sentence about posts; posts themselves lack them.
 _REPORTING_TERMS = frozenset(
     tokenize(
         "пост посты посте постов постах сказано написано пишет пишут говорится сообщается сообщает сообщили согласно "
@@ -39,7 +39,7 @@ _REPORTING_TERMS = frozenset(
         "according channel date reported later earlier however while another"
     )
 )
-# Words that say so of the name beside them.
+# Reporting verbs beside a speaker's name.
 _REPORTING_VERBS = (
     r"(?:says|said|states|stated|reports|reported|writes|wrote|posts|posted|announces|announced|"
     r"пишет|пишут|сообщает|сообщают|сообщил[аио]?|написал[аио]?|объявил[аио]?|рассказал[аио]?)\b(?:\s+(?:that|что)\b)?,?"
@@ -57,43 +57,43 @@ _GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 
 
 def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
-    """How much of a sentence the passages say, 0..1: 1.0 for their own words, 0 with a number, name or link of none.
+    """Support of a sentence by the passages, 0..1: 1.0 if verbatim, 0 with a number, name or link they lack.
 
-    The date of a post is part of what it says. Its header is not: whoever names a channel, or themselves, or is replied
-    to, would have their words cited from a post that does not hold them. It may be named as who says it.
+    A post's date counts as part of its text, its header does not: otherwise a channel title, an author's name or a
+    replied-to post could put words into a post that does not hold them. The header may only name the speaker.
     """
     sentence_text = _remove_attribution(sentence_text, passages)
     if not passages or not sentence_text.strip():
         return 0.0
     parts = [sentence_text[start:end] for start, end in split_sentences(sentence_text)]
-    if len(parts) > 1:  # a true sentence does not carry another through
+    if len(parts) > 1:  # each sentence must be supported by itself
         return min(measure_support(part, passages) for part in parts)
-    said = "\n".join(_render_passage(passage) for passage in passages)
-    if _parse_number_values(sentence_text) - _parse_number_values(said) or not _are_links_known(
+    rendered = "\n".join(_render_passage(passage) for passage in passages)
+    if _parse_number_values(sentence_text) - _parse_number_values(rendered) or not _are_links_known(
         sentence_text, passages
     ):
-        return 0.0  # before all: "at 7" begins as "at 7:30" does
-    if _has_objection(sentence_text, said):
+        return 0.0  # first of all: "at 7" is a prefix of "at 7:30"
+    if _has_objection(sentence_text, rendered):
         return 0.0
     if any(_is_verbatim(sentence_text, passage) for passage in passages):
         return 1.0
-    near = _match_terms(sentence_text, said)
-    if any(near.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(sentence_text)):
+    similarity = _match_terms(sentence_text, rendered)
+    if any(similarity.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(sentence_text)):
         return 0.0
-    if not near:
+    if not similarity:
         return _MAX_PARAPHRASE_SUPPORT if _parse_number_values(sentence_text) else 0.0
-    return min(_MAX_PARAPHRASE_SUPPORT, sum(near.values()) / len(near))
+    return min(_MAX_PARAPHRASE_SUPPORT, sum(similarity.values()) / len(similarity))
 
 
 def _has_objection(text: str, said: str) -> bool:
-    """Whether the rules object: all but a word that has another in its place, which may mean the same."""
+    """Check for objections of the rules, except a replaced word, which may be a synonym."""
     kept = " ".join(word for word in text.split() if not _REPORTING_TERMS.intersection(tokenize(word)))
     checked = check_by_rules(kept, said, detect_language(text))
     return any(objection.sort != "word" for objection in checked.objections)
 
 
 def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
-    """The sentence with a quote of each source that has part in it; None where they do not say it."""
+    """Attribute a sentence to its sources, with a quote of each that contributes; None if they do not support it."""
     passages = [source.passage for source in sources]
     support = measure_support(text, passages) if len(text) <= MAX_SENTENCE_LENGTH else 0.0
     if support < MIN_SUPPORT:
@@ -115,59 +115,62 @@ def _build_citation(text: str, passage: Passage) -> Citation:
 
 
 def _contributes_to_sentence(text: str, passage: Passage) -> bool:
-    near = _match_terms(text, _render_passage(passage))
-    return not near or sum(near.values()) / len(near) >= _MIN_SOURCE_SHARE
+    similarity = _match_terms(text, _render_passage(passage))
+    return not similarity or sum(similarity.values()) / len(similarity) >= _MIN_SOURCE_SHARE
 
 
 def _match_terms(text: str, said: str) -> dict[str, float]:
-    """Each word of the text: 1 where it stands there, less where a kindred one does. Numbers and links are no words."""
+    """Similarity of each word of the text to the passage: 1 if present, less for a related word.
+
+    Numbers and links are left out.
+    """
     there = frozenset(tokenize(said))
     words = tokenize(remove_links(text))
-    asked = {term for term in words if not term.isdigit() and (term in there or term not in _REPORTING_TERMS)}
-    return {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in asked}
+    terms = {term for term in words if not term.isdigit() and (term in there or term not in _REPORTING_TERMS)}
+    return {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in terms}
 
 
 def _is_verbatim(text: str, passage: Passage) -> bool:
-    """Whether it is whole words of the passage in their order, and enough of them to say something."""
-    found = _join_words(text)
-    at = f" {_join_words(passage.text)} ".find(f" {found} ")
-    return len(found) >= _MIN_VERBATIM_LENGTH and at >= 0
+    """Check for a verbatim run of whole words, long enough to mean something."""
+    words = _join_words(text)
+    at = f" {_join_words(passage.text)} ".find(f" {words} ")
+    return len(words) >= _MIN_VERBATIM_LENGTH and at >= 0
 
 
 def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
-    """Where in the passage's text the sentence stands that is most like this one; None in a passage without text."""
-    asked, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
-    kin = kindred(asked, tokenize(passage.text))
+    """Find the span of the passage most similar to the sentence; None for a passage without text."""
+    terms, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
+    kin = kindred(terms, tokenize(passage.text))
     best, most = None, -1.0
     for sentence in split_sentences(passage.text):
         for start, end in split_long_span(passage.text, sentence):
             piece = passage.text[start:end]
             there = frozenset(tokenize(piece))
-            near = (1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in asked)
-            like = sum(near)
-            like += len(numbers & _parse_number_values(piece)) - 0.01 * len(
-                there
-            )  # of two that say it, the one that says no more
+            similarities = (
+                1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms
+            )
+            like = sum(similarities)
+            like += len(numbers & _parse_number_values(piece)) - 0.01 * len(there)  # of two equal matches the shorter
             if best is None or like > most:
                 best, most = (start, end), like
     return best
 
 
 def _render_passage(passage: Passage) -> str:
-    """A passage with its date in the usual writings."""
+    """Text of a passage with its date in the usual notations."""
     dates = " ".join((f"{passage.date:%Y-%m-%d}", format_day(passage.date, "ru"), format_day(passage.date, "en")))
     return f"{dates}\n{passage.text}"
 
 
 def _remove_attribution(text: str, passages: Sequence[Passage]) -> str:
-    """The text without "according to Harbour News" and the like, where that is whose post it is."""
+    """Remove "according to Harbour News" and the like if it names the speaker of a passage."""
     if not _ATTRIBUTION_PATTERN.search(text):
         return text
     for name in dict.fromkeys(name for passage in passages for name in extract_speakers(passage.header)):
-        said = r"[\W_]+".join(map(_build_case_pattern, _WORD.findall(name)))
-        if said:
+        pattern = r"[\W_]+".join(map(_build_case_pattern, _WORD.findall(name)))
+        if pattern:
             text = re.sub(
-                rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{said}(?!\w)\W?|(?<!\w){said}\W{{0,2}}{_REPORTING_VERBS}",
+                rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{pattern}(?!\w)\W?|(?<!\w){pattern}\W{{0,2}}{_REPORTING_VERBS}",
                 " ",
                 text,
                 flags=re.I,
@@ -176,7 +179,7 @@ def _remove_attribution(text: str, passages: Sequence[Passage]) -> str:
 
 
 def _build_case_pattern(word: str) -> str:
-    """A pattern of a name's word; a Russian one may have another ending."""
+    """Pattern for a word of a name; a Russian word may have another ending."""
     long = len(word) > _MAX_SHORT_WORD and _CYRILLIC.search(word)
     return rf"{re.escape(word[:-2])}\w{{0,4}}" if long else re.escape(word)
 
@@ -186,20 +189,20 @@ def _join_words(text: str) -> str:
 
 
 def _parse_number_values(text: str) -> frozenset[str]:
-    """Numbers as values: 2 750 is 2,750 and 2750; 03 is 3; 3,5 is 3.5."""
+    """Normalised numbers: 2 750 is 2,750 and 2750; 03 is 3; 3,5 is 3.5."""
     found = _NUMBER.findall(_GROUPED.sub("", text))
     return frozenset(number.replace(",", ".").lstrip("0") or "0" for number in found)
 
 
 def _are_links_known(text: str, passages: Sequence[Passage]) -> bool:
-    """Whether every address and @name of the text stands in a passage, whole: a model makes no links."""
+    """Check that every address and @name of the text is whole in a passage: models invent links."""
     return extract_links(text) <= extract_links("\n".join(passage.text for passage in passages))
 
 
 def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang: str) -> Sentence | None:
-    """The sentence without the citations that contradict it; cited from another source where none is left.
+    """Drop the citations that contradict the sentence; cite another source if none is left.
 
-    None where a source says otherwise and none bears it out. The posts' own words are not looked at.
+    None if a source contradicts the sentence and none supports it. Verbatim quotes are not checked.
     """
     if sentence.support == 1.0:
         return sentence
@@ -212,9 +215,9 @@ def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang
     right = {post for post, _ in (key for key, label in labels.items() if label is Label.SUPPORTED)}
     if not wrong - right:
         return sentence
-    standing = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)
-    if standing and right:
-        return replace(sentence, citations=standing)
+    kept = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)
+    if kept and right:
+        return replace(sentence, citations=kept)
     others = (source for source in sources if source.passage.key not in cited)
     better = (source for source in others if _label_passage(sentence.text, source.passage, lang) is Label.SUPPORTED)
     return next(filter(None, (attribute_sentence(sentence.text, [source]) for source in better)), None)

@@ -11,7 +11,7 @@ __all__ = ["Claim", "Label", "Support", "Verdict"]
 
 
 class Label(StrEnum):
-    """What posts say of a claim."""
+    """Verification label: what the posts say of a claim."""
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
@@ -20,7 +20,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that is said: `text` is `whole[start:end]` of the message it stands in; `lang` is "ru" or "en"."""
+    """One statement to check: `text` is `message[start:end]` of the message it is from; `lang` is "ru" or "en"."""
 
     text: str
     lang: str
@@ -30,11 +30,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What one passage says of one claim.
+    """Result for one claim and one passage.
 
-    `likely` is how likely the passage supports it, 0..1, calibrated; `layer` decided (rules, words, meaning, cross,
-    judge); `why` names what did not agree, such as "1 200 ≠ 1 500", for traces and tests; `start` and `end` are where
-    the words that decide stand in the passage's text.
+    `likely` is the calibrated probability that the passage supports the claim, 0..1; `layer` is the layer that
+    decided (rules, words, meaning, cross, judge); `why` names the disagreement, such as "1 200 ≠ 1 500", for traces
+    and tests; `start` and `end` are the offsets of the deciding words in the passage's text.
     """
 
     label: Label
@@ -47,10 +47,10 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What all the posts that the asker may read say of one claim.
+    """Verdict on one claim over all posts the asker may read.
 
     `sources` counts independent posts that support it (copies and forwards once); `earliest` is the first of them;
-    `against` are posts that say otherwise; `superseded` is the later post of the same channel that changes the value.
+    `against` cites contradicting posts; `superseded` cites the later post of the same channel that changes the value.
     """
 
     claim: Claim
@@ -65,5 +65,5 @@ class Verdict:
 
     @property
     def contested(self) -> bool:
-        """Whether posts disagree now, and none of them takes the word of another back."""
+        """Check whether posts disagree and no later post of the same channel supersedes the claim."""
         return self.label is Label.CONTRADICTED and bool(self.citations) and self.superseded is None

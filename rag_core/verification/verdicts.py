@@ -69,15 +69,15 @@ __all__ = [
     "verify_text",
 ]
 
-# A false number is the claim's rarest word, so that the post which says otherwise is seldom the first; beyond the
-# tenth nothing more was found.
+# A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
+# nothing more was found.
 MAX_ASSESSED_PASSAGES = 10
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"\S*\d\S*")
 
 
 def plan_claim_search(question: Question) -> Plan:
-    """A plan for a claim: no time, no kind, and one query without the numbers, which may be the ones that are wrong."""
+    """Plan the search for a claim: no filter on time or kind, and one query without the numbers, which may be wrong."""
     text = sanitize_query(question.text)
     if not tokenize(text):
         return Plan(())
@@ -88,12 +88,12 @@ def plan_claim_search(question: Question) -> Plan:
     queries = tuple(dict.fromkeys((text, *others)))[:MAX_QUERIES]
     plan = Plan(queries, Kind.CLAIM, text, *extract_phrases(text), asked=text)
     chosen = route_plan(plan, count_question_parts(text))
-    # without a number that is wrong so few words are left that they need both legs
+    # without a wrong number too few words are left for lexical search alone
     return replace(plan, legs=HYBRID if chosen.legs == LEXICAL_ONLY else chosen.legs, reasons=chosen.reasons)
 
 
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:
-    """The passages to be weighed, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
+    """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
     hits = await search_passages(plan, question, rag, run)
     best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
     return tuple(hit.passage for hit in best[:MAX_ASSESSED_PASSAGES])
@@ -102,22 +102,22 @@ async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, r
 async def retrieve_newer_passages(
     question: Question, plan: Plan, since: dict[int, datetime], rag: Engine, run: Run
 ) -> tuple[Passage, ...]:
-    """What channels have said of it since a moment of each. Raises as `retrieve_claim_passages`."""
+    """Retrieve later passages on the claim from each channel in `since`. Raises as `retrieve_claim_passages`."""
     if not plan.queries:
         return ()
     words = " ".join(word for word in _NUMBER_WORDS.sub(" ", question.text).split() if not is_asking_word(word))
     about = replace(plan, queries=(words if tokenize(words) else plan.queries[0],), legs=LEXICAL_ONLY)
-    found: dict[tuple[PostKey, int], Passage] = {}
+    passages: dict[tuple[PostKey, int], Passage] = {}
     for chat, moment in since.items():
         then = replace(about, channels=frozenset({chat}), since=moment + timedelta(seconds=1))
         hits = await search_passages(then, question, rag, run)
-        found |= {(hit.passage.key, hit.passage.part): hit.passage for hit in hits[:_MAX_NEWER_POSTS]}
-    return tuple(found.values())
+        passages |= {(hit.passage.key, hit.passage.part): hit.passage for hit in hits[:_MAX_NEWER_POSTS]}
+    return tuple(passages.values())
 
 
 @dataclass(frozen=True, slots=True)
 class IndependentSources:
-    """How many independent sources there are, and the first post of them."""
+    """Number of independent sources, and the earliest post among them."""
 
     count: int = 0
     earliest: PostKey | None = None
@@ -126,7 +126,7 @@ class IndependentSources:
 async def count_independent_sources(
     passages: Sequence[Passage], viewer: Viewer, known: Mapping[int, Channel], rag: Engine
 ) -> IndependentSources:
-    """Of posts that all say the same thing, in whatever words. Raises ArchiveUnavailable."""
+    """Count the independent sources of posts that state the same thing. Raises ArchiveUnavailable."""
     if not passages:
         return IndependentSources()
     families = await copies.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
@@ -135,16 +135,16 @@ async def count_independent_sources(
         marks = _list_source_marks(passage, families.get(passage.key), known)
         joined = [group for group in groups if group & marks]
         groups = [group for group in groups if not group & marks] + [marks.union(*joined)]
-    everyone: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
+    dated_posts: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
     for passage in passages:
         if found := families.get(passage.key):
-            # one that is only nearly the same may say something else
-            everyone |= {one.key: one for one in found.all if one.exact == found.exact}
-    return IndependentSources(len(groups), order_copies(everyone.values())[0].key)
+            # a near-duplicate may state something else: exact copies only
+            dated_posts |= {one.key: one for one in found.all if one.exact == found.exact}
+    return IndependentSources(len(groups), order_copies(dated_posts.values())[0].key)
 
 
 def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mapping[int, Channel]) -> set[object]:
-    """What makes two posts one source: whose words they are, their family of copies, the same text."""
+    """Marks shared by posts of one source: speaker, family of copies, text."""
     marks: set[object] = {build_text_key(passage.text), _identify_speaker(passage, known)}
     if found:
         marks.add(found.family)
@@ -152,7 +152,7 @@ def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mappin
 
 
 def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
-    """The channel that said it: of a forward the one it comes from, by id, else by its name."""
+    """Channel the words are from: of a forward its origin, by id, else by name."""
     origin = passage.origin
     if origin is None or origin.chat_id is not None:
         return f"{origin.chat_id if origin else passage.key.chat_id}"
@@ -160,16 +160,16 @@ def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
     return next((f"{key}" for key, channel in known.items() if channel.title.casefold() == name), name)
 
 
-_MAX_CITED_POSTS = 3  # posts for a claim, and as many against it
-# Likely so, but for a word that could not be matched: enough to keep last year's dates from denying this year's.
+_MAX_CITED_POSTS = 3  # per claim: supporting posts, and as many contradicting ones
+# Likelihood of a claim with one unmatched word: enough to keep last year's dates from contradicting this year's.
 _NEARLY_SUPPORTED = 0.45
-_MAX_RECHECKED_CHANNELS = 3  # that are asked what they said later
+_MAX_RECHECKED_CHANNELS = 3  # channels searched for later posts
 
 
 def list_channels_to_recheck(
     claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
 ) -> dict[int, datetime]:
-    """Where to look for a later word: channels that speak of the claim, and when the surest of their posts did."""
+    """Select the channels to search for later posts, with the date of their most confident relevant post."""
     since: dict[int, datetime] = {}
     for one in select_relevant_passages(claim, weighed, weight):
         if len(since) < _MAX_RECHECKED_CHANNELS:
@@ -180,14 +180,14 @@ def list_channels_to_recheck(
 def decide_verdict(
     claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
 ) -> tuple[Verdict, tuple[Passage, ...]]:
-    """The verdict, its sources uncounted, and all the passages that bear the claim out."""
-    told = select_relevant_passages(claim, weighed, weight)
-    backing = [one for one in told if one.support.label is Label.SUPPORTED]
+    """Decide the verdict, without counting sources; return it with all supporting passages."""
+    relevant = select_relevant_passages(claim, weighed, weight)
+    backing = [one for one in relevant if one.support.label is Label.SUPPORTED]
     nearly = [
         one for one in weighed if one.support.label is Label.NOT_FOUND and one.support.likely >= _NEARLY_SUPPORTED
     ]
     against = [
-        one for one in told if one.support.label is Label.CONTRADICTED and not _is_outdated(one, backing + nearly)
+        one for one in relevant if one.support.label is Label.CONTRADICTED and not _is_outdated(one, backing + nearly)
     ]
     if not backing and not against:
         best = max(weighed, key=lambda one: one.support.likely, default=None)
@@ -209,15 +209,15 @@ def decide_verdict(
 
 
 def _is_outdated(one: AssessedPassage, backing: Iterable[AssessedPassage]) -> bool:
-    """Whether its channel has said later that it is, or nearly is, as claimed."""
+    """Check whether the channel has a later post that supports, or nearly supports, the claim."""
     key, date = one.passage.key, one.passage.date
     return any(b.passage.key.chat_id == key.chat_id and b.passage.date >= date for b in backing)
 
 
 def _find_superseding(backing: Sequence[AssessedPassage], against: Sequence[AssessedPassage]) -> AssessedPassage | None:
-    """The latest post that says otherwise, of a channel that said so before; None where another said so since."""
-    said = {one.passage.key.chat_id for one in backing}
-    later = [one for one in against if one.passage.key.chat_id in said]
+    """Latest contradicting post of a channel that supported the claim; None if a supporting post is newer."""
+    supporting_channels = {one.passage.key.chat_id for one in backing}
+    later = [one for one in against if one.passage.key.chat_id in supporting_channels]
     last = max(later, key=lambda one: one.passage.date, default=None)
     if last is None or any(one.passage.date > last.passage.date for one in backing):
         return None
@@ -229,7 +229,7 @@ def _support_outweighs(backing: Sequence[AssessedPassage], against: Sequence[Ass
 
 
 def _build_citations(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Citation, ...]:
-    """A quote of each of the first posts."""
+    """One citation per post, of the first `_MAX_CITED_POSTS` posts."""
     first: dict[object, AssessedPassage] = {}
     for one in told:
         first.setdefault(one.passage.key, one)
@@ -237,7 +237,7 @@ def _build_citations(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Cit
 
 
 def _build_citation(claim: Claim, one: AssessedPassage) -> Citation | None:
-    """The words that decide, as they stand in the post."""
+    """Citation of the deciding words."""
     passage, span = one.passage, (one.support.start, one.support.end)
     if span[0] >= span[1]:
         span = find_best_quote(claim.text, passage) or (0, 0)
@@ -246,21 +246,21 @@ def _build_citation(claim: Claim, one: AssessedPassage) -> Citation | None:
     return Citation(passage.key, quote, at, at + len(quote), passage.date) if quote else None
 
 
-# Stages without which everything was searched all the same.
+# Stages whose failure leaves the search complete.
 NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
 
-# A long post has a dozen; more verdicts than this nobody reads, and each is a search of its own.
+# A long post has a dozen claims; nobody reads more verdicts than this, and each needs a search of its own.
 MAX_CHECKED_CLAIMS = 8
-# Characters of all claims that are looked up, as many as a question may have; and of a message, as many as a post has.
+# Characters of all claims checked together, as many as a question may have; and of a message, as many as a post has.
 MOST_CLAIMED = 1000
 LONGEST_MESSAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A verdict for each claim, in the order of the text; `left` claims more were not looked at.
+    """Verification of a message: a verdict for each claim in the order of the text; `left` claims were not checked.
 
-    Without verdicts: there is nothing in the text that could be so or not.
+    No verdicts: the text has no claims.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -270,67 +270,67 @@ class Verification:
     channels: dict[int, Channel] = field(default_factory=dict)
 
     def link(self, key: PostKey) -> str:
-        """The link that opens a post, with the username the channel has now."""
+        """Link to a post, by the current username of its channel."""
         return format_channel_post_link(key, self.channels.get(key.chat_id))
 
     def posts(self) -> tuple[PostKey, ...]:
-        """The posts that are named, each once: those that bear a claim out, then those against it."""
+        """Cited posts, each once: supporting and contradicting ones claim by claim, then the earliest sources."""
         cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
         first = [v.earliest for v in self.verdicts if v.earliest]
         return tuple(dict.fromkeys((*(citation.post for citation in cited), *first)))
 
 
 async def verify_text(question: Question, rag: Engine) -> Verification:
-    """Hold a text against what its asker may read: `question.text` is what is said.
+    """Verify the claims of `question.text` against the posts its asker may read.
 
-    Raises RagError where that cannot be known: an index that is down is never "the posts do not say".
+    Raises RagError if that is impossible: an index that is down never counts as "the posts do not say".
     """
     run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
     try:
         async with run.stage("plan"):
-            claims, unread = await asyncio.to_thread(_claimed, question)
+            claims, unread = await asyncio.to_thread(_extract_claims_to_check, question)
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-        chosen = _chosen(claims)
+        chosen = _limit_claims(claims)
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
-        said = tuple(dict.fromkeys(run.shortfalls))
-        return Verification(tuple(verdicts), len(claims) - len(chosen) + unread, said, run.trace_id, readable)
+        shortfalls = tuple(dict.fromkeys(run.shortfalls))
+        return Verification(tuple(verdicts), len(claims) - len(chosen) + unread, shortfalls, run.trace_id, readable)
     finally:
         rag.traced(run)
 
 
-def _claimed(question: Question) -> tuple[tuple[Claim, ...], int]:
-    """The claims of a message, and how many sentences behind its first `LONGEST_MESSAGE` characters were not read."""
+def _extract_claims_to_check(question: Question) -> tuple[tuple[Claim, ...], int]:
+    """Claims of a message, and the number of unread sentences after its first `LONGEST_MESSAGE` characters."""
     text = question.text
     unread = split_sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
     return extract_claims(text[:LONGEST_MESSAGE], question.lang), len(unread)
 
 
-def _chosen(claims: Sequence[Claim]) -> Sequence[Claim]:
-    """The first claims, at most `MAX_CHECKED_CLAIMS` of `MOST_CLAIMED` characters together; the first one in any case."""
+def _limit_claims(claims: Sequence[Claim]) -> Sequence[Claim]:
+    """First claims: at most `MAX_CHECKED_CLAIMS`, at most `MOST_CLAIMED` characters together, at least one."""
     lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
     return claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
 
 
 async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
-    """The verdict on one claim; that of a moment ago where nothing has changed since."""
+    """Verdict on one claim, from the cache if nothing has changed."""
     key = _build_cache_key(claim, question, await posts.get_last_seq(rag.archive))
     version, before = rag.version, len(run.shortfalls)
     if (ready := rag.caches.verdicts.get(key, version)) is not None:
         return replace(ready, claim=claim)
     verdict = await _verify_claim(claim, replace(question, text=claim.text, lang=claim.lang), known, rag, run)
-    if len(run.shortfalls) == before:  # what was found with something missing is not all there is
+    if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
         rag.caches.verdicts.put(key, version, verdict)
     return verdict
 
 
 def _build_cache_key(claim: Claim, question: Question, change: int) -> Hashable:
-    """All that a verdict depends on. It holds words of posts, so that any change of the archive counts."""
-    said = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
-    return said, claim.lang, question.viewer.channels, question.asked_at.date(), change
+    """Cache key of a verdict. It includes the last change of the archive, since a verdict quotes posts."""
+    claim_text = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
+    return claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
 
 
 async def _verify_claim(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
@@ -341,17 +341,17 @@ async def _verify_claim(claim: Claim, question: Question, known: dict[int, Chann
     seen = {(one.passage.key, one.passage.part) for one in first}
     since = list_channels_to_recheck(claim, first, weight)
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
-    verdict, bearing = decide_verdict(
+    verdict, supporting = decide_verdict(
         claim, first + await _assess_current_passages(claim, more, question, rag, run), weight
     )
-    found = await run.require("copies", count_independent_sources(bearing, question.viewer, known, rag))
+    found = await run.require("copies", count_independent_sources(supporting, question.viewer, known, rag))
     return replace(verdict, sources=found.count, earliest=found.earliest)
 
 
 async def _assess_current_passages(
     claim: Claim, passages: Sequence[Passage], question: Question, rag: Engine, run: Run
 ) -> list[AssessedPassage]:
-    """What each passage says of the claim. By rules alone where the rest fails; without what has gone meanwhile."""
+    """Assess each passage; by rules and words alone if the rest fails; posts deleted meanwhile are left out."""
     if not passages:
         return []
     supports = await run.attempt("verify", assess_passages(claim, passages, question.viewer, rag, run), list)

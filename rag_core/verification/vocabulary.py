@@ -1,4 +1,4 @@
-"""The words of a text as the checks see them: folded, stemmed, with their places."""
+"""Word comparison for verification: folding, stemming, antonyms, synonyms, aliases, and an index of similar words."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 
 _WORD = re.compile(r"[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*")
 _SENTENCE_OPENING = re.compile(r"(?:^|[.!?…:\n])[\s\"'«“„(\[—–\-*•]*$")
-_MOST_MARKS = 40  # quotes, brackets and spaces between the end of a sentence and the next
+_MOST_MARKS = 40  # quotes, brackets and spaces between two sentences
 _REMOVED_MARKS = str.maketrans("", "", "'’‘`ʼʿʾ\u0300\u0301\u0302\u0304\u0306\u0308\u0323")
 _LONG_VOWELS = str.maketrans("āīūēōḥṣḍṭẓ", "aiueohsdtz")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word; `stem` is empty for a stop word, `opens` says that it begins a sentence."""
+    """Word with its position; `stem` is empty for a stop word, `opens` marks the first word of a sentence."""
 
     low: str
     stem: str
@@ -44,27 +44,27 @@ class Word:
 
 
 def fold_text(text: str) -> str:
-    """Lower case, ё as е, dressed letters plain: of the same length, so that places stay right."""
+    """Fold a text to lower case, ё to е, accented letters to plain ones; the length and all offsets stay the same."""
     plain = text if text.isascii() else normalize_characters(text)
     return "".join(low if len(low := c.lower()) == 1 else c for c in plain).replace("ё", "е")
 
 
 @lru_cache(maxsize=1024)
 def split_words(text: str) -> tuple[Word, ...]:
-    """The words in order. "America's" is "america", "Muʿāwiyah" is "muawiyah"."""
+    """Split a text into words, in order. "America's" becomes "america", "Muʿāwiyah" becomes "muawiyah"."""
     low = fold_text(text)
     found = []
     for match in _WORD.finditer(low):
-        said = re.sub(r"['’]s$", "", match[0])
-        said = said if re.search(r"n['’]t$", said) else said.translate(_LONG_VOWELS).translate(_REMOVED_MARKS)
+        folded = re.sub(r"['’]s$", "", match[0])
+        folded = folded if re.search(r"n['’]t$", folded) else folded.translate(_LONG_VOWELS).translate(_REMOVED_MARKS)
         capital = text[match.start()].isupper()
         opens = capital and bool(_SENTENCE_OPENING.search(text, max(0, match.start() - _MOST_MARKS), match.start()))
-        bare = "" if said.endswith(("n't", "n’t")) or said == "cannot" else stem(said)
-        found.append(Word(said, bare, match.start(), match.end(), capital, opens))
+        bare = "" if folded.endswith(("n't", "n’t")) or folded == "cannot" else stem(folded)
+        found.append(Word(folded, bare, match.start(), match.end(), capital, opens))
     return tuple(found)
 
 
-# A side of words that say the same / the side that says the opposite.
+# Synonyms / their antonyms.
 _OPPOSITE_PAIRS = """
 вырос выросла выросли вырасти рост растет растут расти увеличил увеличила увеличили увеличилась увеличился увеличить увеличение увеличивается повысил повысила повысили повысились повысился повысилась повышение повысить поднялся поднялась поднялись подорожал подорожали подорожание прибавил / упал упала упали падение падает снизил снизила снизили снизился снизилась снизились снижение снизить уменьшил уменьшила уменьшился уменьшилась уменьшились уменьшение уменьшить сократил сократила сократился сократилась сократились сокращение сократить понизил понизили понижение подешевел подешевели опустился опустилась
 открыл открыла открыли открыт открыта открыты открыто открыть открывает открывается открылся открылась открылось открылись откроется откроют открытие / закрыл закрыла закрыли закрыт закрыта закрыты закрыто закрыть закрывает закрывается закрылся закрылась закрылись закроется закроют закрытие
@@ -197,7 +197,7 @@ majority / minority
 maximum / minimum
 with / without
 """
-# Of these only one can be so.
+# Mutually exclusive words: only one side of a row can be true.
 _EXCLUSIVE_WORDS = """
 вчера/сегодня/завтра
 yesterday/today/tomorrow
@@ -217,7 +217,7 @@ _OPPOSITE_PREFIXES = [
     ("над", "под"), ("о", "рас"), ("пере", "недо"), ("pre", "post"), ("over", "under"), ("in", "out"), ("up", "down"), ("ex", "in"), ("as", "des"), ("in", "de"),
 ]  # fmt: skip
 _ALL_PREFIXES = frozenset(prefix for pair in _OPPOSITE_PREFIXES for prefix in pair)
-_LEAST_REST = 4  # letters behind a prefix
+_LEAST_REST = 4  # letters after a prefix
 
 
 def _stem_or_keep(word: str) -> str:
@@ -240,7 +240,7 @@ _SIDE_INDEX = _index_sides()
 
 @lru_cache(maxsize=20_000)
 def are_opposites(one: str, other: str) -> bool:
-    """Whether two folded words say opposite things: "вырос" and "снизился", "legal" and "illegal"."""
+    """Check whether two folded words are antonyms: "вырос" and "снизился", "legal" and "illegal"."""
     a, b = _stem_or_keep(one), _stem_or_keep(other)
     if a == b:
         return False
@@ -267,7 +267,7 @@ def _is_negated_form(longer: str, plain: str) -> bool:
 
 
 def _have_opposite_prefixes(one: str, other: str) -> bool:
-    """Whether the same root stands behind prefixes that lead two ways: "приехал", "уехал"."""
+    """Check for one root after opposite prefixes: "приехал", "уехал"."""
     for here, there in _OPPOSITE_PREFIXES:
         if one.startswith(here) and other.startswith(there):
             rest, left = one[len(here) :], other[len(there) :]
@@ -280,18 +280,18 @@ def _have_opposite_prefixes(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def are_synonyms(one: str, other: str) -> bool:
-    """Whether two folded words stand on the same side of an opposition: "вырос" and "увеличился"."""
+    """Check whether two folded words are on the same side of an antonym row: "вырос" and "увеличился"."""
     return bool(sides(one) & sides(other))
 
 
 def sides(word: str) -> frozenset[tuple[int, int]]:
-    """On which side of which oppositions a folded word stands."""
+    """Antonym rows and sides of a folded word."""
     return _SIDE_INDEX.get(_stem_or_keep(word), frozenset())
 
 
 @lru_cache(maxsize=20_000)
 def opposition_keys(word: str) -> frozenset[tuple[str, object]]:
-    """Lookup keys of a folded word: two words that are opposed have one in common."""
+    """Lookup keys of a folded word: two antonyms have at least one key in common."""
     root = _stem_or_keep(word)
     keys: set[tuple[str, object]] = {("pair", row) for row, _ in _SIDE_INDEX.get(root, ())}
     keys |= {
@@ -306,11 +306,11 @@ def opposition_keys(word: str) -> frozenset[tuple[str, object]]:
     return frozenset(keys)
 
 
-_MOST_COMPARED = 32  # different words with the same key; a passage of ordinary prose has fewer than ten
+_MOST_COMPARED = 32  # distinct words per key; a passage of ordinary prose has fewer than ten
 _NAME, _ALIKE = 0.95, 0.9
-_KIN = 0.7  # below it kindred words are different ones
-_PREFIX, _STEM = 3, 4  # letters that forms of one word, and kindred stems, have in common
-# Names of one thing that share no letters.
+_KIN = 0.7  # stem similarity below which words count as different
+_PREFIX, _STEM = 3, 4  # leading letters shared by forms of one word, and by related stems
+# Aliases: names of one thing that share no letters.
 _ALIASES = (
     "сша америка штаты американский usa us u.s america american", "великобритания британия британский англия английский uk britain british england",
     "россия рф российский русский russia russian", "ес евросоюз eu европейский", "петербург питер спб санкт petersburg", "оон un",
@@ -326,7 +326,7 @@ Key = tuple[str, object]
 
 @lru_cache(maxsize=20_000)
 def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
-    """How much one word is the other, 0..1; both as folded and as stemmed."""
+    """Similarity of two words, 0..1; both given as folded and as stemmed."""
     if stem == other_stem:
         return 1.0
     if is_name_variant(one, other) or aliases(one, other):
@@ -337,15 +337,15 @@ def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
 
 
 def aliases(one: str, other: str) -> bool:
-    """Whether two folded words may name one thing."""
-    return bool(_rows(one) & _rows(other))
+    """Check whether two folded words may be aliases of one thing."""
+    return bool(_find_alias_rows(one) & _find_alias_rows(other))
 
 
 @lru_cache(maxsize=10_000)
-def _rows(word: str) -> frozenset[int]:
-    """Which things a word may name."""
-    alike = (said for said in _ALIASES_BY_START.get(word[:2], ()) if min(len(said), len(word)) > 3)
-    return frozenset(_ALIAS[said] for said in (*alike, word) if said in _ALIAS and is_name_variant(said, word))
+def _find_alias_rows(word: str) -> frozenset[int]:
+    """Alias rows of a word."""
+    alike = (alias for alias in _ALIASES_BY_START.get(word[:2], ()) if min(len(alias), len(word)) > 3)
+    return frozenset(_ALIAS[alias] for alias in (*alike, word) if alias in _ALIAS and is_name_variant(alias, word))
 
 
 _ALIASES_BY_START: dict[str, list[str]] = {}
@@ -354,22 +354,22 @@ for _word in _ALIAS:
 
 
 @lru_cache(maxsize=20_000)
-def _keys(low: str, stem: str) -> frozenset[Key]:
-    """What a word has in common with each word that is like it, but for those in another script."""
+def _make_keys(low: str, stem: str) -> frozenset[Key]:
+    """Lookup keys of a word: shared with each similar word, except those in another script."""
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
-    keys |= {("alias", row) for row in _rows(low)}
+    keys |= {("alias", row) for row in _find_alias_rows(low)}
     keys |= {("side", side) for side in sides(low)}
     return frozenset(keys)
 
 
 @lru_cache(maxsize=20_000)
-def _sounds(low: str) -> frozenset[Key]:
-    """What a word has in common with each word of another script that sounds like it."""
+def _make_sound_keys(low: str) -> frozenset[Key]:
+    """Lookup keys by sound: shared with each similar-sounding word in another script."""
     return frozenset(("sound", skeleton[:1]) for skeleton in skeletons(low))
 
 
 class Vocabulary(tuple[Word, ...]):
-    """Words in the order of their text. The index is built when it is first asked."""
+    """Words in the order of their text, with an index of similar words, built on first use."""
 
     _index: dict[Key, list[int]]
     _spoken: dict[bool, dict[Key, list[int]]]
@@ -384,15 +384,15 @@ class Vocabulary(tuple[Word, ...]):
         return self._stems
 
     def nearest(self, word: Word) -> tuple[float, Word | None]:
-        """How like this word the likest one is, 0..1, and which that is: of equal ones the first."""
+        """Find the most similar word and its similarity, 0..1; of equal ones the first."""
         if not hasattr(self, "_found"):
             self._found = {}
         key = word.low, word.stem
         if (found := self._found.get(key)) is None:
-            self._found[key] = found = self._likest(word)
+            self._found[key] = found = self._find_nearest(word)
         return found
 
-    def _likest(self, word: Word) -> tuple[float, Word | None]:
+    def _find_nearest(self, word: Word) -> tuple[float, Word | None]:
         best: tuple[float, Word | None] = (0.0, None)
         for other in self.candidates(word):
             if (found := likeness(word.low, word.stem, other.low, other.stem)) > best[0]:
@@ -402,23 +402,23 @@ class Vocabulary(tuple[Word, ...]):
         return best
 
     def candidates(self, word: Word) -> Iterator[Word]:
-        """The words that may be like this one, each once, in their order."""
+        """Words that may be similar to this one, each once, in order."""
         if not hasattr(self, "_index"):
-            self._index = _indexed(self)
+            self._index = _build_index(self)
             self._spoken = {}
-        places = {place for key in _keys(word.low, word.stem) for place in self._index.get(key, ())}
+        places = {place for key in _make_keys(word.low, word.stem) for place in self._index.get(key, ())}
         script = not is_cyrillic(word.low)
         if script not in self._spoken:
             self._spoken[script] = _spoken(self, script)
         if self._spoken[script]:
-            places |= {place for key in _sounds(word.low) for place in self._spoken[script].get(key, ())}
+            places |= {place for key in _make_sound_keys(word.low) for place in self._spoken[script].get(key, ())}
         return (self[place] for place in sorted(places))
 
 
-def _indexed(words: Iterable[Word]) -> dict[Key, list[int]]:
+def _build_index(words: Iterable[Word]) -> dict[Key, list[int]]:
     index: dict[Key, list[int]] = {}
-    for place, word in _different(words):
-        for key in _keys(word.low, word.stem):
+    for place, word in _iterate_distinct(words):
+        for key in _make_keys(word.low, word.stem):
             listed = index.setdefault(key, [])
             if len(listed) < _MOST_COMPARED:
                 listed.append(place)
@@ -426,19 +426,19 @@ def _indexed(words: Iterable[Word]) -> dict[Key, list[int]]:
 
 
 def _spoken(words: Iterable[Word], cyrillic: bool) -> dict[Key, list[int]]:
-    """The words of one script by their first sound."""
+    """Index of the words of one script by their first sound."""
     index: dict[Key, list[int]] = {}
-    for place, word in _different(words):
+    for place, word in _iterate_distinct(words):
         if is_cyrillic(word.low) == cyrillic:
-            for key in _sounds(word.low):
+            for key in _make_sound_keys(word.low):
                 listed = index.setdefault(key, [])
                 if len(listed) < _MOST_COMPARED:
                     listed.append(place)
     return index
 
 
-def _different(words: Iterable[Word]) -> Iterator[tuple[int, Word]]:
-    """Each word once, in small letters and with a capital."""
+def _iterate_distinct(words: Iterable[Word]) -> Iterator[tuple[int, Word]]:
+    """Distinct words, by folded form and capitalisation."""
     seen: set[tuple[str, bool]] = set()
     for place, word in enumerate(words):
         if (word.low, word.capital) not in seen:

@@ -22,7 +22,7 @@ __all__ = ["ExtractCandidate", "quote_piece", "select_best_pieces"]
 
 _MAX_JOINED_SENTENCES = 3  # sentences
 _MAX_GAP = 3  # characters between two sentences that adjoin
-# What each feature is worth.
+# Weights of the features.
 (
     _TERMS_WEIGHT,
     _KIN_WEIGHT,
@@ -34,8 +34,8 @@ _MAX_GAP = 3  # characters between two sentences that adjoin
     _DENSITY_WEIGHT,
 ) = 5.5, 5.5, 2.0, 3.5, 0.8, 1.8, 1.1, 2.5
 _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0
-_LENGTH_PENALTY = 0.6  # per LONGEST characters: of two equally good pieces the shorter
-# Of posts of one channel that fit equally well the latest: it supersedes the others (prices, hours, plans).
+_LENGTH_PENALTY = 0.6  # per MAX_SENTENCE_LENGTH characters: of two equally good pieces the shorter wins
+# The latest of equally good posts of one channel wins: it supersedes the others (prices, hours, plans).
 _SUPERSEDED_PENALTY = 1.0
 
 _LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
@@ -44,9 +44,10 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class ExtractCandidate:
-    """A piece of a source that may be shown; `start` and `end` count in the passage's text.
+    """Candidate piece of a source for an extractive answer.
 
-    `useful` is false where it holds nothing that was asked for.
+    `start` and `end` are offsets in the passage's text. `useful` is false if the piece holds no query term, no
+    related word and no expression of the expected answer type.
     """
 
     source: Source
@@ -56,7 +57,7 @@ class ExtractCandidate:
     useful: bool
 
     def overlaps(self, other: ExtractCandidate) -> bool:
-        """Whether both show the same place of a post, or one says in another post all that the other says."""
+        """Check whether the pieces overlap in one post, or one piece repeats the words of the other."""
         if self.source.number == other.source.number:
             return self.start < other.end and other.start < self.end
         mine, theirs = self.said, other.said
@@ -64,12 +65,12 @@ class ExtractCandidate:
 
     @property
     def said(self) -> str:
-        """Its words alone, each between spaces."""
+        """Words of the piece without punctuation, each between spaces."""
         return f" {build_text_key(self.source.passage.text[self.start : self.end])} "
 
 
 def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tuple[TextSpan, int, int]]:
-    """Pieces to consider, none longer than `longest`: (span, first sentence, last sentence)."""
+    """Candidate spans, none longer than `longest`: (span, first sentence, last sentence)."""
     result: list[tuple[TextSpan, int, int]] = []
     for i, (start, end) in enumerate(found):
         if end - start > longest:
@@ -83,12 +84,12 @@ def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tup
 
 
 def _has_plain_words(text: str) -> bool:
-    """Whether there is a word that is no hashtag, mention or link."""
+    """Check for a word that is no hashtag, mention or link."""
     return bool(_LETTERS.search(_LINKS_AND_TAGS.sub(" ", text)))
 
 
 def _score_candidates(asked: QueryTerms, source: Source, standing: float, longest: int) -> list[ExtractCandidate]:
-    """Every piece of a source with its score; `standing` is what its source is worth."""
+    """Score every piece of a source; `standing` is the score of the source itself."""
     text = source.passage.text
     found = [(a, b) for a, b in split_sentences(text) if _has_plain_words(text[a:b])]
     stems = [frozenset(tokenize(text[a:b])) for a, b in found]
@@ -123,35 +124,35 @@ def _score_candidates(asked: QueryTerms, source: Source, standing: float, longes
 
 
 def _score_source(source: Source, evidence: Evidence) -> float:
-    """What a source is worth by its own score, by being the best (several can be), and by later posts beside it."""
+    """Score of a source: its retrieval score, a bonus for the best (several can tie), a penalty for later posts."""
     top = max(other.score for other in evidence.sources)
-    worth = _RANK_WEIGHT * (source.score / top if top > 0 else 1.0) + _BEST_WEIGHT * (source.score >= top)
+    score = _RANK_WEIGHT * (source.score / top if top > 0 else 1.0) + _BEST_WEIGHT * (source.score >= top)
     chat, date = source.passage.key.chat_id, source.passage.date
     siblings = [s.passage.date for s in evidence.sources if s.passage.key.chat_id == chat and s is not source]
-    return worth - _SUPERSEDED_PENALTY * sum(later > date for later in siblings) / max(1, len(siblings))
+    return score - _SUPERSEDED_PENALTY * sum(later > date for later in siblings) / max(1, len(siblings))
 
 
 def select_best_pieces(
     asked: QueryTerms, evidence: Evidence, most: int, margin: float, longest: int = MAX_SENTENCE_LENGTH
 ) -> list[ExtractCandidate]:
-    """The best pieces, best first: at most `most`, no two overlapping, together short enough to be shown.
+    """Select the best pieces, best first: at most `most`, without overlaps, together at most MAX_ANSWER_LENGTH long.
 
-    A further piece is shown only when its score is within `margin` of the first; `longest` is in characters.
+    A further piece is added only if its score is within `margin` of the first; `longest` is in characters.
     """
     found = (c for s in evidence.sources for c in _score_candidates(asked, s, _score_source(s, evidence), longest))
     ranked = sorted(found, key=lambda c: -c.score)
     if not ranked:
         return []
-    chosen, room = ranked[:1], MAX_ANSWER_LENGTH - (ranked[0].end - ranked[0].start)
+    chosen, characters_left = ranked[:1], MAX_ANSWER_LENGTH - (ranked[0].end - ranked[0].start)
     bar = ranked[0].score - margin
     for candidate in sorted(ranked[1:], key=lambda c: -_score_beside_first(c, ranked[0])):
         if len(chosen) == most or _score_beside_first(candidate, ranked[0]) < bar:
             break
         length = candidate.end - candidate.start
         goes_on = candidate.useful or (asked.want is AnswerType.ANYTHING and _adjoins(candidate, ranked[0]))
-        if goes_on and length <= room and not any(candidate.overlaps(other) for other in chosen):
+        if goes_on and length <= characters_left and not any(candidate.overlaps(other) for other in chosen):
             chosen.append(candidate)
-            room -= length
+            characters_left -= length
     return chosen
 
 
@@ -161,13 +162,13 @@ def _adjoins(candidate: ExtractCandidate, first: ExtractCandidate) -> bool:
 
 
 def _score_beside_first(candidate: ExtractCandidate, first: ExtractCandidate) -> float:
-    """The score of a further piece: what stands in the same post, best right beside the first, goes on with it."""
+    """Score of a further piece: text of the same post gets a bonus, text adjoining the first piece a larger one."""
     same = candidate.source.number == first.source.number
     return candidate.score + _SAME_POST_BONUS * same + _ADJOINING_BONUS * _adjoins(candidate, first)
 
 
 def quote_piece(piece: ExtractCandidate) -> Sentence:
-    """A piece as a sentence of an answer: its own words, cited where they stand in the post."""
+    """Convert a piece to a sentence of the answer: quoted word for word, cited at its place in the post."""
     passage = piece.source.passage
     quote = passage.text[piece.start : piece.end]
     place = passage.start + piece.start

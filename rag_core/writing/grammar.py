@@ -29,22 +29,22 @@ __all__ = [
     "parse_json_object",
 ]
 
-# In square brackets of a grammar: both scripts with their accents; no brackets but round ones, nothing that is markup
-# or ends a JSON text, no control characters.
+# Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
+# only, no markup, no character that ends a JSON string, no control characters.
 LETTERS = r""" !%&'()+,./0-9:;=?@A-Z_a-z~°№«»–—“”„’…€£$₽À-ɏЀ-ӿ-"""
 
 
 def parse_json_object(text: str) -> dict[str, Any] | None:
-    """The object from the first brace to the last, whatever stands around it; None where that is none."""
+    """Parse the JSON object between the first and the last brace of a text; None if there is no valid one."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1]) if 0 <= start < end else None
+        value = json.loads(text[start : end + 1]) if 0 <= start < end else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-MAX_CITED_POSTS = 3  # posts for a sentence
+MAX_CITED_POSTS = 3  # per sentence
 _SENTENCE_START = r'[0-9A-Za-z\u00C0-\u024F\u0400-\u04FF«"“„(@]'
 _SENTENCE_CHARACTERS = f'"{LETTERS}'
 
@@ -55,7 +55,7 @@ _TEMPLATE_TOKEN = re.compile(
     r"</?(?:post|question|draft)\b[^<>]{0,200}>",
     re.I,
 )
-# Markup and code that a model without a grammar may write; a quote in a post keeps its "<" where no tag follows.
+# Markup and code that a model without a grammar may write; a "<" in a quote is kept if no tag follows.
 _MARKUP_OR_CODE = re.compile(r"</?[a-z][^<>]{0,200}>|```.*?(?:```|$)|\{\s*\"[^{}]*\}?", re.I | re.S)
 _REASONING_STEPS = re.compile(
     r"(?:^|[.!?…]\s+|\s)(?:thought|action|action input|observation|мысль|действие|наблюдение)\s?:|"
@@ -66,14 +66,14 @@ _LEADING_LABEL = re.compile(r"^(?:[-*•]\s+|\d{1,2}[.)]\s+(?=\D)|(?:final answe
 _MARKUP = re.compile(r"[*`#]+|(?<!\w)__?|__?(?!\w)")
 _CITED_SENTENCE = re.compile(r"(?:\[\s*\d{1,4}\s*\]\s*[,;]?\s*)+")
 _WORD = re.compile(r"[^\W_]+")
-_SHINGLE_WORDS = 7  # words in a row that are no chance
+_SHINGLE_WORDS = 7  # words in a row: an equal run of this length is no coincidence
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSentence:
-    """A sentence as the model wrote it, cleaned, and the numbers it gave that exist, each once, in order.
+    """Sentence written by a model, cleaned, with the existing source numbers it cites, each once, in order.
 
-    Empty text: it was no sentence of an answer (steps of thought, words of the prompt).
+    An empty text marks something that is no sentence of an answer (reasoning steps, words of the prompt).
     """
 
     text: str
@@ -81,7 +81,7 @@ class WrittenSentence:
 
 
 def build_answer_grammar(numbers: Sequence[int], refusal: str, sentences: int, characters: int) -> str:
-    """GBNF of one answer: up to `sentences` lines of at most `characters`, each with numbers out of `numbers`."""
+    """Build the GBNF of an answer: up to `sentences` lines of at most `characters`, each citing some of `numbers`."""
     exist = " | ".join(f'"{number}"' for number in sorted(numbers))
     more = f' ("\\n" sentence){{0,{sentences - 1}}}' if sentences > 1 else ""
     return "\n".join(
@@ -98,12 +98,12 @@ def build_answer_grammar(numbers: Sequence[int], refusal: str, sentences: int, c
 
 
 def build_paragraph_grammar(characters: int) -> str:
-    """GBNF of one line of at most so many characters."""
+    """Build the GBNF of one line of at most `characters` characters."""
     return f"root ::= {_SENTENCE_START} char{{8,{characters - 1}}}\nchar ::= [{_SENTENCE_CHARACTERS}]"
 
 
 def clean_reply(text: str) -> str:
-    """Free text of a model without what was never meant to be read: thoughts, template tokens, controls."""
+    """Remove reasoning blocks, template tokens and control characters from a model's free text."""
     text = _THOUGHT_BLOCK.sub(" ", text)
     if thinking := _OPEN_THOUGHT.search(text):
         text = text[: thinking.start()]
@@ -113,13 +113,13 @@ def clean_reply(text: str) -> str:
 
 
 class LineSplitter:
-    """Pieces of text as they come, to whole lines; thoughts between tags are no lines."""
+    """Incremental splitter of streamed text into lines; reasoning blocks between tags are dropped."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     def feed(self, piece: str) -> Iterator[str]:
-        """The lines that this piece ends."""
+        """Add a piece of text; yield the lines it completes."""
         self._rest = _THOUGHT_BLOCK.sub("", self._rest + piece)
         thinking = _OPEN_THOUGHT.search(self._rest)
         ready, open_end = (self._rest[: thinking.start()], self._rest[thinking.start() :]) if thinking else (
@@ -129,32 +129,36 @@ class LineSplitter:
         yield from lines
 
     def end(self) -> str:
-        """What is left when nothing more will come."""
+        """Return the rest after the last piece."""
         thinking = _OPEN_THOUGHT.search(self._rest)
         return self._rest[: thinking.start()] if thinking else self._rest
 
 
 def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence]:
-    """The sentences of a line. One without a number that exists has none; it is for the caller to leave it out."""
+    """Parse the cited sentences of a line.
+
+    A sentence without an existing source number gets an empty tuple of numbers; the caller decides whether to drop
+    it.
+    """
     line = normalize_characters(_MARKUP_OR_CODE.sub(" ", _TEMPLATE_TOKEN.sub(" ", line)))
-    found, end = [], 0
+    sentences, end = [], 0
     for match in _CITED_SENTENCE.finditer(line):
         given = dict.fromkeys(int(number) for number in re.findall(r"\d+", match[0]))
         bracket = max(line.rfind(sign, end, match.start()) for sign in "[]")
         text = line[max(end, bracket + 1) : match.start()]
-        found.append((text, tuple(number for number in given if number in known)[:MAX_CITED_POSTS]))
+        sentences.append((text, tuple(number for number in given if number in known)[:MAX_CITED_POSTS]))
         end = match.end()
-    found.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
-    return [WrittenSentence(_clean_sentence(text), numbers) for text, numbers in found if _WORD.search(text)]
+    sentences.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
+    return [WrittenSentence(_clean_sentence(text), numbers) for text, numbers in sentences if _WORD.search(text)]
 
 
 def equals_phrase(line: str, words: str) -> bool:
-    """Whether a line is just these words, whatever stands around them."""
+    """Check whether a line consists of exactly these words, ignoring case and punctuation."""
     return _WORD.findall(line.casefold()) == _WORD.findall(words.casefold())
 
 
 def _clean_sentence(text: str) -> str:
-    """One tidy sentence; nothing where it shows steps of thought or repeats the prompt."""
+    """Clean one sentence; empty if it shows reasoning steps or repeats the prompt."""
     text = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
     if _REASONING_STEPS.search(text):
         return ""
@@ -172,7 +176,7 @@ def _build_shingles(text: str) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=1)
 def _build_prompt_shingles() -> frozenset[tuple[str, ...]]:
-    """Rows of words that stand in what the writer is told."""
-    told = [load_prompt("write", lang) for lang in ("ru", "en")]
-    texts = [text for one in told for text in (*one.system.split("\n"), one.parts["free"], one.parts["attribute"])]
+    """Word shingles of the writer's prompt."""
+    templates = [load_prompt("write", lang) for lang in ("ru", "en")]
+    texts = [text for one in templates for text in (*one.system.split("\n"), one.parts["free"], one.parts["attribute"])]
     return frozenset().union(*map(_build_shingles, texts))

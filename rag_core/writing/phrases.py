@@ -19,9 +19,7 @@ __all__ = [
     "format_post_date",
 ]
 
-MAX_FRAMED_QUOTE_LENGTH = (
-    240  # characters of a quote that stands after one of these phrases: together they stay short enough
-)
+MAX_FRAMED_QUOTE_LENGTH = 240  # characters: the quote and the phrase before it stay short enough together
 
 _POST_PLURALS = {
     "ru": {"one": "пост", "few": "поста", "many": "постов", "other": "поста"},
@@ -35,24 +33,24 @@ def format_day(moment: datetime, lang: str) -> str:
 
 
 def format_first_mention(moment: datetime, lang: str) -> str:
-    """What stands before the quote of the first post."""
-    said = "Впервые в постах —" if lang == "ru" else "First in the posts on"
-    return f"{said} {format_day(moment, lang)}:"
+    """Phrase before the quote of the first post."""
+    phrase = "Впервые в постах —" if lang == "ru" else "First in the posts on"
+    return f"{phrase} {format_day(moment, lang)}:"
 
 
 def format_last_mention(moment: datetime, lang: str) -> str:
-    """What stands before the quote of the latest post."""
-    said = "В последний раз в постах —" if lang == "ru" else "Last in the posts on"
-    return f"{said} {format_day(moment, lang)}:"
+    """Phrase before the quote of the latest post."""
+    phrase = "В последний раз в постах —" if lang == "ru" else "Last in the posts on"
+    return f"{phrase} {format_day(moment, lang)}:"
 
 
 def format_post_date(moment: datetime, lang: str) -> str:
-    """What stands before the quote of a post whose date was asked for."""
+    """Phrase before the quote of a post whose date was asked for."""
     return f"Пост от {format_day(moment, lang)}:" if lang == "ru" else f"Posted on {format_day(moment, lang)}:"
 
 
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
-    """What stands before the quote of a post that disagrees with the one above: both days, and which is the newer."""
+    """Phrase before the quote of a post that contradicts the quote above: both dates, and which post is newer."""
     first, other = format_day(above, lang), format_day(moment, lang)
     if first == other:
         return (
@@ -70,19 +68,19 @@ def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
 
 
 def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -> str:
-    """How many posts there are from one day to another, whatever they say."""
+    """Sentence with the number of posts between two dates, without a word filter."""
     form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]
     first, last = (format_day(moment, lang) for moment in ends)
     return f"{number} {form}: {first if first == last else f'{first} — {last}'}".removesuffix(".") + "."
 
 
 def format_mention_count(number: int, words: Sequence[str], ends: tuple[datetime, datetime], lang: str) -> str:
-    """How many posts hold these words, and between which days: what was counted is said with the count."""
+    """Sentence with the number of posts that hold these words, the words themselves, and the range of dates."""
     form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]
     first, last = (format_day(moment, lang) for moment in ends)
     if lang == "ru":
         counted = ("со словом " if len(words) == 1 else "со словами ") + ", ".join(f"«{word}»" for word in words)
     else:
         counted = ("with the word " if len(words) == 1 else "with the words ") + ", ".join(f"“{w}”" for w in words)
-    said = f"{number} {form} {counted}: {first if first == last else f'{first} — {last}'}"
-    return said.removesuffix(".") + "."
+    sentence = f"{number} {form} {counted}: {first if first == last else f'{first} — {last}'}"
+    return sentence.removesuffix(".") + "."

@@ -23,12 +23,10 @@ from rag_core.writing.write import write_draft
 
 __all__ = ["JUDGEMENT_GRAMMAR", "Judgement", "measure_draft_support", "parse_judgement", "reflect_on_draft"]
 
-_MAX_SCORE, _GOOD_SCORE = 10, 8  # a score that is good is not written again
+_MAX_SCORE, _GOOD_SCORE = 10, 8  # a draft with a good score is not rewritten
 _MAX_MISSING_LENGTH = 120  # characters
 _REPLY_TOKENS, _SPARE_TOKENS, _MIN_EVIDENCE_TOKENS = 160, 64, 96
-_CONFIDENCE_FLOOR = (
-    0.7  # of a draft's confidence is left where the model scores it 0: models that score are often wrong
-)
+_CONFIDENCE_FLOOR = 0.7  # share of a draft's confidence kept at score 0: judging models are often wrong
 _UNREADABLE = "The model's judgement of the answer could not be read: the answer is as it was."
 _JUDGEMENT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -51,7 +49,11 @@ SupportMeasure = Callable[[Draft, Evidence], float]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Score 0..10, what the answer lacks, and the numbers (from 1) of sentences that the posts do not say."""
+    """A model's judgement of a draft.
+
+    `score` is 0..10, `missing` says what the answer lacks, `unsupported` holds the numbers (from 1) of sentences that
+    the posts do not state.
+    """
 
     score: int
     missing: str = ""
@@ -59,12 +61,12 @@ class Judgement:
 
     @property
     def content(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Check whether the draft needs no rewriting."""
         return self.score >= _GOOD_SCORE and not self.unsupported
 
 
 def measure_draft_support(draft: Draft, evidence: Evidence) -> float:
-    """The mean support of a draft's sentences by the posts they cite, 0..1; a sentence without support counts 0."""
+    """Mean support of a draft's sentences by the posts they cite, 0..1; a sentence below MIN_SUPPORT counts as 0."""
     scores = [_measure_cited_support(sentence, evidence) for sentence in draft.sentences]
     return sum(score if score >= MIN_SUPPORT else 0.0 for score in scores) / len(scores) if scores else 0.0
 
@@ -82,9 +84,10 @@ async def reflect_on_draft(
     run: Run,
     worth: SupportMeasure = measure_draft_support,
 ) -> Draft:
-    """The draft, or a better one, with the score in its confidence; as it is without a model, and without sentences.
+    """Judge a draft and rewrite it once if needed; return the better draft, with the score in its confidence.
 
-    Drafts that are word for word or worked out are not looked at: there is nothing in them to be wrong.
+    A draft without sentences, and any draft if there is no model, is returned unchanged. So is a draft that no model
+    wrote (quotes, counts): it holds nothing made up.
     """
     model = rag.writer
     if model is None or not draft.sentences or draft.model is None:
@@ -98,7 +101,7 @@ async def reflect_on_draft(
     if judged.content:
         return confident
     again = await _rewrite_draft(question, confident, judged, evidence, rag, run)
-    # rules over words take milliseconds for each post: not on the event loop
+    # the rule check takes milliseconds per post: keep it off the event loop
     better = bool(again.sentences) and await asyncio.to_thread(lambda: worth(again, evidence) >= worth(draft, evidence))
     return replace(again, covered=confident.covered) if better else confident
 
@@ -106,25 +109,25 @@ async def reflect_on_draft(
 async def _rewrite_draft(
     question: Question, draft: Draft, judged: Judgement, evidence: Evidence, rag: Engine, run: Run
 ) -> Draft:
-    """The answer written once more, with what was missing said; nothing of it is shown before it is chosen."""
-    asked = question
+    """Write the answer again, asking for what is missing; its sentences are not streamed before it is chosen."""
+    extended_question = question
     if judged.missing:
-        asked = replace(
+        extended_question = replace(
             question, text=load_prompt("reflect", question.lang).parts["again"].format(question.text, judged.missing)
         )
     shown, run.on_sentence = run.on_sentence, None
     before = list(run.shortfalls)
     try:
-        return await run.attempt("write", write_draft(asked, evidence, rag, run), Draft())
+        return await run.attempt("write", write_draft(extended_question, evidence, rag, run), Draft())
     finally:
         run.on_sentence = shown
-        run.shortfalls[:] = before  # what a draft that may not be shown lacks is of no interest
+        run.shortfalls[:] = before  # shortfalls of a draft that may never be shown do not matter
 
 
 async def _request_judgement(
     question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, run: Run
 ) -> Judgement | None:
-    """To be called in a stage. Raises GenerationFailed."""
+    """Ask the model for a judgement. Call it inside a stage. Raises GenerationFailed."""
     costs = LlmCosts()
     async with run.seated(model, question.viewer.user_id) as seat:
         prompt = await _build_prompt(question, draft, evidence, model, seat)
@@ -143,25 +146,27 @@ async def _request_judgement(
 async def _build_prompt(
     question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, seat: LlmSession
 ) -> Prompt:
-    """Posts as far as they fit, the question and the draft, its sentences numbered."""
-    told = load_prompt("reflect", question.lang)
+    """Build the prompt: the posts that fit, the question, and the draft with numbered sentences."""
+    template = load_prompt("reflect", question.lang)
     lines = "\n".join(f"{n}. {escape_prompt_text(sentence.text)}" for n, sentence in enumerate(draft.sentences, 1))
-    asked = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
-    used = sum(await seat.count([told.system, asked, *(text for shot in told.shots for text in shot)]))
+    request = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
+    used = sum(await seat.count([template.system, request, *(text for shot in template.shots for text in shot)]))
     left = model.context - used - _REPLY_TOKENS - _SPARE_TOKENS
     excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
     posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-    return Prompt(told.system, f"{posts}\n{asked}", told.shots)
+    return Prompt(template.system, f"{posts}\n{request}", template.shots)
 
 
 def parse_judgement(text: str, sentences: int) -> Judgement | None:
-    """What a model's reply says, whatever stands around it; None where it says no score."""
-    said = parse_json_object(text)
-    if said is None:
+    """Parse a judgement from a model's reply, ignoring text around the JSON; None if it has no valid score."""
+    reply = parse_json_object(text)
+    if reply is None:
         return None
-    score, missing, wrong = said.get("score"), said.get("missing"), said.get("unsupported")
+    score, missing, unsupported = reply.get("score"), reply.get("missing"), reply.get("unsupported")
     if isinstance(score, bool) or not isinstance(score, int) or not 0 <= score <= _MAX_SCORE:
         return None
-    numbers = [n for n in wrong if isinstance(n, int) and 1 <= n <= sentences] if isinstance(wrong, list) else []
+    numbers = (
+        [n for n in unsupported if isinstance(n, int) and 1 <= n <= sentences] if isinstance(unsupported, list) else []
+    )
     lacks = escape_prompt_text(missing)[:_MAX_MISSING_LENGTH] if isinstance(missing, str) else ""
     return Judgement(score, lacks, tuple(dict.fromkeys(numbers)))

@@ -36,34 +36,34 @@ _SEVERAL_LEFT_OUT = "{} sentences were left out: the posts do not say them."
 async def write_draft(
     question: Question, evidence: Evidence, rag: Engine, run: Run, shown: Evidence | None = None
 ) -> Draft:
-    """What the model says from the evidence; without sentences: it says that the posts do not answer.
+    """Write an answer from the evidence; a draft without sentences means that the posts do not answer.
 
-    `shown` is what it reads instead, by the same numbers; what it writes is held against `evidence` all the same.
-    Each kept sentence is told to `run.on_sentence` at once. To be called in a stage. Raises GenerationFailed where
-    nothing is left of what it wrote, StageTimeout, ArchiveUnavailable.
+    `shown` replaces the evidence in the prompt, with the same source numbers; the result is checked against
+    `evidence` all the same. Each kept sentence is passed to `run.on_sentence` at once. Call it inside a stage. Raises
+    GenerationFailed if no written sentence is kept, StageTimeout, ArchiveUnavailable.
     """
     if (model := rag.writer) is None:
         raise GenerationFailed(_NO_MODEL)
-    page = _WritingState(question, rag, run, evidence.numbered())
+    state = _WritingState(question, rag, run, evidence.numbered())
     try:
         async with run.seated(model, question.viewer.user_id) as seat:
-            page.costs.begin()
-            room = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
-            prompt = await _write_free_draft(room, seat, page) if rag.settings.llm.two_pass else room.prompt
-            await _write_answer(prompt, room, seat, page)
+            state.costs.begin()
+            budget = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
+            prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt
+            await _write_answer(prompt, budget, seat, state)
     finally:
-        run.note(**page.costs.noted(), sentences=len(page.kept), left_out=page.left_out)
-    if not page.kept and not page.refused:
+        run.note(**state.costs.noted(), sentences=len(state.kept), left_out=state.left_out)
+    if not state.kept and not state.refused:
         raise GenerationFailed(_NOTHING_SUPPORTED)
-    if page.kept and page.left_out:
-        said = _ONE_LEFT_OUT if page.left_out == 1 else _SEVERAL_LEFT_OUT.format(page.left_out)
-        run.shortfalls.append(Shortfall("support", said))
-    return Draft(tuple(page.kept), model=model.name)
+    if state.kept and state.left_out:
+        message = _ONE_LEFT_OUT if state.left_out == 1 else _SEVERAL_LEFT_OUT.format(state.left_out)
+        run.shortfalls.append(Shortfall("support", message))
+    return Draft(tuple(state.kept), model=model.name)
 
 
 @dataclass
 class _WritingState:
-    """An answer while it is written. Not frozen: sentence after sentence is kept, or left out."""
+    """State of an answer while it is written. Mutable: sentences are kept or dropped one by one."""
 
     question: Question
     rag: Engine
@@ -76,12 +76,15 @@ class _WritingState:
     full: bool = False
 
     async def line(self, line: str, *, cut: bool = False) -> None:
-        """Keep the sentences of a line that stand; what follows its last numbers is no loss where it was `cut` off."""
+        """Keep the supported sentences of a line.
+
+        If the line was `cut` off, a rest without source numbers is not counted as left out.
+        """
         if equals_phrase(line, self.refusal):
             self.refused = True
             return
         for written in parse_answer_line(line, self.sources):
-            sentence = await self._standing(written.text, written.numbers)
+            sentence = await self._check_sentence(written.text, written.numbers)
             if sentence is None:
                 self.left_out += not (cut and not written.numbers)
             elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
@@ -91,7 +94,7 @@ class _WritingState:
 
     @property
     def refusal(self) -> str:
-        """The fixed words for "the posts do not say"."""
+        """Fixed phrase for "the posts do not say"."""
         return load_prompt("write", self.question.lang).parts["refusal"]
 
     def _keep(self, sentence: Sentence) -> None:
@@ -100,21 +103,21 @@ class _WritingState:
         if self.run.on_sentence:
             self.run.on_sentence(sentence)
 
-    async def _standing(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
-        """The sentence, if its posts say it and still stand in the archive as they were read."""
-        # rules over words take milliseconds for each post: not on the event loop
-        sentence = await asyncio.to_thread(self._borne_out, text, numbers) if text else None
+    async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
+        """Return the sentence if its posts support it and are unchanged in the archive, else None."""
+        # the rule check takes milliseconds per post: keep it off the event loop
+        sentence = await asyncio.to_thread(self._attribute, text, numbers) if text else None
         if sentence is None:
             return None
         return next(iter(await check_citations(Draft((sentence,)), self.question.viewer, self.rag)), None)
 
-    def _borne_out(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
+    def _attribute(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
         sentence = attribute_sentence(text, [self.sources[number] for number in numbers])
         return sentence and keep_supported_citations(sentence, tuple(self.sources.values()), self.question.lang)
 
 
 async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _WritingState) -> Prompt:
-    """The prompt of the second pass: it begins as the first, which wrote a free draft that is never shown."""
+    """Write a free draft that is never shown; return the prompt of the second pass, which shares its prefix."""
     parts = load_prompt("write", page.question.lang).parts
     free = replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['free']}")
     decoding = replace(_build_decoding(page, room), max_tokens=max(1, room.tokens // 2))
@@ -129,7 +132,7 @@ async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _Writing
 
 
 async def _write_answer(prompt: Prompt, room: PromptBudget, seat: LlmSession, page: _WritingState) -> None:
-    """Read the answer line by line while it is written."""
+    """Stream the answer and parse it line by line."""
     numbers = [excerpt.source.number for excerpt in room.excerpts]
     page.sources = {number: page.sources[number] for number in numbers}
     grammar = build_answer_grammar(numbers, page.refusal, room.sentences, room.characters)

@@ -27,7 +27,7 @@ from rag_core.errors import RagError
 
 __all__ = ["main"]
 
-# By the room that declares it. Some load aiogram, which takes seconds, so only those that are named are opened.
+# Command name -> module of bot/cli. Some load aiogram, which takes seconds, so only the named ones are imported.
 _COMMAND_MODULES = {
     "run": "run",
     "demo": "demo",
@@ -61,10 +61,10 @@ def _build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
-    if argv is None:  # a process of its own
+    """Run one command and return its exit code."""
+    if argv is None:  # started as a process
         protect_process_output()
-        os.umask(0o077)  # whatever is written holds what channels say: for its owner alone
+        os.umask(0o077)  # files written here hold channel texts: readable by the owner only
     given = sys.argv[1:] if argv is None else argv
     args = _build_parser(given).parse_args(given)
     set_up_logging(args.verbose or getattr(args, "chatty", False))

@@ -24,9 +24,9 @@ from rag_core.storage import Archive, channels, index_state, posts
 
 __all__ = ["IndexingWorker"]
 
-# A post whose wake-up was lost (a crash, a quarantined neighbour) is found at the latest after this.
+# A post whose wake-up was lost (a crash, a quarantined neighbour) is found after this time at the latest.
 _POLL_INTERVAL_SECONDS = 1.0
-# A server that was gone for hours is back in the search half a minute after it has come back.
+# A server that was down for hours is searched again half a minute after its return.
 _MAX_PAUSE_SECONDS = 20.0
 _COPIES_LEG = "copies"
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class IndexingWorker:
-    """Takes kept posts out of the inbox and brings the indexes up to the archive, each leg in a loop of its own."""
+    """Indexing worker: takes stored posts out of the inbox and updates the indexes, each leg in its own loop."""
 
     def __init__(
         self,
@@ -58,20 +58,20 @@ class IndexingWorker:
 
     @property
     def indexer(self) -> LexicalIndexer:
-        """Who writes the lexical leg."""
+        """Indexer of the lexical leg."""
         return self._indexer
 
     @property
     def ledger(self) -> JobLog:
-        """What became of the work, here and elsewhere."""
+        """Log of successes and failures, shared with the jobs."""
         return self._ledger
 
     def wake(self) -> None:
-        """A post or an edit has been kept."""
+        """Wake the loops: a post or an edit has been stored."""
         self._bell.set()
 
     async def run(self) -> None:
-        """Work until cancelled. What fails is tried again, less and less often, and is in the ledger."""
+        """Run until cancelled. Failures are retried with growing pauses and recorded in the ledger."""
         for followed in self._followed.values():
             await followed.begin()
         loops = [self._repeated(LEXICAL, self._catch_up, self._bell)]
@@ -81,7 +81,7 @@ class IndexingWorker:
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
-        """Write the indexes to disk, when the bot stops; without it the next start works longer."""
+        """Save the indexes to disk when the bot stops; otherwise the next start takes longer."""
         try:
             await self._indexer.save()
         except RagError as exc:
@@ -119,12 +119,10 @@ class IndexingWorker:
         await self._purge()
 
     async def _purge(self) -> None:
-        """Delete for good what was removed with its channel, once both legs have dropped it, on disk too."""
+        """Delete removed channels' posts for good, once both legs have dropped them, on disk too."""
         if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return
-        if await index_state.find_running_rebuild(
-            self._archive
-        ):  # it may have read these posts, and not yet that they are gone
+        if await index_state.find_running_rebuild(self._archive):  # it may have read these posts before their removal
             return
         taken = self._indexer.watermark
         if self._dense and await self._dense.waiting():
@@ -134,14 +132,14 @@ class IndexingWorker:
 
     async def _embed(self) -> None:
         assert self._dense is not None
-        # what waits now, and then again: whoever looks on is told in between
+        # first what waits now, then the rest: the observer is told in between
         most = max(1, await self._dense.waiting())
         await self._watched(DENSE, partial(self._dense.catch_up, most=most))
         if await self._dense.waiting():
             self._dense_bell.set()
 
     async def _group(self) -> None:
-        await self._begun.wait()  # at the start posts are to be found first
+        await self._begun.wait()  # after a start, indexing posts comes first
         await self._copies.catch_up()
 
     async def _watched(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:

@@ -19,12 +19,12 @@ from aiogram.types import ChatMemberRestricted, ResultChatMemberUnion
 
 __all__ = ["MembershipCache"]
 
-# For finding posts. Before anything is sent Telegram is asked again (bot/recheck.py): whoever left and of whom no
-# update came is shown nothing more, except drafts of the next seconds.
+# For finding posts. Before a message is sent Telegram is asked again (bot/recheck.py): a user who left without an
+# update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0
-_OUTSIDER_TTL_SECONDS = 30.0  # whoever just joined where no update tells of it should not wait long
-_MAX_CALLS, _MAX_CONCURRENT_CALLS = 20, 5  # for one question
+_OUTSIDER_TTL_SECONDS = 30.0  # short: a user who just joined may come without an update
+_MAX_CALLS, _MAX_CONCURRENT_CALLS = 20, 5  # per question
 _TIMEOUT_SECONDS = 3.0
 _MAX_CACHED = 50_000
 
@@ -37,7 +37,7 @@ _ChatUserPair = tuple[int, int]  # chat id, user id
 
 @dataclass(frozen=True, slots=True)
 class _MemberStatus:
-    """What somebody was in a chat at a moment of the clock."""
+    """Membership of a user in a chat at a moment of the clock."""
 
     inside: bool
     leads: bool
@@ -45,7 +45,7 @@ class _MemberStatus:
 
 
 class MembershipCache:
-    """Answers from Telegram and remembers them. `forget` at every update about somebody."""
+    """Membership cache. Call `forget` at every update about a user."""
 
     def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic) -> None:
         self._bot = bot
@@ -54,17 +54,17 @@ class MembershipCache:
         self._moved: dict[_ChatUserPair, float] = {}
 
     async def among(self, user_id: int, chats: Collection[int]) -> frozenset[int]:
-        """Those of the chats that this user is in now. At most so many are asked about for one question."""
+        """Filter the chats to those that this user is in now. The number of requests per question is limited."""
         return frozenset(chat for chat, inside in (await self.look_up(user_id, chats)).items() if inside)
 
     async def look_up(
         self, user_id: int, chats: Collection[int], max_age_s: float | None = None
     ) -> dict[int, bool | None]:
-        """Whether this user is in each of the chats; None where Telegram does not say.
+        """Look up whether this user is in each of the chats; None where Telegram does not say.
 
-        With `max_age_s` nothing older than that counts, 0 asks about each chat anew, however many they are.
+        With `max_age_s` older entries are ignored; 0 asks about each chat anew, however many there are.
         """
-        if user_id <= 0:  # a channel or an anonymous admin is nobody
+        if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
         longest = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
         known = {chat: self._known((chat, user_id), longest) for chat in chats}
@@ -76,7 +76,7 @@ class MembershipCache:
         return {chat: standing.inside if standing else None for chat, standing in found.items()}
 
     async def leads(self, user_id: int, chat_id: int) -> bool:
-        """Whether this user owns the chat or is its administrator now."""
+        """Check whether this user owns or administers the chat now."""
         pair = (chat_id, user_id)
         if user_id <= 0:
             return False
@@ -84,7 +84,7 @@ class MembershipCache:
         return standing is not None and standing.leads
 
     def forget(self, chat_id: int, user_id: int) -> None:
-        """Something about this user changed: what was known or is being asked counts no more."""
+        """Drop what is known of this user: cached entries and answers under way are out of date."""
         now = self._clock()
         self._kept.pop((chat_id, user_id), None)
         if len(self._moved) >= _MAX_CACHED:
@@ -99,7 +99,7 @@ class MembershipCache:
         return standing if self._clock() - standing.at < lasts else None
 
     async def _ask(self, pairs: Collection[_ChatUserPair]) -> dict[_ChatUserPair, _MemberStatus]:
-        """What Telegram says of each of them now; those of which it says nothing in time are left out."""
+        """Ask Telegram about each pair; those without an answer in time are left out."""
         found: dict[_ChatUserPair, _MemberStatus] = {}
         if not pairs:
             return found
@@ -119,7 +119,7 @@ class MembershipCache:
             began = self._clock()
             try:
                 member = await self._bot.get_chat_member(*pair)
-            except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is out
+            except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is not in the chat
                 log.info("it is not known who is in chat %d: %s", pair[0], exc)
                 standing = _MemberStatus(inside=False, leads=False, at=began)
             except (TelegramAPIError, ClientDecodeError) as exc:
@@ -127,7 +127,7 @@ class MembershipCache:
                 return
             else:
                 standing = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
-            if self._moved.get(pair, float("-inf")) < began:  # else it may be of before the change
+            if self._moved.get(pair, float("-inf")) < began:  # else it may date from before the change
                 self._keep(pair, standing)
                 found[pair] = standing
 
@@ -140,7 +140,7 @@ class MembershipCache:
 
 
 def _is_inside(member: ResultChatMemberUnion) -> bool:
-    """Who is restricted may be in or out; who left, was thrown out, or is something new is out."""
+    """Check a member's status: restricted users may be in or out; left, banned and unknown kinds are out."""
     if isinstance(member, ChatMemberRestricted):
         return member.is_member
     return member.status in {*_ADMIN_STATUSES, "member"}

@@ -36,7 +36,7 @@ __all__ = ["explain_answer", "find_asked_answer", "render_trace", "routes"]
 
 
 async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
-    """How an answer was made; None where its trace is not known, or no longer. Raises ArchiveUnavailable."""
+    """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
     found = await fetch_trace(archive, trace_id)
     if found is None:
         return None
@@ -46,15 +46,15 @@ async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Te
     )
 
 
-# Posts named that were found and not cited: more of them explain nothing.
+# Posts listed that were found but not cited: more of them explain nothing.
 _MAX_OTHERS = 5
-# Of the question, to tell which one it was.
+# Characters of the question: enough to recognize it.
 _MAX_SHOWN_QUESTION_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class _ExplanationContext:
-    """What is looked up for one explanation: `stored` are the posts that this reader may see now."""
+    """Data of one explanation: `stored` are the posts that this reader may see now."""
 
     archive: Archive
     channels: Mapping[int, Channel]
@@ -63,14 +63,14 @@ class _ExplanationContext:
     answered_at: datetime
 
     def named(self, key: PostKey, post: Post) -> Text:
-        """Who speaks in a post, linked, and when."""
+        """Author of a post, linked, and its date."""
         channel = self.channels.get(key.chat_id)
         who = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
         return Text(who, " · ", format_day_and_edit(post.date, post.edited, self.shown))
 
 
 async def explain_answer(asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
-    """What the answer to a question stands on, as far as this viewer may read it now."""
+    """Explain what an answer is based on, as far as this viewer may read it now."""
     given = answer.parse_stored_answer(asked.answer)
     cited = [(number, one) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
     others = [key for key in given.others if key.chat_id in viewer.channels]
@@ -107,7 +107,7 @@ async def _explain_source(number: int, one: CitedPost, shelf: _ExplanationContex
 
 
 async def _list_edits(one: CitedPost, post: Post, shelf: _ExplanationContext) -> list[Text]:
-    """What was changed in a post, or in any of its album."""
+    """List the edits of a post, or of its whole album."""
     edits = []
     keys = await list_album_keys(shelf.archive, one.key) if post.album else (one.key,)
     for key, now in (await fetch_post_records(shelf.archive, keys)).items():
@@ -117,16 +117,16 @@ async def _list_edits(one: CitedPost, post: Post, shelf: _ExplanationContext) ->
 
 
 async def _explain_versions(chain: Sequence[PostVersion], cited: str, shelf: _ExplanationContext) -> list[Text]:
-    """What was changed after the answer, and what last before it, in texts of which the newest is first."""
+    """Explain the edits after the answer, and the last one before it; `chain` begins with the newest version."""
     then = next((place for place, version in enumerate(chain) if answer.hash_text_version(version.text) == cited), None)
-    # The cited text is not known where it was that of several captions; then the last edit is what can be shown.
+    # The cited version is unknown where the text joined several captions; then the last edit is shown.
     if then is None:
         return [await _format_edit("why-changed", chain[1], chain[0], shelf)]
     edits = []
     if then > 0:
         edits.append(await _format_edit("why-changed-after", chain[then], chain[0], shelf))
     if then + 1 < len(chain):
-        # A text may have been taken back after the answer: then it is the cited one again.
+        # An edit after the answer may have restored the cited text.
         before = chain[then].stamp <= shelf.answered_at
         edits.append(
             await _format_edit("why-changed-before" if before else "why-changed", chain[then + 1], chain[then], shelf)
@@ -137,7 +137,7 @@ async def _explain_versions(chain: Sequence[PostVersion], cited: str, shelf: _Ex
 async def _format_edit(said: str, old: PostVersion, new: PostVersion, shelf: _ExplanationContext) -> Text:
     words = shelf.shown.words
     head = words(said, date=words.date(new.stamp, shelf.shown.zone))
-    # Two long texts without anything in common take a while.
+    # Comparing two long and different texts takes a while.
     difference, more = await asyncio.to_thread(format_changes, old.text, new.text)
     if not difference.as_kwargs()["text"]:
         difference = Text(words("why-changed-spaces"))
@@ -146,7 +146,7 @@ async def _format_edit(said: str, old: PostVersion, new: PostVersion, shelf: _Ex
 
 
 def _format_others(keys: Sequence[PostKey], given: StoredAnswer, shelf: _ExplanationContext) -> list[Text]:
-    """The posts that were found and not cited; of a refusal, all there were."""
+    """Format the posts that were found but not cited; for a refusal, all that were found."""
     words = shelf.shown.words
     if not keys:
         return []
@@ -185,7 +185,7 @@ async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppC
 
 
 async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | str:
-    """The answer that is asked about; else the id of the sentence that says why there is none."""
+    """Find the answer that a command asks about; else the id of the sentence that says why there is none."""
     reader, parent = get_reader_id(message), message.reply_to_message
     # In a topic every message "replies" to its opening.
     if parent is None or parent.forum_topic_created:
@@ -199,7 +199,7 @@ async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> Ans
 
 
 def routes() -> Router:
-    """Handlers of /why."""
+    """Router of /why."""
     router = Router(name="why")
     router.message.register(
         _on_why, Command("why", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})

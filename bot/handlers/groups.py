@@ -38,7 +38,7 @@ _CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<a
 
 
 def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
-    """The channel that somebody means: @username, t.me link, numeric id, or its exact title."""
+    """Find a channel by @username, t.me link, numeric id, or exact title."""
     match = _CHANNEL_LINK_PATTERN.match(said)
     if match:
         name = (match["name"] or match["at"]).casefold()
@@ -90,7 +90,7 @@ async def _on_bind_in_private(message: Message, desk: AppContext, words: Transla
 
 
 async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
-    """A group that becomes a supergroup gets a new id; what is bound to it and chosen there moves along."""
+    """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
     old, new = message.chat.id, message.migrate_to_chat_id
     assert new is not None
     await move_group(desk.archive, old, new)
@@ -99,7 +99,7 @@ async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
 
 
 def routes() -> Router:
-    """Handlers of /bind, /unbind and the move."""
+    """Router of /bind, /unbind and the migration."""
     router = Router(name="groups")
     router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
     router.message.register(_on_bind, Command("bind", "unbind", ignore_case=True), _GROUP)
@@ -107,13 +107,13 @@ def routes() -> Router:
     return router
 
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
+_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
 
 
 class _SettingsAction(StrEnum):
-    """What a button does. It says what shall be, so that pressing it twice is pressing it once."""
+    """Action of a settings button. It names the target state, so that pressing it twice has the same effect as once."""
 
     SHOW = "s"
     CHANNELS = "c"
@@ -127,7 +127,7 @@ class _SettingsAction(StrEnum):
 
 
 class _SettingsCallback(CallbackData, prefix="gs"):
-    """A button: what it does, the mark of a channel, and a part of the list or the place of a language."""
+    """Callback data of a settings button: action, channel token, and a page or the index of a language."""
 
     do: _SettingsAction
     mark: str = ""
@@ -169,7 +169,7 @@ async def _press_settings(
     if not done:
         await pressed.answer(words("settings-channel-gone"), show_alert=True)
         return
-    if callback_data.do is _SettingsAction.LANG:  # what is said from now on is said in it
+    if callback_data.do is _SettingsAction.LANG:  # the following sentences are in the chosen language
         chosen = (await load_group_rules(desk.archive, group.id)).lang
         spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
         words = get_translator(chosen or spoken)
@@ -186,7 +186,7 @@ async def _press_settings(
 
 
 async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
-    """Do what the button says; False where its channel is not one of theirs to bind."""
+    """Apply a button's action; False where the group's admins may not bind this channel."""
     if press.do in (_SettingsAction.BIND, _SettingsAction.UNBIND):
         channel = find_channel_by_token(
             archive, press.mark, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
@@ -206,7 +206,7 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
 
 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
-    """What this group asks now, and what its admins may add: what is public, or what an admin of the bot lets them."""
+    """List the bound channels and those that the group's admins may bind: public ones, or opened by a bot admin."""
     bound = await channels.list_bound_channels(archive, group)
     return sorted(
         (
@@ -220,7 +220,7 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
 
 
 async def _render_settings(group: int, archive: Archive, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    """The settings on one screen."""
+    """Render all settings on one screen."""
     rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
@@ -256,7 +256,7 @@ def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[s
 async def _render_channel_choices(
     group: int, number: int, archive: Archive, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup]:
-    """One part of the channels, each with what pressing it does; the nearest there is."""
+    """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
     offered, bound = (
         await _list_offered_channels(group, archive, words),
         await channels.list_bound_channels(archive, group),
@@ -300,7 +300,7 @@ def _build_keyboard(*rows: list[tuple[str, _SettingsCallback]]) -> InlineKeyboar
 
 
 def settings_routes() -> Router:
-    """Handlers of /settings and its buttons."""
+    """Router of /settings and its buttons."""
     router = Router(name="group settings")
     router.message.register(_on_settings, Command("settings", ignore_case=True), _GROUP)
     router.message.register(_on_settings_in_private, Command("settings", ignore_case=True), F.chat.type == "private")

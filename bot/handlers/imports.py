@@ -89,7 +89,7 @@ _NOTE_ID_BY_PATTERN = {
 
 
 def translate_refusal(reason: str) -> DocumentRefused:
-    """Why nothing was imported."""
+    """Translate an import's refusal into a sentence."""
     found = next((said for pattern, said in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None)
     return (
         DocumentRefused(found) if found else DocumentRefused("import-refused", reason=strip_control_characters(reason))
@@ -97,7 +97,7 @@ def translate_refusal(reason: str) -> DocumentRefused:
 
 
 def translate_note(note: str, words: Translator) -> str:
-    """What should be known of an import."""
+    """Translate a note on an import into a sentence."""
     for pattern, said in _NOTE_ID_BY_PATTERN.items():
         if found := re.match(pattern, note, re.DOTALL):
             return words(
@@ -112,7 +112,7 @@ def _parse_note_value(text: str) -> str | int:
     return format_one_line(text)
 
 
-# Telegram's limits for edits are not published; a person looks every few seconds.
+# Telegram's limits for edits are not published; readers look every few seconds.
 _EDIT_INTERVAL_SECONDS = 3.0
 _EDIT_TIMEOUT_SECONDS = 5.0
 _MAX_TITLES = 5
@@ -122,22 +122,22 @@ log = logging.getLogger(__name__)
 
 
 class StartImportButton(CallbackData, prefix="import-go"):
-    """A button that imports the document its message replies to."""
+    """Callback data of the button that imports the document its message replies to."""
 
 
 class StopImportButton(CallbackData, prefix="import-stop"):
-    """A button that stops the import that runs."""
+    """Callback data of the button that stops the running import."""
 
     run: str
 
 
 def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    """The offer's button."""
+    """Keyboard of the offer to import."""
     return _build_one_button_keyboard(words("button-import"), StartImportButton())
 
 
 class ImportProgressMessage:
-    """The message, edited now and then. Telling must not stop the work: what cannot be said is logged."""
+    """Progress message of an import, edited now and then. Failures are logged and do not stop the import."""
 
     def __init__(self, message: Message, file: str, run: str, words: Translator) -> None:
         self.message = message
@@ -148,14 +148,14 @@ class ImportProgressMessage:
 
     @classmethod
     async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
-        """Reply to the document, or to who asked for it."""
+        """Start a progress message, in reply to the document or to the admin's command."""
         buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
         said = words("import-fetching", file=file)
         sent = await to.reply(said, reply_markup=buttons, allow_sending_without_reply=True)
         return cls(sent, file, run, words)
 
     async def at(self, done: int, total: int) -> None:
-        """Say how much is done, unless it was said just now."""
+        """Show the progress, unless it was shown just now."""
         if time.monotonic() - self._edited < _EDIT_INTERVAL_SECONDS:
             return
         percent = min(99, 100 * done // max(total, 1))
@@ -163,7 +163,7 @@ class ImportProgressMessage:
         self._edited = time.monotonic()
 
     async def end(self, said: Text) -> bool:
-        """Say what came of it; whether that arrived."""
+        """Show the result; returns whether it arrived."""
         return await self._edit(said, None)
 
     async def _edit(self, said: Text, buttons: InlineKeyboardMarkup | None) -> bool:
@@ -178,7 +178,7 @@ class ImportProgressMessage:
 
 
 def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
-    """What was imported, in numbers, and what should be known of it."""
+    """Format the result of an import: numbers and notes."""
     names = [link_channel_title(channel, words) for channel in channels[:_MAX_TITLES]]
     if more := len(channels) - len(names):
         names.append(Text(words("titles-more", more=more)))
@@ -192,7 +192,7 @@ def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[st
 
 
 async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
-    """Channels that are new here are read by admins only; offer to change it."""
+    """Offer to open channels that are new here, which only admins can read so far."""
     try:
         if len(closed) > _MAX_ASKED_CHANNELS:
             await to.answer(words("import-who-many", count=len(closed), channels="/channels"))
@@ -213,9 +213,9 @@ _INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.
 
 @dataclass(frozen=True, slots=True)
 class ImportOrder:
-    """What an admin wants: the document, and which channel it is of (`chat`), if they said so.
+    """Import order: the document, and the channel (`chat`) that it belongs to, if given.
 
-    `username` is the channel's, without @: exports do not hold it. `message` is what is replied to.
+    `username` is the channel's, without @: exports do not contain it. `message` is the one to reply to.
     """
 
     document: Document
@@ -226,13 +226,13 @@ class ImportOrder:
 
     @property
     def file(self) -> str:
-        """What the reader calls the document."""
+        """Name of the document as the reader sees it."""
         return format_one_line(self.document.file_name or "") or self.words("import-file")
 
 
 @dataclass(frozen=True, slots=True)
 class _ImportOutcome:
-    """What to say at the end; `closed` are channels that only admins read until somebody says otherwise."""
+    """Result of an import; `closed` are channels that only admins read until somebody opens them."""
 
     said: Text
     closed: Sequence[Channel] = ()
@@ -240,7 +240,7 @@ class _ImportOutcome:
 
 
 class ImportRunner:
-    """The import that runs, if any. `wake` lets the indexes look at the archive."""
+    """Runs one import at a time. `wake` makes the indexers look at the archive."""
 
     def __init__(self, bot: Bot, settings: Settings, archive: Archive, wake: Callable[[], None]) -> None:
         self._bot = bot
@@ -255,7 +255,7 @@ class ImportRunner:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def tell_left(self) -> None:
-        """Say that an import of an earlier life was cut short."""
+        """Report that an import of the last process was interrupted."""
         if self._left is None:
             return
         words = get_translator(self._left["lang"])
@@ -266,7 +266,7 @@ class ImportRunner:
             log.warning("an interrupted import could not be told of: %s", exc)
 
     def begin(self, order: ImportOrder) -> bool:
-        """Begin in the background; False where an import runs already."""
+        """Start in the background; False where an import is already running."""
         if self._task and not self._task.done():
             return False
         self._run, self._stopped = token_urlsafe(9), False
@@ -274,7 +274,7 @@ class ImportRunner:
         return True
 
     def cancel(self, run: str) -> bool:
-        """Stop the import with this button; False where it is over."""
+        """Stop the import with this button; False where it has ended."""
         if run != self._run or self._task is None or self._task.done() or self._stopped:
             return False
         self._stopped = True
@@ -282,7 +282,7 @@ class ImportRunner:
         return True
 
     async def stop(self) -> None:
-        """The bot ends: so does the import, and says so."""
+        """Stop the import because the bot stops, and report it."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -295,12 +295,12 @@ class ImportRunner:
             return
         end = await self._ended(order, progress)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await progress.end(end.said) and end.cut_short:  # then the next start says it
+        if not await progress.end(end.said) and end.cut_short:  # the next start reports it then
             await asyncio.to_thread(self._prepared, order, progress)
         await ask_who_reads(order.message, self._archive, end.closed, order.words)
 
     async def _ended(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
-        """Do it; what to say of it, whatever happened."""
+        """Run the import and return its result, also after a failure."""
         words = order.words
         try:
             return await self._done(order, progress)
@@ -330,7 +330,7 @@ class ImportRunner:
         return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
 
     def _prepared(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
-        """An empty folder for what comes, with the note."""
+        """Create an empty folder for the document, with the note."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
         place = {"chat": progress.message.chat.id, "message": progress.message.message_id}
@@ -339,7 +339,7 @@ class ImportRunner:
         return self._folder / _DOCUMENT_FILE_NAME
 
     async def _read(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
-        """Let the child read it; what it says at the end. Raises `DocumentRefused`."""
+        """Read the document in the child process and return its result. Raises `DocumentRefused`."""
         data = self._settings.data.dir.resolve()
         told: dict[str, object] = {
             "folder": str(data / _INCOMING_FOLDER_NAME),
@@ -358,10 +358,10 @@ class ImportRunner:
                     raise translate_refusal(line["error"])
                 elif "end" in line:
                     return dict(line["end"])
-        raise RuntimeError("the child that imports ended without a word")  # its traceback is on stderr
+        raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
 
     async def _settled(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
-        """The imported channels: with the username the admin gave, and no longer removed."""
+        """Finish the imported channels: set the username that the admin gave, and make removed ones active again."""
         if order.username and len(chat_ids) == 1:
             channel = (await channels.load_channels(self._archive))[chat_ids[0]]
             if not channel.username:
@@ -375,7 +375,7 @@ class ImportRunner:
 
 
 def _read_note(folder: Path) -> dict[str, Any] | None:
-    """The note of an import that was cut short."""
+    """Read the note of an interrupted import."""
     try:
         return dict(json.loads((folder / _NOTE_FILE_NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -412,11 +412,11 @@ async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
 
 
 async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str, str | None]:
-    """The channel that was named, by its id where that can be found out, and its username where it is one."""
+    """Resolve a channel's name to its id where possible, and its username if the name is one."""
     name = found["name"] if (found := _CHANNEL_NAME_PATTERN.fullmatch(asked)) else None
     try:
         known = resolve_chat_id(asked, await channels.load_channels(archive))
-    except ImportRefused:  # names nothing: the child says so
+    except ImportRefused:  # not a channel's name: the child process says so
         return asked, None
     if known is not None or name is None:
         return str(known or asked), name
@@ -433,7 +433,7 @@ def _is_export(document: Document) -> bool:
 
 
 async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
-    """A filter: an admin sent something that looks like an export, and said nothing."""
+    """Filter: an admin sent a document that looks like an export, without a caption."""
     document = message.document
     return bool(document and not message.caption and _is_export(document) and is_admin(message, desk.admins))
 
@@ -467,7 +467,7 @@ async def _on_stop_button(
 
 
 def routes() -> Router:
-    """Handlers of /import and its buttons; before those of questions, which take every caption."""
+    """Router of /import and its buttons. Include it before questions, which take every caption."""
     router = Router(name="importing")
     router.message.register(_on_import, Command("import", ignore_case=True), _IN_PRIVATE_CHAT)
     router.message.register(_on_document, _IN_PRIVATE_CHAT, _is_export_from_admin)

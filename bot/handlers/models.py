@@ -27,7 +27,7 @@ from rag_core.storage import Archive, users
 
 __all__ = ["routes"]
 
-_NO_MODEL = "none"  # to do without a writer
+_NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
     "writer": "model-writer",
     "planner": "model-planner",
@@ -37,7 +37,7 @@ _USE_LABELS = {
 
 
 class _ModelCallback(CallbackData, prefix="mo"):
-    """A button: the mark of a model."""
+    """Callback data of a model button: the model's token."""
 
     mark: str
 
@@ -64,7 +64,7 @@ async def _press_model(
         await pressed.answer(words("models-gone"), show_alert=True)
         return
     name, use = found[callback_data.mark]
-    await pressed.answer()  # a large model takes minutes to load, and a button waits for seconds
+    await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
     await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
     try:
         done = await asyncio.shield(switch_model(desk.rag, name, use))
@@ -80,7 +80,7 @@ async def _press_model(
 
 
 async def _list_offered_models(desk: AppContext) -> list[tuple[str, str]]:
-    """The models that are here, each with what it is for; and none, to do without a writer."""
+    """List the downloaded models with their use, and the choice of no model."""
     folder = get_models_folder(desk.rag.settings)
 
     def look() -> list[tuple[str, str]]:
@@ -114,7 +114,7 @@ def _format_model_name(name: str, words: Translator) -> str:
 
 
 def routes() -> Router:
-    """Handlers of /models and its buttons."""
+    """Router of /models and its buttons."""
     router = Router(name="models")
     router.message.register(_on_models, Command("models", ignore_case=True), F.chat.type == "private")
     router.callback_query.register(_press_model, _ModelCallback.filter())

@@ -24,10 +24,10 @@ from rag_core.types import Channel, format_post_link
 __all__ = ["RESULTS_PER_PAGE", "get_last_page", "get_page_entries", "render_search_page"]
 
 RESULTS_PER_PAGE = 5
-# So much of names and texts that a page of nothing but emoji, which count twice, fits 4096 characters.
+# Lengths at which a page of nothing but emoji, which count twice, fits into 4096 characters.
 _MAX_SNIPPET_LENGTH, _MAX_NAME_LENGTH, _MAX_QUERY_LENGTH = 180, 48, 80
-_MAX_NAMED = 2  # channels, authors and the like
-# Telegram forgets entities after about a hundred of a message, also those that it finds in a text by itself.
+_MAX_NAMED = 2  # channels, authors and other filters that are named
+# Telegram drops entities after about a hundred per message, including those it detects in a text by itself.
 _MAX_BOLD, _MAX_AUTO_ENTITIES = 8, 5
 _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w[.@][^\W\d_]|://|\d{7,}")
 
@@ -35,17 +35,17 @@ _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
 def get_last_page(listing: SearchListing) -> int:
-    """The number of the last page, from 0."""
+    """Number of the last page, from 0."""
     return max(0, len(listing.found) - 1) // RESULTS_PER_PAGE
 
 
 def get_page_entries(listing: SearchListing, number: int) -> Sequence[FoundPost]:
-    """The posts that a page shows."""
+    """Posts on a page."""
     return listing.found[number * RESULTS_PER_PAGE : (number + 1) * RESULTS_PER_PAGE]
 
 
 def render_search_page(listing: SearchListing, number: int, shown: RenderContext) -> Text:
-    """One page of what was found; a sentence that says what to try where nothing was."""
+    """Render one page of results; where nothing was found, a sentence with advice."""
     words = shown.words
     if not listing.found:
         blocks = [Text(_format_no_results(listing, words))]
@@ -63,7 +63,7 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
 
 
 def _format_no_results(listing: SearchListing, words: Translator) -> str:
-    # where a part of the search failed, "there is none" would be a claim we cannot make
+    # where a part of the search failed, "there is none" would be a claim that cannot be made
     if listing.shortfalls:
         return words("search-nothing-partly")
     filters = [
@@ -89,7 +89,7 @@ def _render_head(listing: SearchListing, number: int, shown: RenderContext) -> T
 
 
 def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
-    """The days that were searched, in the reader's time zone."""
+    """Format the searched period, in the reader's time zone."""
     words, only = shown.words, listing.only
     since = words.date(only.since, shown.zone) if only.since else ""
     until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
@@ -130,7 +130,7 @@ def _format_page_number(listing: SearchListing, number: int, words: Translator) 
 
 
 def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:
-    """A post: who speaks as the link to it, its day, in how many other channels it is, and a piece of its text."""
+    """Render a result: author as a link, day, number of other channels with the post, and a snippet."""
     post, words = found.post, shown.words
     channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
     origin = replace(post.origin, name=format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
@@ -144,7 +144,7 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
 
 
 def _render_snippet(said: str, spots: TextMatcher) -> Text:
-    """The piece of a text that shows best what was looked for, on one line, with that in bold."""
+    """Render the snippet that shows the matches best, on one line, with the matches in bold."""
     line = " ".join(strip_control_characters(said).split())
     found = spots.within(line)
     start, end = select_snippet(line, found, _MAX_SNIPPET_LENGTH)

@@ -63,7 +63,7 @@ __all__ = [
     "is_permanent_failure",
 ]
 
-# What may be over in a moment.
+# Errors that a retry may overcome.
 _TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _PERMANENT_ERRORS = (
     TelegramForbiddenError,
@@ -79,14 +79,14 @@ log = logging.getLogger(__name__)
 
 
 def is_permanent_failure(exc: Exception) -> bool:
-    """True where sending it later would fail as well: the reader blocked the bot, the group is gone."""
+    """Check that a later attempt would fail as well: the reader blocked the bot, the group is gone."""
     return isinstance(exc, _PERMANENT_ERRORS)
 
 
 def build_delivery_messages(
     pages: Sequence[Page], markup: InlineKeyboardMarkup | None = None, first: int | None = None
 ) -> list[DeliveryMessage]:
-    """The messages of an answer as they are kept: the buttons under the last, `first` the message to begin in."""
+    """Build the messages of an answer: buttons under the last one; `first` is an existing message to edit."""
     last = len(pages) - 1
     buttons = markup.model_dump_json(exclude_none=True) if markup else None
     return [
@@ -102,9 +102,9 @@ def _dump_entities(entities: Sequence[MessageEntity]) -> str:
 
 
 class AnswerDelivery:
-    """The way of one answer. `send` may be called again; what has arrived is not sent again.
+    """Delivery of one answer. `send` may be called again; messages that have arrived are not sent again.
 
-    Where the archive cannot be written the answer is sent all the same: only a restart would not know how far it was.
+    Where the archive cannot be written the answer is sent all the same: only a restart would not know the progress.
     """
 
     def __init__(self, bot: Bot, archive: Archive, asked: QuestionRow, waiting: Sequence[DeliveryMessage]) -> None:
@@ -112,18 +112,18 @@ class AnswerDelivery:
         self._bot = bot
         self._archive = archive
         self._parcels = list(waiting)
-        self.whole: str | None = None  # what is kept of the answer itself
+        self.whole: str | None = None  # the serialized answer
 
     async def keep(self, whole: str | None) -> None:
-        """Keep the messages until they have arrived, and `whole`, which is kept of the answer itself."""
+        """Save the messages until they have arrived, and `whole`, the serialized answer."""
         self.whole = whole
         with self._as_well_as_it_goes():
             await deliveries.save_delivery(self._archive, self.asked.id, self._parcels, whole)
 
     async def replace(self, said: str) -> None:
-        """Put one sentence in place of all that was not sent, and keep nothing more of the answer."""
+        """Replace all unsent messages by one sentence, and drop the stored answer."""
         sent = [parcel for parcel in self._parcels if parcel.sent]
-        # In a group, or after a try of which nobody knows, there is a message already that is to become the sentence.
+        # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((parcel.message_id for parcel in self._parcels if not parcel.sent), None)
         self._parcels = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         self.whole = None
@@ -131,7 +131,7 @@ class AnswerDelivery:
             await deliveries.replace_delivery(self._archive, self.asked.id, self._parcels)
 
     async def send(self) -> list[int]:
-        """Send what has not been sent; the ids of all messages. Raises what Telegram refused, or was out of reach."""
+        """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
         sent = []
         for parcel in [*self._parcels]:
             message_id = parcel.message_id if parcel.sent else await self._arrived(parcel)
@@ -142,7 +142,7 @@ class AnswerDelivery:
         return sent
 
     async def _arrived(self, parcel: DeliveryMessage) -> int:
-        """The id of the message in which the text stands now."""
+        """Deliver a message and return its id."""
         if parcel.message_id is not None and await self._put(parcel, parcel.message_id):
             return parcel.message_id
         if not parcel.tried:
@@ -157,7 +157,7 @@ class AnswerDelivery:
         return await self._again(parcel)
 
     async def _again(self, parcel: DeliveryMessage) -> int:
-        """A short message, and the text into it: it may then stand there twice, which is counted."""
+        """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
         with self._as_well_as_it_goes():
             await deliveries.record_repeated_send(self._archive, self.asked.id)
         said = get_translator(self.asked.lang)("delivery-again")
@@ -180,7 +180,7 @@ class AnswerDelivery:
         raise AssertionError("the last try returns or raises")
 
     async def _put(self, parcel: DeliveryMessage, message_id: int) -> bool:
-        """Put the text into a message; False where it is no longer there."""
+        """Edit the text into a message; False where the message is gone."""
         try:
             await self._bot.edit_message_text(
                 chat_id=self.asked.chat_id, message_id=message_id, **_build_content(parcel)
@@ -214,26 +214,26 @@ def _build_content(parcel: DeliveryMessage) -> dict[str, Any]:
 
 
 def _may_have_arrived(exc: Exception) -> bool:
-    """True where Telegram may have taken the message all the same."""
+    """Check whether Telegram may have accepted the message despite the error."""
     if isinstance(exc, ClientDecodeError):
-        return not isinstance(exc.data, str)  # a proxy's page instead of Telegram's answer
+        return not isinstance(exc.data, str)  # a string is a proxy's page instead of Telegram's answer
     reached = not isinstance(exc.__cause__, ClientConnectorError)
     return isinstance(exc, TelegramNetworkError) and not isinstance(exc, TelegramEntityTooLarge) and reached
 
 
-ANSWERS_JOB = "answers"  # in the ledger
-# After a failure that is not a question's: the archive is busy or broken.
+ANSWERS_JOB = "answers"  # name in the job log
+# After a failure that no question caused: the archive is busy or broken.
 FAILURE_PAUSE_SECONDS = 1.0
-# An answer that does not arrive is tried again after so long, then after twice that ..., until nobody waits any more.
+# Pause before an undelivered answer is tried again; it doubles up to the maximum, until the answer is a day old.
 _FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 60.0
 _MAX_ANSWER_AGE = timedelta(days=1)
 
 
 class Outbox:
-    """Sends answers and closes their questions; `closed` is called when one that was late has been closed.
+    """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
-    What an answer stands on is checked before each attempt to send it, whoever makes the attempt (bot/recheck.py);
-    one that does not hold any more becomes a sentence that says so.
+    The basis of an answer is checked before each attempt to send it, whoever makes the attempt (bot/recheck.py); an
+    answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class Outbox:
         self._late: set[asyncio.Task[None]] = set()
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
-        """Keep an answer, send it, close its question; `whole` is what is kept of it, None of an apology."""
+        """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
         delivery = AnswerDelivery(self._bot, self._archive, asked, parcels)
         await delivery.keep(whole)
         if not await self._arrived(delivery):
@@ -256,18 +256,18 @@ class Outbox:
             task.add_done_callback(self._late.discard)
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
-        """Check an answer that an earlier life of the bot left. Raises Withdrawn, or CouldNotCheck."""
+        """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
         await recheck_basis(_load_basis(whole), _build_reader(asked), self._archive, self._rights)
 
     async def stop(self) -> None:
-        """Leave what has not arrived to the next start."""
+        """Stop retrying; undelivered answers are sent after the next start."""
         late = [*self._late]
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
     async def _arrived(self, delivery: AnswerDelivery) -> bool:
-        """Send an answer and close its question; False where it is to be tried again later."""
+        """Send an answer and close its question; False where it has to be tried again later."""
         asked, sent = delivery.asked, list[int]()
         try:
             try:
@@ -289,7 +289,7 @@ class Outbox:
         return True
 
     async def _withdraw(self, delivery: AnswerDelivery) -> None:
-        """Put a sentence in the answer's place; the names in it, which a follow-up would repeat, are forgotten too."""
+        """Replace the answer by a sentence, and forget the conversation: a follow-up would repeat its names."""
         asked = delivery.asked
         await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
         try:
@@ -300,7 +300,7 @@ class Outbox:
             log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 
     async def _later(self, delivery: AnswerDelivery) -> None:
-        """Try until it arrives. Meanwhile the question stays open, and its reader's next one waits."""
+        """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
         pause = _FIRST_RETRY_SECONDS
         while True:
             await asyncio.sleep(pause)
@@ -309,7 +309,7 @@ class Outbox:
             pause = min(2 * pause, _MAX_RETRY_SECONDS)
 
     async def _finish(self, asked: QuestionRow, state: str, whole: str | None, first: int | None) -> None:
-        """Close the question. An open one keeps its reader from the next, so that this is tried until it works."""
+        """Close the question, retrying until it works: an open one blocks the reader's next question."""
         while True:
             try:
                 return await questions.finish_question(
@@ -325,10 +325,10 @@ def _build_reader(asked: QuestionRow) -> Reader:
 
 
 def _load_basis(whole: str | None) -> Basis:
-    """What an answer stands on, out of what is kept of it. Raises Withdrawn where an earlier version kept nothing."""
+    """Load the basis of a stored answer. Raises ContentWithdrawn where an earlier version stored none."""
     given = json.loads(whole) if whole else None
     if not given:
-        return Basis()  # only a sentence of ours
+        return Basis()  # only a sentence of the bot
     if "basis" not in given:
         raise ContentWithdrawn
     return parse_basis(given["basis"])

@@ -76,12 +76,12 @@ __all__ = [
     "widen_search",
 ]
 
-# Searching is work for the processor, of which Python uses one.
+# Searching is CPU-bound, and Python uses one core.
 _MAX_CONCURRENT_SEARCHES = 2
 
 
 class SearchSemaphore:
-    """A few seats. Questions that have found something wait for the model without one."""
+    """Semaphore for searches. Questions release their slot while they wait for the model."""
 
     def __init__(self, seats: int = _MAX_CONCURRENT_SEARCHES) -> None:
         self._seats = asyncio.Semaphore(seats)
@@ -89,7 +89,7 @@ class SearchSemaphore:
 
     @asynccontextmanager
     async def seat(self) -> AsyncIterator[Callable[[], None]]:
-        """A seat; what is yielded gives it back early, and may be called again."""
+        """Hold a slot; the yielded function releases it early and may be called repeatedly."""
         await self._seats.acquire()
         taken = [True]
 
@@ -105,15 +105,16 @@ class SearchSemaphore:
 
     @asynccontextmanager
     async def seat_to_verify(self) -> AsyncIterator[None]:
-        """A seat for verifying; one always stays free for questions."""
+        """Hold a slot for verification; at least one slot stays free for questions."""
         async with self._verifying, self.seat():
             yield
 
 
 _UPDATE_INTERVAL_SECONDS = 1.0
-# Telegram takes about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+# Telegram accepts about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-
+# this
 _CALL_SPACING_SECONDS = 0.05
-# Who is further behind is told when they come nearer.
+# Questions further back are shown their position when they come nearer.
 _MAX_POSITIONS = 500
 # A group's message is changed less often: others write there as well.
 _GROUP_INTERVAL_SECONDS = 10.0
@@ -122,31 +123,31 @@ log = logging.getLogger(__name__)
 
 
 class QueuePositions:
-    """What is shown of questions that wait, and where. A question's screen goes on when its answer is made."""
+    """Queue positions shown to waiting readers, with the screen of each question, which its answer then uses."""
 
     def __init__(self, bot: Bot, archive: Archive, running: Callable[[], int]) -> None:
         self._bot = bot
         self._archive = archive
         self._running = running
         self._screens: dict[int, DraftScreen | MessageScreen] = {}
-        self._told: dict[int, tuple[int, float]] = {}  # by question: the place, and when it may be told again
+        self._told: dict[int, tuple[int, float]] = {}  # question id -> position shown, and when it may be shown again
         self._bell = asyncio.Event()
 
     def wake(self) -> None:
-        """The line has changed."""
+        """Wake the loop: the queue has changed."""
         self._bell.set()
 
     def screen(self, asked: QuestionRow) -> DraftScreen | MessageScreen:
-        """Where this question is shown."""
+        """Screen of this question, created on first use."""
         return self._screens.setdefault(asked.id, create_screen(self._bot, asked, self._archive))
 
     def forget(self, asked: QuestionRow) -> None:
-        """Nothing more is shown of this question."""
+        """Drop the screen of this question."""
         self._screens.pop(asked.id, None)
         self._told.pop(asked.id, None)
 
     async def gone(self, asked: QuestionRow) -> None:
-        """The question has left the line; a message that showed its place says so."""
+        """Close the screen of a cancelled question; a message that showed its position says that it was stopped."""
         screen = self.screen(asked)
         await screen.close()
         self.forget(asked)
@@ -157,7 +158,7 @@ class QueuePositions:
             )
 
     async def run(self) -> None:
-        """Tell places, until cancelled. A question that is answered at once is not told any."""
+        """Show positions until cancelled. A question that is answered at once never shows one."""
         while True:
             await self._bell.wait()
             self._bell.clear()
@@ -170,12 +171,12 @@ class QueuePositions:
             for place, asked in enumerate(waiting, self._running()):
                 await self._tell(asked, place)
             if waiting:
-                self._bell.set()  # a draft must be shown again before it fades
+                self._bell.set()  # a draft must be sent again before it fades
 
     async def _tell(self, asked: QuestionRow, place: int) -> None:
         told, again = self._told.get(asked.id, (None, 0.0))
         screen, now = self.screen(asked), time.monotonic()
-        # a draft fades: it is shown again although the place is the same
+        # a draft fades: it is sent again although the position is the same
         if (told == place and (not asked.private or now < again)) or (not asked.private and now < again):
             return
         self._told[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
@@ -183,13 +184,13 @@ class QueuePositions:
         await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 
-DEEP_SENTENCES = 5  # the most that an answer may have
+DEEP_SENTENCES = 5  # the maximum number of sentences in an answer
 _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
 def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
-    """What a question is answered with: the tray as it is, or one that searches wider and says more."""
+    """Engine for a question: the given one or, for a deeper question, one that searches wider and writes more."""
     if asked.mode != DEEP_MODE:
         return rag
     usual = rag.settings
@@ -203,7 +204,7 @@ def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
 async def append_deeper_note(
     said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
 ) -> Text:
-    """The answer with a line that says whether asking deeper brought up anything new."""
+    """Append a line that says whether the deeper search found anything new."""
     if asked.mode != DEEP_MODE:
         return said
     earlier = await fetch_previous_answer(archive, asked.bot_id, asked.chat_id, asked.message_id, asked.id)
@@ -212,16 +213,16 @@ async def append_deeper_note(
     return as_list(said, Italic(words("deeper-note", count=more)), sep="\n\n")
 
 
-# Most of them only wait for the model, with the posts' own words already shown: see answering/lightly.py.
+# Most of them only wait for the model, with an extract already shown: searches are limited by SearchSemaphore.
 _WORKER_COUNT = 16
-# A question that took the process down this often is answered with an apology instead.
+# A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
-# How long running questions may go on after the bot was told to stop.
+# Time for running questions to finish after the bot was told to stop.
 _DRAIN_SECONDS = 5.0
 
 
 class QuestionWorker:
-    """Who is answered when. `wake` after queueing; `start` and `stop` around the life of the bot."""
+    """Question worker: `start` and `stop` with the bot, `wake` after queueing, `halt` to stop questions."""
 
     def __init__(
         self,
@@ -251,20 +252,20 @@ class QuestionWorker:
         self._closing = False
 
     def wake(self) -> None:
-        """A question has been queued."""
+        """Wake the workers: a question has been queued."""
         self._places.wake()
         for bell in self._bells:
             bell.set()
 
     async def start(self) -> None:
-        """Queue again what was running when the process ended, then work."""
+        """Queue the interrupted questions of the last process again, then start the workers."""
         if left := await questions.requeue_running_questions(self._rag.archive):
             log.info("%d unanswered questions are queued again", left)
         self._tasks = [asyncio.create_task(self._work(bell)) for bell in self._bells]
         self._telling = asyncio.create_task(self._places.run())
 
     async def stop(self, drain: float = _DRAIN_SECONDS) -> None:
-        """Take no more; let running questions finish for `drain` seconds; queue again those that do not."""
+        """Stop the workers; running questions have `drain` seconds to finish, the others are queued again."""
         self._closing = True
         self.wake()
         if self._tasks:
@@ -276,7 +277,7 @@ class QuestionWorker:
         await questions.requeue_running_questions(self._rag.archive)
 
     async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
-        """Stop this reader's questions in a chat, or one of them: how many were running, and how many waited."""
+        """Stop this reader's questions in a chat, or one of them; returns how many were running and how many waited."""
         meant = [
             (asked, task)
             for asked, task in self._running.values()
@@ -291,7 +292,7 @@ class QuestionWorker:
         return len(meant), len(left)
 
     def forget(self) -> None:
-        """Remember no answer of a moment ago."""
+        """Drop all cached answers."""
         self._remembered.forget()
 
     async def _work(self, bell: asyncio.Event) -> None:
@@ -306,13 +307,13 @@ class QuestionWorker:
                 with self.meter.turn(asked):
                     await self._one(asked)
                 self._ledger.passed(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
-                self.wake()  # the next question of the same reader may go now
+                self.wake()  # the next question of the same reader may run now
             except Exception as exc:  # the worker itself must not die
                 self._ledger.failed(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
     async def _one(self, asked: QuestionRow) -> None:
-        """One question, from row to finished row, or to an answer that is on its way."""
+        """Process one question until its row is finished, or its answer is being delivered."""
         waiting, whole = await deliveries.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
@@ -332,7 +333,7 @@ class QuestionWorker:
         await self._outbox.send(asked, waiting, whole)
 
     def _buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
-        """What can be pressed under an answer; under verdicts the quotes alone."""
+        """Buttons under an answer; under verdicts only the quote buttons."""
         words = get_translator(asked.lang)
         quotes = keyboards.build_quote_keyboard(kept.deserialize_answer(found or {}), self._rag.archive, words)
         if asked.kind == "verify":
@@ -340,7 +341,7 @@ class QuestionWorker:
         return keyboards.build_answer_keyboard(asked, found, words, *(quotes.inline_keyboard if quotes else ()))
 
     async def _said(self, asked: QuestionRow) -> tuple[Text, kept.JsonObject | None]:
-        """What to send, and what to keep of it; where it failed, a sentence about that, and nothing to keep."""
+        """Text to send and answer to store; after a failure, an error sentence and None."""
         try:
             if asked.attempts > _MAX_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
@@ -371,7 +372,7 @@ class QuestionWorker:
             self._halted.discard(asked.id)
 
     async def _halfway(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
-        """What there was of an answer when its reader stopped it."""
+        """Partial answer of a question that its reader stopped."""
         found = live.so_far(self._rag.writer.name if self._rag.writer else None)
         self.meter.noted("stopped", found)
         if found is None:
@@ -386,7 +387,7 @@ class QuestionWorker:
             self.meter.noted("refused")
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
-        asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is the reader's
+        asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is in the reader's time zone
         question = Question(asked.text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
             return await self._verified(asked, question, live.words)
@@ -397,7 +398,7 @@ class QuestionWorker:
         return await self._rendered(asked, found, live.words)
 
     async def _found(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
-        """The answer, or the same one of a moment ago."""
+        """Answer a question, or take the answer from the cache."""
         key, version = await self._remembered.key(question, asked.mode), self._rag.version
         if (known := await self._remembered.get(question, key)) is not None:
             return known
@@ -419,7 +420,10 @@ class QuestionWorker:
     async def _verified(
         self, asked: QuestionRow, question: Question, words: Translator
     ) -> tuple[Text, kept.JsonObject]:
-        """What to send and to keep of verdicts. What was forwarded may be in another language than its reader's."""
+        """Verify a text; returns the rendered and the serialized verdicts.
+
+        A forwarded text may be in another language than the reader's.
+        """
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
         async with self._lightly.seat_to_verify():
             found = await verify_text(question, self._rag)

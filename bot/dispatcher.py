@@ -85,7 +85,7 @@ class DeduplicationMiddleware(BaseMiddleware):
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._running: dict[int, asyncio.Future[None]] = {}
-        self._late: set[asyncio.Task[None]] = set()
+        self._late_claims: set[asyncio.Task[None]] = set()
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless the update is a duplicate or the placeholder of a quarantined one."""
@@ -101,31 +101,31 @@ class DeduplicationMiddleware(BaseMiddleware):
         finished = self._running[update_id] = asyncio.get_running_loop().create_future()
         try:
             if not await inbox.is_update_claimed(self._archive, bot_id, update_id):
-                return await self._handled(handler, event, data)
+                return await self._handle_and_claim(handler, event, data)
         finally:
             del self._running[update_id]
             finished.set_result(None)
         return None
 
-    async def _handled(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
+    async def _handle_and_claim(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
         try:
             return await handler(event, data)
         finally:
             task = asyncio.current_task()
             if task is None or not task.cancelling():
-                await self._claimed(data["bot"].id, event.update_id)
+                await self._claim(data["bot"].id, event.update_id)
 
-    async def _claimed(self, bot_id: int, update_id: int) -> None:
+    async def _claim(self, bot_id: int, update_id: int) -> None:
         """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""
         try:
             await inbox.claim_update(self._archive, bot_id, update_id)
         except ArchiveUnavailable as exc:
             log.warning("update %d is claimed later: %s", update_id, exc)
-            task = asyncio.create_task(self._claimed_later(bot_id, update_id))
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+            task = asyncio.create_task(self._claim_later(bot_id, update_id))
+            self._late_claims.add(task)
+            task.add_done_callback(self._late_claims.discard)
 
-    async def _claimed_later(self, bot_id: int, update_id: int) -> None:
+    async def _claim_later(self, bot_id: int, update_id: int) -> None:
         while True:
             await asyncio.sleep(_CLAIM_RETRY_SECONDS)
             with suppress(ArchiveUnavailable):
@@ -138,7 +138,7 @@ class DeduplicationMiddleware(BaseMiddleware):
             while self._running:
                 await asyncio.wait(list(self._running.values()))
         finally:
-            for task in self._late:
+            for task in self._late_claims:
                 task.cancel()
 
 
@@ -146,7 +146,7 @@ class LanguageMiddleware(BaseMiddleware):
     """Language middleware: gives handlers `words`, the sentences in the language of the user or of the group."""
 
     def __init__(self, otherwise: str, archive: Archive) -> None:
-        self._otherwise = otherwise
+        self._default_language = otherwise
         self._archive = archive
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
@@ -157,7 +157,7 @@ class LanguageMiddleware(BaseMiddleware):
         chosen = (
             (await load_group_rules(self._archive, chat.id)).lang if chat and chat.type in _GROUP_CHAT_TYPES else ""
         )
-        data["words"] = get_translator(chosen or choose_interface_language(code, self._otherwise))
+        data["words"] = get_translator(chosen or choose_interface_language(code, self._default_language))
         return await handler(event, data)
 
 

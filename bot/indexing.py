@@ -48,13 +48,17 @@ class IndexingWorker:
         self._archive = archive
         self._indexer = indexer
         self._dense = dense
-        self._every = every
+        self._interval = every
         self._copies = CopyIndexer(archive)
-        self._bell, self._dense_bell, self._copies_bell = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._begun = asyncio.Event()
+        self._lexical_wakeup, self._dense_wakeup, self._copies_wakeup = (
+            asyncio.Event(),
+            asyncio.Event(),
+            asyncio.Event(),
+        )
+        self._first_pass_done = asyncio.Event()
         self._ledger = ledger or JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
-        self._followed = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
+        self._reporters = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
 
     @property
     def indexer(self) -> LexicalIndexer:
@@ -68,16 +72,16 @@ class IndexingWorker:
 
     def wake(self) -> None:
         """Wake the loops: a post or an edit has been stored."""
-        self._bell.set()
+        self._lexical_wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled. Failures are retried with growing pauses and recorded in the ledger."""
-        for followed in self._followed.values():
+        for followed in self._reporters.values():
             await followed.begin()
-        loops = [self._repeated(LEXICAL, self._catch_up, self._bell)]
-        loops.append(self._repeated(_COPIES_LEG, self._group, self._copies_bell))
+        loops = [self._repeat(LEXICAL, self._catch_up, self._lexical_wakeup)]
+        loops.append(self._repeat(_COPIES_LEG, self._group_copies, self._copies_wakeup))
         if self._dense is not None:
-            loops.append(self._repeated(DENSE, self._embed, self._dense_bell))
+            loops.append(self._repeat(DENSE, self._embed, self._dense_wakeup))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
@@ -87,12 +91,12 @@ class IndexingWorker:
         except RagError as exc:
             log.error("the indexes were not saved: %s", exc.reason)
 
-    async def _repeated(self, leg: str, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
-        pause = self._every
+    async def _repeat(self, leg: str, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
+        pause = self._interval
         while True:
             bell.clear()
-            if await self._passed(leg, work):
-                pause = self._every
+            if await self._run_once(leg, work):
+                pause = self._interval
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await bell.wait()
@@ -100,7 +104,7 @@ class IndexingWorker:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 
-    async def _passed(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
+    async def _run_once(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
         started = time.monotonic()
         try:
             await work()
@@ -112,10 +116,10 @@ class IndexingWorker:
 
     async def _catch_up(self) -> None:
         await inbox.process_pending_posts(self._archive)
-        if await self._watched(LEXICAL, self._indexer.catch_up):
-            self._dense_bell.set()
-            self._copies_bell.set()
-        self._begun.set()
+        if await self._run_reported(LEXICAL, self._indexer.catch_up):
+            self._dense_wakeup.set()
+            self._copies_wakeup.set()
+        self._first_pass_done.set()
         await self._purge()
 
     async def _purge(self) -> None:
@@ -134,14 +138,14 @@ class IndexingWorker:
         assert self._dense is not None
         # first what waits now, then the rest: the observer is told in between
         most = max(1, await self._dense.waiting())
-        await self._watched(DENSE, partial(self._dense.catch_up, most=most))
+        await self._run_reported(DENSE, partial(self._dense.catch_up, most=most))
         if await self._dense.waiting():
-            self._dense_bell.set()
+            self._dense_wakeup.set()
 
-    async def _group(self) -> None:
-        await self._begun.wait()  # after a start, indexing posts comes first
+    async def _group_copies(self) -> None:
+        await self._first_pass_done.wait()  # after a start, indexing posts comes first
         await self._copies.catch_up()
 
-    async def _watched(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
-        followed = self._followed.get(leg)
+    async def _run_reported(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
+        followed = self._reporters.get(leg)
         return await (followed.during(catch_up) if followed else catch_up())

@@ -146,7 +146,7 @@ class _RepeatedFailureFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said, self._at = "", 0.0
+        self._last_text, self._last_time = "", 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return False for a repeated failure."""
@@ -154,13 +154,13 @@ class _RepeatedFailureFilter(logging.Filter):
         if template.startswith("Sleep for"):
             return False
         if template.startswith("Connection established"):
-            self._said = ""
+            self._last_text = ""
         if not template.startswith("Failed to fetch updates"):
             return True
         text = record.getMessage()
-        if text == self._said and elapsed() - self._at < _REPEAT_SECONDS:
+        if text == self._last_text and elapsed() - self._last_time < _REPEAT_SECONDS:
             return False
-        self._said, self._at = text, elapsed()
+        self._last_text, self._last_time = text, elapsed()
         return True
 
 

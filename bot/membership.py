@@ -50,8 +50,8 @@ class MembershipCache:
     def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic) -> None:
         self._bot = bot
         self._clock = clock
-        self._kept: dict[_ChatUserPair, _MemberStatus] = {}
-        self._moved: dict[_ChatUserPair, float] = {}
+        self._cached: dict[_ChatUserPair, _MemberStatus] = {}
+        self._changed_at: dict[_ChatUserPair, float] = {}
 
     async def among(self, user_id: int, chats: Collection[int]) -> frozenset[int]:
         """Filter the chats to those that this user is in now. The number of requests per question is limited."""
@@ -67,10 +67,10 @@ class MembershipCache:
         if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
         longest = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
-        known = {chat: self._known((chat, user_id), longest) for chat in chats}
+        known = {chat: self._get_cached((chat, user_id), longest) for chat in chats}
         unknown = [(chat, user_id) for chat, standing in known.items() if standing is None]
         # with very many channels the next question asks about the others
-        unknown.sort(key=lambda pair: self._kept[pair].at if pair in self._kept else float("-inf"))
+        unknown.sort(key=lambda pair: self._cached[pair].at if pair in self._cached else float("-inf"))
         asked = await self._ask(unknown[:_MAX_CALLS] if max_age_s is None else unknown)
         found = {chat: standing or asked.get((chat, user_id)) for chat, standing in known.items()}
         return {chat: standing.inside if standing else None for chat, standing in found.items()}
@@ -80,19 +80,19 @@ class MembershipCache:
         pair = (chat_id, user_id)
         if user_id <= 0:
             return False
-        standing = self._known(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
+        standing = self._get_cached(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
         return standing is not None and standing.leads
 
     def forget(self, chat_id: int, user_id: int) -> None:
         """Drop what is known of this user: cached entries and answers under way are out of date."""
         now = self._clock()
-        self._kept.pop((chat_id, user_id), None)
-        if len(self._moved) >= _MAX_CACHED:
-            self._moved = {pair: at for pair, at in self._moved.items() if now - at <= 2 * _TIMEOUT_SECONDS}
-        self._moved[chat_id, user_id] = now
+        self._cached.pop((chat_id, user_id), None)
+        if len(self._changed_at) >= _MAX_CACHED:
+            self._changed_at = {pair: at for pair, at in self._changed_at.items() if now - at <= 2 * _TIMEOUT_SECONDS}
+        self._changed_at[chat_id, user_id] = now
 
-    def _known(self, pair: _ChatUserPair, longest: float) -> _MemberStatus | None:
-        standing = self._kept.get(pair)
+    def _get_cached(self, pair: _ChatUserPair, longest: float) -> _MemberStatus | None:
+        standing = self._cached.get(pair)
         if standing is None:
             return None
         lasts = longest if standing.inside else min(longest, _OUTSIDER_TTL_SECONDS)
@@ -107,12 +107,12 @@ class MembershipCache:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
                 for pair in pairs:
-                    group.create_task(self._one(pair, lines, found))
+                    group.create_task(self._ask_one(pair, lines, found))
         except TimeoutError:
             log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs) - len(found))
         return found
 
-    async def _one(
+    async def _ask_one(
         self, pair: _ChatUserPair, lines: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
     ) -> None:
         async with lines:
@@ -127,16 +127,16 @@ class MembershipCache:
                 return
             else:
                 standing = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
-            if self._moved.get(pair, float("-inf")) < began:  # else it may date from before the change
+            if self._changed_at.get(pair, float("-inf")) < began:  # else it may date from before the change
                 self._keep(pair, standing)
                 found[pair] = standing
 
     def _keep(self, pair: _ChatUserPair, standing: _MemberStatus) -> None:
-        if len(self._kept) >= _MAX_CACHED:
-            self._kept = {p: s for p, s in self._kept.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
-        if len(self._kept) >= _MAX_CACHED:
-            self._kept.clear()
-        self._kept[pair] = standing
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached = {p: s for p, s in self._cached.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        self._cached[pair] = standing
 
 
 def _is_inside(member: ResultChatMemberUnion) -> bool:

@@ -137,7 +137,7 @@ class _ConnectionTracker:
 
     def __init__(self) -> None:
         self.server: web.Server | None = None
-        self._since: dict[web.RequestHandler, float] = {}
+        self._idle_since: dict[web.RequestHandler, float] = {}
         self._served = set[web.RequestHandler]()  # had a request before
         self._busy = set[web.RequestHandler]()
 
@@ -150,7 +150,7 @@ class _ConnectionTracker:
             if not silent:
                 return _RefusedConnection()
             now = time.monotonic()
-            self._close(min(silent, key=lambda one: (one in self._served, self._since.setdefault(one, now))))
+            self._close(min(silent, key=lambda one: (one in self._served, self._idle_since.setdefault(one, now))))
         return self.server()
 
     @web.middleware
@@ -163,7 +163,7 @@ class _ConnectionTracker:
         finally:
             self._busy.discard(connection)
             self._served.add(connection)
-            self._since[connection] = time.monotonic()
+            self._idle_since[connection] = time.monotonic()
 
     async def close_silent(self) -> None:
         """Close connections that send no request in time. Never ends."""
@@ -172,9 +172,11 @@ class _ConnectionTracker:
             assert self.server
             here, now = set(self.server.connections), time.monotonic()
             self._served &= here
-            self._since = {one: self._since.get(one, now) for one in here}
+            self._idle_since = {one: self._idle_since.get(one, now) for one in here}
             for one in here - self._busy:
-                if now - self._since[one] > (_KEEP_ALIVE_SECONDS if one in self._served else _FIRST_REQUEST_SECONDS):
+                if now - self._idle_since[one] > (
+                    _KEEP_ALIVE_SECONDS if one in self._served else _FIRST_REQUEST_SECONDS
+                ):
                     self._close(one)
 
     @staticmethod

@@ -53,7 +53,7 @@ class _ErrorCollector(logging.Handler):
         self._loop = loop
         self._counts: Counter[str] = Counter()
         self._lines: dict[str, str] = {}
-        self._said: dict[str, float] = {}
+        self._sent_at: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count an error, unless it comes from other code or was sent recently."""
@@ -65,7 +65,7 @@ class _ErrorCollector(logging.Handler):
 
     def _count(self, line: str) -> None:
         kind = _NUMBER_PATTERN.sub("#", line)
-        if elapsed() - self._said.get(kind, float("-inf")) < _REPEAT_SECONDS:
+        if elapsed() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
             return
         if kind in self._lines or len(self._lines) < _MAX_KINDS:
             self._lines.setdefault(kind, line)
@@ -80,8 +80,8 @@ class _ErrorCollector(logging.Handler):
     def told(self) -> None:
         """Mark the collected errors as sent: the same ones are not sent again for some hours."""
         now = elapsed()
-        self._said = {kind: at for kind, at in self._said.items() if now - at < _REPEAT_SECONDS}
-        self._said |= dict.fromkeys(self._counts, now)
+        self._sent_at = {kind: at for kind, at in self._sent_at.items() if now - at < _REPEAT_SECONDS}
+        self._sent_at |= dict.fromkeys(self._counts, now)
         self._counts.clear()
         self._lines.clear()
         self.rung.clear()
@@ -133,7 +133,7 @@ class AdminNotifier:
         for admin in self._admins:
             # Telegram does not report a user's language unasked; the language of their last question is a good guess.
             lang = await stats.get_user_language(self._archive, admin) or self._settings.language
-            said = self._said(notice, get_translator(lang))
+            said = self._format_notice(notice, get_translator(lang))
             try:
                 await self._bot.send_message(admin, **said.as_kwargs())
                 reached = True
@@ -141,19 +141,19 @@ class AdminNotifier:
                 log.info("admin %d could not be told: %s", admin, exc)
         return reached
 
-    def _said(self, notice: AdminNotice, words: Translator) -> Text:
+    def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
         match notice:
             case GapsFound(gaps):
-                lines = as_list(*self._lines(gaps, words))
+                lines = as_list(*self._format_gaps(gaps, words))
                 return as_list(words("gaps-found", count=len(gaps)), lines, words.rich("gaps-fill"), sep="\n\n")
             case IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
             case ErrorsLogged():
-                return self._errors(notice, words)
+                return self._format_errors(notice, words)
             case JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
 
-    def _errors(self, errors: ErrorsLogged, words: Translator) -> Text:
+    def _format_errors(self, errors: ErrorsLogged, words: Translator) -> Text:
         head = Bold(words("errors-told", count=sum(times for _, times in errors.lines)))
         lines = [
             words("errors-times", line=strip_control_characters(line), times=times)
@@ -163,7 +163,7 @@ class AdminNotifier:
             lines.append(words("titles-more", more=more))
         return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
 
-    def _lines(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
+    def _format_gaps(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
         for channel, gap in gaps[:_MAX_LINES]:
             yield Text(link_channel_title(channel, words), ": ", format_gap(gap, words, self._settings))
         if (more := len(gaps) - _MAX_LINES) > 0:

@@ -49,7 +49,7 @@ class ChannelNotificationLimiter:
         self._refused = 0
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._waiting: tuple[Bot, AppContext] | None = None
+        self._target: tuple[Bot, AppContext] | None = None
 
     def allow(self, actor: int) -> bool:
         """Take a token for an event of this actor; False where the notification must wait for the digest."""
@@ -65,23 +65,23 @@ class ChannelNotificationLimiter:
         if channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
             _, times = self._merged.get(channel.chat_id, (channel, 0))
             self._merged[channel.chat_id] = channel, times + 1
-        self._begin(bot, desk)
+        self._schedule(bot, desk)
 
     def count_refused(self, bot: Bot, desk: AppContext) -> None:
         """Count a channel that was refused because too many wait; the digest shows the number."""
         self._refused += 1
-        self._begin(bot, desk)
+        self._schedule(bot, desk)
 
-    def _begin(self, bot: Bot, desk: AppContext) -> None:
-        self._waiting = bot, desk
+    def _schedule(self, bot: Bot, desk: AppContext) -> None:
+        self._target = bot, desk
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._later())
+            self._task = asyncio.create_task(self._send_later())
 
-    async def _later(self) -> None:
+    async def _send_later(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DIGEST_SECONDS):
                 await self._stopping.wait()
-        await self._tell()
+        await self._send_digest()
 
     async def stop(self) -> None:
         """Send the digest now: it would be lost otherwise."""
@@ -91,11 +91,11 @@ class ChannelNotificationLimiter:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _tell(self) -> None:
-        if self._waiting is None:
+    async def _send_digest(self) -> None:
+        if self._target is None:
             return
-        (bot, desk), merged, refused = self._waiting, self._merged, self._refused
-        self._waiting, self._merged, self._refused = None, {}, 0
+        (bot, desk), merged, refused = self._target, self._merged, self._refused
+        self._target, self._merged, self._refused = None, {}, 0
         try:
             known = await channels.load_channels(desk.archive)
             async for words, admin in iterate_admin_translators(desk):

@@ -244,8 +244,8 @@ class BotMembershipHandlers:
 
     def __init__(self, notices: ChannelNotificationLimiter) -> None:
         self._notices = notices
-        self._turn = asyncio.Lock()
-        self._latest: dict[int, int] = {}
+        self._lock = asyncio.Lock()
+        self._latest_updates: dict[int, int] = {}
 
     async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, desk: AppContext) -> None:
         """Handle that the bot became an administrator of a channel, or is none any more."""
@@ -253,14 +253,14 @@ class BotMembershipHandlers:
         before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
         if before == after:
             return
-        async with self._turn:
-            if number < self._latest.get(chat_id, 0):
+        async with self._lock:
+            if number < self._latest_updates.get(chat_id, 0):
                 return
-            if len(self._latest) >= _MAX_REMEMBERED_UPDATES:
-                self._latest.clear()  # of channels that came and went: their updates were handled long ago
-            self._latest[chat_id] = number
+            if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
+                self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
+            self._latest_updates[chat_id] = number
             known = (await channels.load_channels(desk.archive)).get(chat_id)
-            refused = after and known is None and await self._refused(event, desk)
+            refused = after and known is None and await self._is_refused(event, desk)
             if after and not refused:
                 await _register_channel(event, desk, known)
             elif known:
@@ -268,11 +268,11 @@ class BotMembershipHandlers:
         if refused:
             await self._leave(event, bot, desk)
         elif after:
-            await self._tell_of_coming(event, bot, desk, known)
+            await self._notify_joined(event, bot, desk, known)
         elif known:
-            await self._tell_of_going(event, bot, desk, known)
+            await self._notify_left(event, bot, desk, known)
 
-    async def _refused(self, event: ChatMemberUpdated, desk: AppContext) -> bool:
+    async def _is_refused(self, event: ChatMemberUpdated, desk: AppContext) -> bool:
         """Refuse a channel that a stranger adds while the maximum number waits for approval."""
         return event.from_user.id not in desk.admins and await unapproved.is_approval_queue_full(
             desk.archive, MAX_WAITING_CHANNELS
@@ -290,9 +290,7 @@ class BotMembershipHandlers:
             await send_channel_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
         await leave_channel(bot, chat.id)
 
-    async def _tell_of_coming(
-        self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel | None
-    ) -> None:
+    async def _notify_joined(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel | None) -> None:
         chat, adder = event.chat, event.from_user
         pending = known is None or awaits_approval(known)
         found = Channel(chat.id, chat.title or "", chat.username)
@@ -314,7 +312,7 @@ class BotMembershipHandlers:
                 bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words))
             )
 
-    async def _tell_of_going(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel) -> None:
+    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel) -> None:
         actor = event.from_user
         # Leaving on an admin's order, or an unapproved channel, needs no notification.
         if actor.id == bot.id or awaits_approval(known):

@@ -285,14 +285,14 @@ class AnswerButtonHandlers:
         elif deed is AnswerAction.PAGE:
             await _press_page(pressed)
         else:
-            async with self._once(pressed) as first:
+            async with self._claim_press(pressed) as first:
                 if first:
                     await _ACTION_HANDLERS[deed](pressed)
                 else:
                     await query.answer(words("answer-already"))
 
     @asynccontextmanager
-    async def _once(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
+    async def _claim_press(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
         """Yield False for a button whose press is running or done: used buttons are removed from the message."""
         key, shown = (pressed.press.handle, pressed.press.deed), pressed.message.reply_markup
         there = shown is not None and any(

@@ -144,7 +144,7 @@ class ImportProgressMessage:
         self._file = file
         self._words = words
         self._buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
-        self._edited = time.monotonic()
+        self._edited_at = time.monotonic()
 
     @classmethod
     async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
@@ -156,11 +156,11 @@ class ImportProgressMessage:
 
     async def at(self, done: int, total: int) -> None:
         """Show the progress, unless it was shown just now."""
-        if time.monotonic() - self._edited < _EDIT_INTERVAL_SECONDS:
+        if time.monotonic() - self._edited_at < _EDIT_INTERVAL_SECONDS:
             return
         percent = min(99, 100 * done // max(total, 1))
         await self._edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
-        self._edited = time.monotonic()
+        self._edited_at = time.monotonic()
 
     async def end(self, said: Text) -> bool:
         """Show the result; returns whether it arrived."""
@@ -249,19 +249,21 @@ class ImportRunner:
         self._wake = wake
         self._folder = settings.data.dir / _INCOMING_FOLDER_NAME
         self._task: asyncio.Task[None] | None = None
-        self._run = ""
+        self._run_id = ""
         self._stopped = False
-        self._left = _read_note(self._folder)
+        self._interrupted = _read_note(self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def tell_left(self) -> None:
         """Report that an import of the last process was interrupted."""
-        if self._left is None:
+        if self._interrupted is None:
             return
-        words = get_translator(self._left["lang"])
-        said = words("import-interrupted", file=self._left["file"])
+        words = get_translator(self._interrupted["lang"])
+        said = words("import-interrupted", file=self._interrupted["file"])
         try:
-            await self._bot.edit_message_text(said, chat_id=self._left["chat"], message_id=self._left["message"])
+            await self._bot.edit_message_text(
+                said, chat_id=self._interrupted["chat"], message_id=self._interrupted["message"]
+            )
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.warning("an interrupted import could not be told of: %s", exc)
 
@@ -269,13 +271,13 @@ class ImportRunner:
         """Start in the background; False where an import is already running."""
         if self._task and not self._task.done():
             return False
-        self._run, self._stopped = token_urlsafe(9), False
-        self._task = asyncio.create_task(self._begun(order))
+        self._run_id, self._stopped = token_urlsafe(9), False
+        self._task = asyncio.create_task(self._run_order(order))
         return True
 
     def cancel(self, run: str) -> bool:
         """Stop the import with this button; False where it has ended."""
-        if run != self._run or self._task is None or self._task.done() or self._stopped:
+        if run != self._run_id or self._task is None or self._task.done() or self._stopped:
             return False
         self._stopped = True
         self._task.cancel()
@@ -287,23 +289,23 @@ class ImportRunner:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _begun(self, order: ImportOrder) -> None:
+    async def _run_order(self, order: ImportOrder) -> None:
         try:
-            progress = await ImportProgressMessage.begun(order.message, order.file, self._run, order.words)
+            progress = await ImportProgressMessage.begun(order.message, order.file, self._run_id, order.words)
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return
-        end = await self._ended(order, progress)
+        end = await self._import_or_report(order, progress)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         if not await progress.end(end.said) and end.cut_short:  # the next start reports it then
-            await asyncio.to_thread(self._prepared, order, progress)
+            await asyncio.to_thread(self._prepare_folder, order, progress)
         await ask_who_reads(order.message, self._archive, end.closed, order.words)
 
-    async def _ended(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+    async def _import_or_report(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         """Run the import and return its result, also after a failure."""
         words = order.words
         try:
-            return await self._done(order, progress)
+            return await self._import(order, progress)
         except asyncio.CancelledError:
             if self._stopped:
                 return _ImportOutcome(Text(words("import-stopped", file=order.file)))
@@ -319,17 +321,17 @@ class ImportRunner:
             log.exception("an import failed")
             return _ImportOutcome(Text(words("trouble-general")))
 
-    async def _done(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+    async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         before = await channels.load_channels(self._archive)
-        document = await asyncio.to_thread(self._prepared, order, progress)
+        document = await asyncio.to_thread(self._prepare_folder, order, progress)
         await fetch_document(self._bot, order.document, document)
-        end = await self._read(order, progress)
-        found = await self._settled(order, end["channels"])
+        end = await self._read_document(order, progress)
+        found = await self._finish_channels(order, end["channels"])
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
         return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
 
-    def _prepared(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
+    def _prepare_folder(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
         """Create an empty folder for the document, with the note."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
@@ -338,7 +340,7 @@ class ImportRunner:
         (self._folder / _NOTE_FILE_NAME).write_text(note, encoding="utf-8")
         return self._folder / _DOCUMENT_FILE_NAME
 
-    async def _read(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
+    async def _read_document(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
         """Read the document in the child process and return its result. Raises `DocumentRefused`."""
         data = self._settings.data.dir.resolve()
         told: dict[str, object] = {
@@ -360,7 +362,7 @@ class ImportRunner:
                     return dict(line["end"])
         raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
 
-    async def _settled(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
+    async def _finish_channels(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
         """Finish the imported channels: set the username that the admin gave, and make removed ones active again."""
         if order.username and len(chat_ids) == 1:
             channel = (await channels.load_channels(self._archive))[chat_ids[0]]

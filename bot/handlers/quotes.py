@@ -256,7 +256,7 @@ class QuoteButtonHandlers:
     """Handler of quote buttons, with recent presses: a repeated press shows the quote once."""
 
     def __init__(self) -> None:
-        self._lately: dict[tuple[int, int, str], float] = {}
+        self._recent_presses: dict[tuple[int, int, str], float] = {}
 
     async def on_press(
         self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, desk: AppContext, words: Translator
@@ -267,17 +267,17 @@ class QuoteButtonHandlers:
             await _answer_press(pressed, words(wanted))
             return
         now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.mark)
-        self._lately = {one: then for one, then in self._lately.items() if now - then < _REPEAT_SECONDS}
-        if key in self._lately:
+        self._recent_presses = {one: then for one, then in self._recent_presses.items() if now - then < _REPEAT_SECONDS}
+        if key in self._recent_presses:
             await _answer_press(pressed, words("receipt-shown"))
             return
-        self._lately[key] = now
+        self._recent_presses[key] = now
         try:
             await _answer_press(pressed)
             with recheck_before_sending(wanted.basis, wanted.reader, desk.archive, desk.admins):
                 await _show_quote(wanted, bot, desk)
         except BaseException:
-            del self._lately[key]  # sending failed: the next press counts as the first
+            del self._recent_presses[key]  # sending failed: the next press counts as the first
             raise
 
 

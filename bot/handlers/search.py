@@ -64,8 +64,8 @@ class SearchHandlers:
     """Handlers of /search with their own queue: searches do not wait for answers, and few run at once."""
 
     def __init__(self) -> None:
-        self._at_once = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
-        self._lines: dict[int, _ReaderQueue] = {}
+        self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
+        self._queues: dict[int, _ReaderQueue] = {}
 
     async def on_search(self, message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
         """Answer /search with the first page."""
@@ -78,11 +78,11 @@ class SearchHandlers:
             await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
             return
         reader = get_reader_id(message)
-        async with self._in_line(reader) as free:
+        async with self._wait_turn(reader) as free:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            said, buttons, _, basis = await self._shown(message, reader, 0, desk, words)
+            said, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
             with recheck_before_sending(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
                 await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
@@ -97,12 +97,12 @@ class SearchHandlers:
         if not asked.sender_chat and get_reader_id(asked) != pressed.from_user.id:
             await pressed.answer(words("search-not-yours", search="/search"), show_alert=True)
             return
-        async with self._in_line(pressed.from_user.id) as free:
+        async with self._wait_turn(pressed.from_user.id) as free:
             if not free:
                 await pressed.answer(words("search-busy"))
                 return
             try:
-                said, buttons, found, basis = await self._shown(
+                said, buttons, found, basis = await self._render_page(
                     asked, pressed.from_user.id, callback_data.number, desk, words
                 )
                 moved = found not in ("", callback_data.found)
@@ -113,9 +113,9 @@ class SearchHandlers:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
 
     @asynccontextmanager
-    async def _in_line(self, reader: int) -> AsyncIterator[bool]:
+    async def _wait_turn(self, reader: int) -> AsyncIterator[bool]:
         """Wait for the reader's turn; yields False where too many searches of theirs wait already."""
-        line = self._lines.setdefault(reader, _ReaderQueue())
+        line = self._queues.setdefault(reader, _ReaderQueue())
         if line.waiting >= _MAX_WAITING_SEARCHES:
             yield False
             return
@@ -126,9 +126,9 @@ class SearchHandlers:
         finally:
             line.waiting -= 1
             if not line.waiting:
-                del self._lines[reader]
+                del self._queues[reader]
 
-    async def _shown(
+    async def _render_page(
         self, asked: Message, reader: int, number: int, desk: AppContext, words: Translator
     ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
         """Page, buttons, results token, and basis of a search.
@@ -149,7 +149,7 @@ class SearchHandlers:
         text, zone = _get_search_text(asked), desk.settings.bot.zone
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
-        async with self._at_once:
+        async with self._searches:
             found = await list_posts(question, desk.rag)
             if not (found.sought.words or found.sought.filters):
                 return Text(words("search-common")), None, "", Basis()

@@ -70,12 +70,12 @@ class _WebhookHandler:
             return web.Response(status=503, headers=_RETRY_AFTER_HEADERS)
         except RecursionError:  # a body that can be parsed may be nested too deeply to be stored
             return web.Response(status=400)
-        task = asyncio.create_task(self._handled(update))
+        task = asyncio.create_task(self._handle(update))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return web.Response()
 
-    async def _handled(self, update: Update) -> None:
+    async def _handle(self, update: Update) -> None:
         try:
             await self._feed(self._bot, update)
         except Exception:  # the update is stored; its failure must not affect another one

@@ -278,17 +278,17 @@ class _MessageSplitter:
 
     def cut(self, start: int, limit: int) -> int:
         """End of the message that begins at `start`."""
-        end = self._furthest(start, limit)
+        end = self._find_last_fit(start, limit)
         if end == len(self.text):
             return end
         kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
         # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
-        for place in self._seams(start, end):
+        for place in self._cut_places(start, end):
             if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
                 return place
         return end
 
-    def _furthest(self, start: int, limit: int) -> int:
+    def _find_last_fit(self, start: int, limit: int) -> int:
         end = start
         while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
             end += 1
@@ -299,7 +299,7 @@ class _MessageSplitter:
             end = min(end, max(start + 1, self.points[inside[MAX_ENTITIES]]))
         return max(end, start + 1)
 
-    def _seams(self, start: int, end: int) -> Iterator[int]:
+    def _cut_places(self, start: int, end: int) -> Iterator[int]:
         """Places to cut, best first: separators in the second half, separators in the first, then any place."""
         middle = (start + end) // 2
         for low, high in ((middle, end), (start, middle)):
@@ -317,10 +317,10 @@ class _MessageSplitter:
             return None
         first = self.units[start + len(raw) - len(raw.lstrip())]
         last = self.units[start + len(raw.rstrip())]
-        shown = (self._moved(e, first, last) for e in self.entities)
+        shown = (self._clip_entity(e, first, last) for e in self.entities)
         return Page(raw.strip(), tuple(e for e in shown if e))
 
-    def _moved(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
+    def _clip_entity(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
         begin, end = max(entity.offset, first), min(entity.offset + entity.length, last)
         if begin >= end or not self.text[self.points[begin] : self.points[end]].strip():
             return None

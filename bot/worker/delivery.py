@@ -111,63 +111,63 @@ class AnswerDelivery:
         self.asked = asked
         self._bot = bot
         self._archive = archive
-        self._parcels = list(waiting)
+        self._messages = list(waiting)
         self.whole: str | None = None  # the serialized answer
 
     async def keep(self, whole: str | None) -> None:
         """Save the messages until they have arrived, and `whole`, the serialized answer."""
         self.whole = whole
-        with self._as_well_as_it_goes():
-            await deliveries.save_delivery(self._archive, self.asked.id, self._parcels, whole)
+        with self._log_archive_errors():
+            await deliveries.save_delivery(self._archive, self.asked.id, self._messages, whole)
 
     async def replace(self, said: str) -> None:
         """Replace all unsent messages by one sentence, and drop the stored answer."""
-        sent = [parcel for parcel in self._parcels if parcel.sent]
+        sent = [parcel for parcel in self._messages if parcel.sent]
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
-        begun = next((parcel.message_id for parcel in self._parcels if not parcel.sent), None)
-        self._parcels = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
+        begun = next((parcel.message_id for parcel in self._messages if not parcel.sent), None)
+        self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         self.whole = None
-        with self._as_well_as_it_goes():
-            await deliveries.replace_delivery(self._archive, self.asked.id, self._parcels)
+        with self._log_archive_errors():
+            await deliveries.replace_delivery(self._archive, self.asked.id, self._messages)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
         sent = []
-        for parcel in [*self._parcels]:
-            message_id = parcel.message_id if parcel.sent else await self._arrived(parcel)
+        for parcel in [*self._messages]:
+            message_id = parcel.message_id if parcel.sent else await self._deliver_message(parcel)
             assert message_id is not None
             sent.append(message_id)
-            if not parcel.sent and len(self._parcels) > 1:
-                await self._note(replace(parcel, message_id=message_id, sent=True))
+            if not parcel.sent and len(self._messages) > 1:
+                await self._save_state(replace(parcel, message_id=message_id, sent=True))
         return sent
 
-    async def _arrived(self, parcel: DeliveryMessage) -> int:
+    async def _deliver_message(self, parcel: DeliveryMessage) -> int:
         """Deliver a message and return its id."""
-        if parcel.message_id is not None and await self._put(parcel, parcel.message_id):
+        if parcel.message_id is not None and await self._edit_message(parcel, parcel.message_id):
             return parcel.message_id
         if not parcel.tried:
-            parcel = await self._note(replace(parcel, tried=True, message_id=None))
+            parcel = await self._save_state(replace(parcel, tried=True, message_id=None))
             try:
-                return await self._sent(parcel)
+                return await self._send_message(parcel)
             except Exception as exc:
                 if not _may_have_arrived(exc):
-                    await self._note(replace(parcel, tried=False))
+                    await self._save_state(replace(parcel, tried=False))
                     raise
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, parcel.page + 1)
-        return await self._again(parcel)
+        return await self._send_then_edit(parcel)
 
-    async def _again(self, parcel: DeliveryMessage) -> int:
+    async def _send_then_edit(self, parcel: DeliveryMessage) -> int:
         """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
-        with self._as_well_as_it_goes():
+        with self._log_archive_errors():
             await deliveries.record_repeated_send(self._archive, self.asked.id)
         said = get_translator(self.asked.lang)("delivery-again")
-        short = await self._bot.send_message(self.asked.chat_id, said, **self._where(parcel))
-        await self._note(replace(parcel, message_id=short.message_id))
-        await self._put(parcel, short.message_id)
+        short = await self._bot.send_message(self.asked.chat_id, said, **self._build_target(parcel))
+        await self._save_state(replace(parcel, message_id=short.message_id))
+        await self._edit_message(parcel, short.message_id)
         return short.message_id
 
-    async def _sent(self, parcel: DeliveryMessage) -> int:
-        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(parcel), **self._where(parcel))
+    async def _send_message(self, parcel: DeliveryMessage) -> int:
+        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(parcel), **self._build_target(parcel))
         for attempt in range(_MAX_TRIES):
             try:
                 return (await self._bot(call)).message_id
@@ -179,7 +179,7 @@ class AnswerDelivery:
             await asyncio.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    async def _put(self, parcel: DeliveryMessage, message_id: int) -> bool:
+    async def _edit_message(self, parcel: DeliveryMessage, message_id: int) -> bool:
         """Edit the text into a message; False where the message is gone."""
         try:
             await self._bot.edit_message_text(
@@ -189,18 +189,18 @@ class AnswerDelivery:
             return "not modified" in exc.message
         return True
 
-    def _where(self, parcel: DeliveryMessage) -> dict[str, Any]:
+    def _build_target(self, parcel: DeliveryMessage) -> dict[str, Any]:
         reply = ReplyParameters(message_id=self.asked.message_id, allow_sending_without_reply=True)
         return {"message_thread_id": self.asked.thread, "reply_parameters": None if parcel.page else reply}
 
-    async def _note(self, parcel: DeliveryMessage) -> DeliveryMessage:
-        self._parcels[parcel.page] = parcel
-        with self._as_well_as_it_goes():
+    async def _save_state(self, parcel: DeliveryMessage) -> DeliveryMessage:
+        self._messages[parcel.page] = parcel
+        with self._log_archive_errors():
             await deliveries.update_delivery_message(self._archive, self.asked.id, parcel)
         return parcel
 
     @contextmanager
-    def _as_well_as_it_goes(self) -> Iterator[None]:
+    def _log_archive_errors(self) -> Iterator[None]:
         try:
             yield
         except RagError as exc:
@@ -243,17 +243,17 @@ class Outbox:
         self._archive = archive
         self._rights = rights
         self._ledger = ledger
-        self._closed = closed
-        self._late: set[asyncio.Task[None]] = set()
+        self._on_closed = closed
+        self._retries: set[asyncio.Task[None]] = set()
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
         """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
         delivery = AnswerDelivery(self._bot, self._archive, asked, parcels)
         await delivery.keep(whole)
-        if not await self._arrived(delivery):
-            task = asyncio.create_task(self._later(delivery))
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+        if not await self._try_to_send(delivery):
+            task = asyncio.create_task(self._retry(delivery))
+            self._retries.add(task)
+            task.add_done_callback(self._retries.discard)
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
@@ -261,12 +261,12 @@ class Outbox:
 
     async def stop(self) -> None:
         """Stop retrying; undelivered answers are sent after the next start."""
-        late = [*self._late]
+        late = [*self._retries]
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    async def _arrived(self, delivery: AnswerDelivery) -> bool:
+    async def _try_to_send(self, delivery: AnswerDelivery) -> bool:
         """Send an answer and close its question; False where it has to be tried again later."""
         asked, sent = delivery.asked, list[int]()
         try:
@@ -299,13 +299,13 @@ class Outbox:
         except RagError as exc:
             log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 
-    async def _later(self, delivery: AnswerDelivery) -> None:
+    async def _retry(self, delivery: AnswerDelivery) -> None:
         """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
         pause = _FIRST_RETRY_SECONDS
         while True:
             await asyncio.sleep(pause)
-            if await self._arrived(delivery):
-                return self._closed()
+            if await self._try_to_send(delivery):
+                return self._on_closed()
             pause = min(2 * pause, _MAX_RETRY_SECONDS)
 
     async def _finish(self, asked: QuestionRow, state: str, whole: str | None, first: int | None) -> None:

@@ -43,7 +43,7 @@ class TokenBuckets:
 
     def wait(self, key: Hashable, capacity: int) -> float:
         """Seconds until a token is available; 0: now."""
-        over = self._missing(key) - 1 + 1 / capacity
+        over = self._missing_share(key) - 1 + 1 / capacity
         return over * self._span if over > _ROUNDING_ERROR else 0.0
 
     def take(self, key: Hashable, capacity: int) -> float:
@@ -51,11 +51,11 @@ class TokenBuckets:
         wait = self.wait(key, capacity)
         if not wait:
             if len(self._spent) >= _MAX_BUCKETS:
-                self._spent = {one: spent for one, spent in self._spent.items() if self._missing(one)}
-            self._spent[key] = (self._missing(key) + 1 / capacity, self._clock())
+                self._spent = {one: spent for one, spent in self._spent.items() if self._missing_share(one)}
+            self._spent[key] = (self._missing_share(key) + 1 / capacity, self._clock())
         return wait
 
-    def _missing(self, key: Hashable) -> float:
+    def _missing_share(self, key: Hashable) -> float:
         share, then = self._spent.get(key, (0.0, 0.0))
         left = share - (self._clock() - then) / self._span
         return left if left > _ROUNDING_ERROR else 0.0
@@ -68,9 +68,9 @@ class RateLimiter:
         self._archive = archive
         self._settings = settings
         self._rights = rights
-        self._told: dict[int, datetime] = {}
+        self._reminded: dict[int, datetime] = {}
         self._buckets = TokenBuckets()
-        self._counting = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def counted(self, reader: int, chat_id: int) -> AsyncIterator[timedelta | None]:
@@ -78,10 +78,10 @@ class RateLimiter:
 
         Holds a lock: a question queued inside the block counts for a simultaneous one.
         """
-        async with self._counting:
-            yield await self._wait(reader, chat_id)
+        async with self._lock:
+            yield await self._compute_wait(reader, chat_id)
 
-    async def _wait(self, reader: int, chat_id: int) -> timedelta | None:
+    async def _compute_wait(self, reader: int, chat_id: int) -> timedelta | None:
         if reader in self._rights:
             return None
         now = datetime.now(UTC)
@@ -114,10 +114,10 @@ class RateLimiter:
     def said(self, wait: timedelta, reader: int, words: Translator) -> str | None:
         """Rate limit notice for a reader; None where they have just been told."""
         now = datetime.now(UTC)
-        self._told = {one: then for one, then in self._told.items() if now - then < _REMINDER_INTERVAL}
-        if reader in self._told:
+        self._reminded = {one: then for one, then in self._reminded.items() if now - then < _REMINDER_INTERVAL}
+        if reader in self._reminded:
             return None
-        self._told[reader] = now
+        self._reminded[reader] = now
         return format_rate_limit(wait, words)
 
 

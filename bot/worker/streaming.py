@@ -96,21 +96,21 @@ class MessageScreen:
         self._asked = asked
         self._archive = archive
         self.message_id = asked.shown_in
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._closed = False
-        self._under_way: asyncio.Future[float] | None = None
+        self._running_call: asyncio.Future[float] | None = None
 
     async def put(self, text: Text) -> float:
         """Show a text; see `Screen`. Calls are serialized: an older text must not replace a newer one."""
-        self._under_way = asyncio.ensure_future(self._next(text))
+        self._running_call = asyncio.ensure_future(self._put_in_order(text))
         # After a cancelled call it would be unknown whether the text is shown, and in which message.
-        return await asyncio.shield(self._under_way)
+        return await asyncio.shield(self._running_call)
 
-    async def _next(self, text: Text) -> float:
-        async with self._turn:
-            return 0.0 if self._closed else await call_best_effort(self._put(text))
+    async def _put_in_order(self, text: Text) -> float:
+        async with self._lock:
+            return 0.0 if self._closed else await call_best_effort(self._send_or_edit(text))
 
-    async def _put(self, text: Text) -> None:
+    async def _send_or_edit(self, text: Text) -> None:
         page, asked = split_pages(text)[0], self._asked
         stop = InlineKeyboardButton(
             text=get_translator(asked.lang)("button-halt"), callback_data=StopCallback(question=asked.id).pack()
@@ -129,7 +129,7 @@ class MessageScreen:
     async def close(self) -> None:
         """Stop showing: the answer is sent now. Waits for a running edit."""
         self._closed = True
-        async with self._turn:
+        async with self._lock:
             pass
 
 
@@ -188,26 +188,26 @@ class ProgressView:
         """Show an extract: the posts' best sentences."""
         self.waits()
         self.extract = answer
-        self._changed(worth=True)
+        self._notify(worth=True)
 
     def written(self, sentence: Sentence) -> None:
         """Add a sentence written by the model."""
         self.sentences.append(sentence)
-        self._changed(worth=True)
+        self._notify(worth=True)
 
     def placed(self, place: int) -> None:
         """Show the number of questions before this one."""
         self.waits()
         self.place = place
-        self._changed(worth=place > 0)
+        self._notify(worth=place > 0)
 
     def begun(self, stage: str) -> None:
         """Show the stage that has begun."""
         if stage in _SHOWN_STAGES and stage != self.stage:
             self.stage = stage
-            self._changed()
+            self._notify()
 
-    def _changed(self, *, worth: bool = False) -> None:
+    def _notify(self, *, worth: bool = False) -> None:
         self.news.set()
         if worth:
             self.worth.set()

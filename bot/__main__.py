@@ -1,4 +1,4 @@
-"""The `citegram` command: arguments and settings to a function, errors to one sentence and an exit code.
+"""The `citegram` command: runs a subcommand with its settings; an error becomes one sentence and an exit code.
 
 0 fine, 1 failed, 2 wrong use.
 """
@@ -65,8 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:  # started as a process
         protect_process_output()
         os.umask(0o077)  # files written here hold channel texts: readable by the owner only
-    given = sys.argv[1:] if argv is None else argv
-    args = _build_parser(given).parse_args(given)
+    arguments = sys.argv[1:] if argv is None else argv
+    args = _build_parser(arguments).parse_args(arguments)
     set_up_logging(args.verbose or getattr(args, "chatty", False))
     try:
         settings = read_settings(data_dir=args.data)

@@ -24,7 +24,7 @@ from bot.control.client import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
 from bot.dispatcher import ALLOWED_UPDATES, DeduplicationMiddleware, build_dispatcher, replay_unhandled_updates
 from bot.handlers.imports import ImportRunner
-from bot.handlers.reindex import report_rebuilds as tell_of
+from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
 from bot.indexing import IndexingWorker
 from bot.logs import throttle_polling_errors
@@ -53,10 +53,10 @@ async def run_scheduled_jobs(
     settings: Settings, bot: Bot, rag: Engine, indexing: IndexingWorker, pulse: Heartbeat, admins: AdminRegistry
 ) -> AsyncIterator[None]:
     """Run the maintenance jobs until the block ends. Raises ArchiveUnavailable."""
-    tell, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
-    jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, tell).jobs(settings.data, zone)
+    notify, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
+    jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify).jobs(settings.data, zone)
     with throttle_polling_errors():
-        async with notify_of_errors(tell), open_scheduler(jobs, indexing.ledger, tell, zone=zone):
+        async with notify_of_errors(notify), open_scheduler(jobs, indexing.ledger, notify, zone=zone):
             yield
 
 
@@ -86,51 +86,51 @@ async def run_bot(
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
         await stack.enter_async_context(record_traces(rag))
-        seen = await stack.enter_async_context(monitor_bot(settings.watch, rag))
+        monitoring = await stack.enter_async_context(monitor_bot(settings.watch, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))
         pulse = Heartbeat(rag.archive)
         inbox = InboxMiddleware(rag.archive, pulse.heard)
         bot = await stack.enter_async_context(_open_bot(settings.bot, inbox))
-        bot.session.middleware(seen.meter.wire)  # last, so that it measures every try
+        bot.session.middleware(monitoring.meter.wire)  # last, so that it measures every try
         if not await _run_until_stopped(stop, _wait_for_telegram(bot, settings)):
             return
         rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
         await rights.read(rag.archive)
-        turns, once = (
-            QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch),
-            DeduplicationMiddleware(rag.archive),
-        )
-        turns.meter = seen.meter
-        desk = seen.desk = AppContext(settings, rag.archive, turns, indexing, rag, reindexing, rights)
-        dispatcher = await stack.enter_async_context(_run_workers(bot, desk, once))
+        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
+        deduplication = DeduplicationMiddleware(rag.archive)
+        worker.meter = monitoring.meter
+        context = monitoring.desk = AppContext(settings, rag.archive, worker, indexing, rag, reindexing, rights)
+        dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
         await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
         if settings.webhook.url:
-            seen.meter.wire.by_webhook = True
+            monitoring.meter.wire.by_webhook = True
             await _receive_webhook_updates(dispatcher, bot, inbox, settings.webhook, stop)
         else:
             await _poll_updates(dispatcher, bot, stop)
         # Running handlers may finish; what they queue is processed at the next start.
         with suppress(TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_GRACE_SECONDS):
-                await once.idle()
+                await deduplication.idle()
 
 
 @asynccontextmanager
-async def _run_workers(bot: Bot, desk: AppContext, once: DeduplicationMiddleware) -> AsyncIterator[Dispatcher]:
+async def _run_workers(
+    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware
+) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
-    dispatcher = build_dispatcher(desk, once)
-    imports = dispatcher["imports"] = ImportRunner(bot, desk.settings, desk.archive, desk.indexing.wake)
-    chores = [publish_menu(bot, desk.admins), replay_unhandled_updates(dispatcher, bot, desk.archive)]
-    chores += [tell_of(bot, desk.reindexing, desk.archive), imports.tell_left()]
+    dispatcher = build_dispatcher(context, deduplication)
+    imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
+    tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
+    tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left()]
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_run_in_background(*chores))
-        stack.push_async_callback(desk.turns.stop)
+        await stack.enter_async_context(_run_in_background(*tasks))
+        stack.push_async_callback(context.turns.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(dispatcher["notices"].stop)
-        await desk.turns.start()
+        await context.turns.start()
         yield dispatcher
 
 
@@ -233,16 +233,16 @@ async def _receive_webhook_updates(
 
 async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:
     """Wait for the work, or cancel it when `stop` is set. True where it finished."""
-    task, told = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task  # raises the task's exception, if any
         return task.done()
     finally:
         task.cancel()
-        told.cancel()
-        await asyncio.gather(task, told, return_exceptions=True)
+        stopped.cancel()
+        await asyncio.gather(task, stopped, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -177,16 +177,16 @@ class RateLimitMiddleware(BaseMiddleware):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader
             wait = limits.count_command(reader, chat_id, press=True)
-            if wait and (said := limits.said(wait, reader, words)):
-                await event.answer(said)
+            if wait and (notice := limits.said(wait, reader, words)):
+                await event.answer(notice)
         else:
             assert isinstance(event, Message)
             if not await _counts_as_command(event, data["bot"]):
                 return await handler(event, data)
             reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
-            if wait and (said := limits.said(wait, reader, words)):
-                await event.reply(said, allow_sending_without_reply=True)
+            if wait and (notice := limits.said(wait, reader, words)):
+                await event.reply(notice, allow_sending_without_reply=True)
         return None if wait else await handler(event, data)
 
 

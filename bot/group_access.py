@@ -29,11 +29,11 @@ async def is_blocked_question(message: Message, bot: Bot, desk: AppContext) -> b
     """Filter: a question by a non-admin, or by an anonymous sender, in a group where only admins may ask."""
     if not (await load_group_rules(desk.archive, message.chat.id)).admins_ask:
         return False
-    said = message.text or message.caption or ""
+    text = message.text or message.caption or ""
     name = (await bot.me()).username or ""
-    command = _QUESTION_COMMAND_PATTERN.match(said)
-    meant = command and (command[2] or f"@{name}").casefold() == f"@{name}".casefold()
-    if not meant and not await extract_addressed_question(message, bot):
+    command = _QUESTION_COMMAND_PATTERN.match(text)
+    addressed = command and (command[2] or f"@{name}").casefold() == f"@{name}".casefold()
+    if not addressed and not await extract_addressed_question(message, bot):
         return False
     return not await is_group_admin(get_reader_id(message), message.chat.id, desk)
 

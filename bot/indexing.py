@@ -50,11 +50,9 @@ class IndexingWorker:
         self._dense = dense
         self._interval = every
         self._copies = CopyIndexer(archive)
-        self._lexical_wakeup, self._dense_wakeup, self._copies_wakeup = (
-            asyncio.Event(),
-            asyncio.Event(),
-            asyncio.Event(),
-        )
+        self._lexical_wakeup = asyncio.Event()
+        self._dense_wakeup = asyncio.Event()
+        self._copies_wakeup = asyncio.Event()
         self._first_pass_done = asyncio.Event()
         self._ledger = ledger or JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)

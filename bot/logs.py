@@ -251,13 +251,13 @@ class PlainFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a line, with the exception indented below it."""
-        of = f" [{request}]" if (request := get_request_id()) else ""
+        prefix = f" [{request}]" if (request := get_request_id()) else ""
         message = _escape_control_characters(record.getMessage())
-        said = f"{self.formatTime(record)} {record.levelname} {record.name}{of}: {message}"
+        header = f"{self.formatTime(record)} {record.levelname} {record.name}{prefix}: {message}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         below = "\n".join(part for part in (record.exc_text, record.stack_info) if part)
-        return "\n".join([said, *(f"  {_escape_control_characters(line)}" for line in below.split("\n") if below)])
+        return "\n".join([header, *(f"  {_escape_control_characters(line)}" for line in below.split("\n") if below)])
 
 
 class JsonFormatter(logging.Formatter):
@@ -265,20 +265,20 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a line; `exc_text` is what the filters left of an exception."""
-        said = {
+        entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if request := get_request_id():
-            said["request"] = request
+            entry["request"] = request
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
-            said["exception"] = record.exc_text
+            entry["exception"] = record.exc_text
         # JSON escapes; JSON syntax itself has none of these characters.
-        return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(said, ensure_ascii=False))
+        return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(entry, ensure_ascii=False))
 
 
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"plain": PlainFormatter, "json": JsonFormatter}

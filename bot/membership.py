@@ -66,22 +66,22 @@ class MembershipCache:
         """
         if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
-        longest = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
-        known = {chat: self._get_cached((chat, user_id), longest) for chat in chats}
-        unknown = [(chat, user_id) for chat, standing in known.items() if standing is None]
+        max_age = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
+        known = {chat: self._get_cached((chat, user_id), max_age) for chat in chats}
+        unknown = [(chat, user_id) for chat, status in known.items() if status is None]
         # with very many channels the next question asks about the others
         unknown.sort(key=lambda pair: self._cached[pair].at if pair in self._cached else float("-inf"))
         asked = await self._ask(unknown[:_MAX_CALLS] if max_age_s is None else unknown)
-        found = {chat: standing or asked.get((chat, user_id)) for chat, standing in known.items()}
-        return {chat: standing.inside if standing else None for chat, standing in found.items()}
+        found = {chat: status or asked.get((chat, user_id)) for chat, status in known.items()}
+        return {chat: status.inside if status else None for chat, status in found.items()}
 
     async def leads(self, user_id: int, chat_id: int) -> bool:
         """Check whether this user owns or administers the chat now."""
         pair = (chat_id, user_id)
         if user_id <= 0:
             return False
-        standing = self._get_cached(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
-        return standing is not None and standing.leads
+        status = self._get_cached(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
+        return status is not None and status.leads
 
     def forget(self, chat_id: int, user_id: int) -> None:
         """Drop what is known of this user: cached entries and answers under way are out of date."""
@@ -91,52 +91,52 @@ class MembershipCache:
             self._changed_at = {pair: at for pair, at in self._changed_at.items() if now - at <= 2 * _TIMEOUT_SECONDS}
         self._changed_at[chat_id, user_id] = now
 
-    def _get_cached(self, pair: _ChatUserPair, longest: float) -> _MemberStatus | None:
-        standing = self._cached.get(pair)
-        if standing is None:
+    def _get_cached(self, pair: _ChatUserPair, max_age: float) -> _MemberStatus | None:
+        status = self._cached.get(pair)
+        if status is None:
             return None
-        lasts = longest if standing.inside else min(longest, _OUTSIDER_TTL_SECONDS)
-        return standing if self._clock() - standing.at < lasts else None
+        lifetime = max_age if status.inside else min(max_age, _OUTSIDER_TTL_SECONDS)
+        return status if self._clock() - status.at < lifetime else None
 
     async def _ask(self, pairs: Collection[_ChatUserPair]) -> dict[_ChatUserPair, _MemberStatus]:
         """Ask Telegram about each pair; those without an answer in time are left out."""
         found: dict[_ChatUserPair, _MemberStatus] = {}
         if not pairs:
             return found
-        lines = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
                 for pair in pairs:
-                    group.create_task(self._ask_one(pair, lines, found))
+                    group.create_task(self._ask_one(pair, semaphore, found))
         except TimeoutError:
             log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs) - len(found))
         return found
 
     async def _ask_one(
-        self, pair: _ChatUserPair, lines: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
+        self, pair: _ChatUserPair, semaphore: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
     ) -> None:
-        async with lines:
+        async with semaphore:
             began = self._clock()
             try:
                 member = await self._bot.get_chat_member(*pair)
             except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is not in the chat
                 log.info("it is not known who is in chat %d: %s", pair[0], exc)
-                standing = _MemberStatus(inside=False, leads=False, at=began)
+                status = _MemberStatus(inside=False, leads=False, at=began)
             except (TelegramAPIError, ClientDecodeError) as exc:
                 log.warning("it is not known who is in chat %d: %s", pair[0], type(exc).__name__)
                 return
             else:
-                standing = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
+                status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
             if self._changed_at.get(pair, float("-inf")) < began:  # else it may date from before the change
-                self._keep(pair, standing)
-                found[pair] = standing
+                self._keep(pair, status)
+                found[pair] = status
 
-    def _keep(self, pair: _ChatUserPair, standing: _MemberStatus) -> None:
+    def _keep(self, pair: _ChatUserPair, status: _MemberStatus) -> None:
         if len(self._cached) >= _MAX_CACHED:
             self._cached = {p: s for p, s in self._cached.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
-        self._cached[pair] = standing
+        self._cached[pair] = status
 
 
 def _is_inside(member: ResultChatMemberUnion) -> bool:

@@ -90,24 +90,24 @@ class _ErrorCollector(logging.Handler):
 @asynccontextmanager
 async def notify_of_errors(tell: NotifyAdmins) -> AsyncIterator[None]:
     """Notify the admins of errors while the block lasts. Where no admin is reached, it is tried again later."""
-    gathered, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
-    root.addHandler(gathered)
-    telling = asyncio.create_task(_send_error_digests(gathered, tell))
+    collector, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
+    root.addHandler(collector)
+    sender = asyncio.create_task(_send_error_digests(collector, tell))
     try:
         yield
     finally:
-        root.removeHandler(gathered)
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        root.removeHandler(collector)
+        sender.cancel()
+        await asyncio.gather(sender, return_exceptions=True)
 
 
-async def _send_error_digests(gathered: _ErrorCollector, tell: NotifyAdmins) -> None:
+async def _send_error_digests(collector: _ErrorCollector, tell: NotifyAdmins) -> None:
     while True:
-        await gathered.rung.wait()
+        await collector.rung.wait()
         await asyncio.sleep(_GATHER_SECONDS)
         try:
-            if await tell(gathered.waiting()):
-                gathered.told()
+            if await tell(collector.waiting()):
+                collector.told()
         except Exception as exc:  # the loop must go on, and must not report its own failure
             logging.getLogger(__name__).warning("admins could not be told of errors: %s", exc)
         await asyncio.sleep(_MIN_INTERVAL_SECONDS)
@@ -133,9 +133,9 @@ class AdminNotifier:
         for admin in self._admins:
             # Telegram does not report a user's language unasked; the language of their last question is a good guess.
             lang = await stats.get_user_language(self._archive, admin) or self._settings.language
-            said = self._format_notice(notice, get_translator(lang))
+            text = self._format_notice(notice, get_translator(lang))
             try:
-                await self._bot.send_message(admin, **said.as_kwargs())
+                await self._bot.send_message(admin, **text.as_kwargs())
                 reached = True
             except (TelegramAPIError, ClientDecodeError) as exc:
                 log.info("admin %d could not be told: %s", admin, exc)

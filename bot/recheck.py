@@ -194,7 +194,7 @@ async def _are_posts_unchanged(basis: Basis, archive: Archive) -> bool:
             return False
         if hash_text_version(post.text) != shown.mark:
             words = shown.words or await _load_cited_words(shown, archive)
-            if not words or any(said not in post.text for said in words):
+            if not words or any(quote not in post.text for quote in words):
                 return False
     return True
 

@@ -132,8 +132,8 @@ class WebhookSettings(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("secret")
     @classmethod
-    def _long_enough(cls, value: SecretStr, given: ValidationInfo) -> SecretStr:
-        if (given.data.get("url") or value.get_secret_value()) and not _WEBHOOK_SECRET_PATTERN.fullmatch(
+    def _long_enough(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        if (info.data.get("url") or value.get_secret_value()) and not _WEBHOOK_SECRET_PATTERN.fullmatch(
             value.get_secret_value()
         ):
             raise ValueError(
@@ -202,15 +202,15 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
 
     Raises SettingsWrong with one sentence that names the variable. Values are never repeated: some are secret.
     """
-    given = {} if data_dir is None else {"data": {"dir": data_dir}}
+    overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
-        settings = Settings(_env_file=env_file, **given)  # type: ignore[arg-type]
-        others, found = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
-        if others.hf_endpoint and "hub" not in settings.models.model_fields_set:
-            found["models"] = settings.models.model_copy(update={"hub": others.hf_endpoint})
-        if others.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
-            found["watch"] = settings.watch.model_copy(update={"collector": others.otel_exporter_otlp_endpoint})
-        return settings.model_copy(update=found)
+        settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
+        external, updates = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
+        if external.hf_endpoint and "hub" not in settings.models.model_fields_set:
+            updates["models"] = settings.models.model_copy(update={"hub": external.hf_endpoint})
+        if external.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
+            updates["watch"] = settings.watch.model_copy(update={"collector": external.otel_exporter_otlp_endpoint})
+        return settings.model_copy(update=updates)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         raise SettingsWrong(_format_setting_error([str(part) for part in first["loc"]], first["msg"])) from None
@@ -222,5 +222,5 @@ def _format_setting_error(place: list[str], message: str) -> str:
     name = "__".join(place[:2]).upper()
     if message == "Extra inputs are not permitted":
         return f"There is no setting {name}: .env.example lists them all."
-    said = message.removeprefix("Value error, ").removeprefix("Input ")
-    return f"The setting {name} cannot be used: {said}. See .env.example."
+    reason = message.removeprefix("Value error, ").removeprefix("Input ")
+    return f"The setting {name} cannot be used: {reason}. See .env.example."

@@ -49,8 +49,8 @@ class _GrantCallback(CallbackData, prefix="gr"):
 
 
 def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> str:
-    said = repr(("grant", press.on, press.who, press.at, asker))
-    return make_callback_token(said, archive.identity)
+    content = repr(("grant", press.on, press.who, press.at, asker))
+    return make_callback_token(content, archive.identity)
 
 
 async def _on_grant_or_revoke(
@@ -59,19 +59,19 @@ async def _on_grant_or_revoke(
     if not is_admin(message, desk.admins):
         await message.answer(words("admins-only", start="/start"))
         return
-    grants, said = command.command.lower() == "grant", (command.args or "").strip()
-    if not _PERSON_ID_PATTERN.fullmatch(said) or not is_person(int(said)):
+    grants, argument = command.command.lower() == "grant", (command.args or "").strip()
+    if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
         await message.answer(**_render_admin_list(desk, words).as_kwargs())
         return
-    who = int(said)
-    if unfit := _check_request(who, grants, bot.id, desk):
-        await message.answer(words(unfit, id=str(who)))
+    who = int(argument)
+    if refusal := _check_request(who, grants, bot.id, desk):
+        await message.answer(words(refusal, id=str(who)))
         return
-    asked = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
+    question = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
     buttons = _build_confirm_keyboard(
         _GrantCallback(on=grants, who=who, at=int(time.time())), message.chat.id, desk.archive, words
     )
-    await message.answer(**asked.as_kwargs(), reply_markup=buttons)
+    await message.answer(**question.as_kwargs(), reply_markup=buttons)
 
 
 def _check_request(who: int, grants: bool, bot_id: int, desk: AppContext) -> str:
@@ -112,8 +112,8 @@ async def _press_confirm(
     ):
         await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
         return
-    if unfit := _check_request(who, callback_data.on, bot.id, desk):
-        await redraw_message(pressed, Text(words(unfit, id=str(who))), None)
+    if refusal := _check_request(who, callback_data.on, bot.id, desk):
+        await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
     await (_grant_admin if callback_data.on else _revoke_admin)(pressed, who, bot, desk, words)
 

@@ -118,8 +118,8 @@ async def _apply_action(act: ChannelAction, channel: Channel, desk: AppContext, 
         await channels.set_channel_visibility(archive, chat_id, visibility)
         if awaits_approval(channel):
             await channels.set_channel_state(archive, chat_id, "active")
-        said = words("channel-visibility", visibility=visibility.value)
-        return words("channel-set", title=title, visibility=said)
+        reply = words("channel-visibility", visibility=visibility.value)
+        return words("channel-set", title=title, visibility=reply)
     if act in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
         await channels.allow_guarded_posts(archive, chat_id, act is ChannelAction.GUARDED_IN)
         desk.indexing.wake()
@@ -139,8 +139,8 @@ async def _show_card(pressed: CallbackQuery, chat_id: int, desk: AppContext, wor
         await pressed.answer(words("channel-gone"), show_alert=True)
         return
     (view,) = await load_channel_views(desk, [channel])
-    said, buttons = render_channel_card(view, desk, words)
-    await redraw_message(pressed, said, buttons, done)
+    text, buttons = render_channel_card(view, desk, words)
+    await redraw_message(pressed, text, buttons, done)
 
 
 async def mark_channel_joined(archive: Archive, chat_id: int) -> None:
@@ -183,8 +183,8 @@ async def on_channels(message: Message, desk: AppContext, words: Translator) -> 
     if not is_admin(message, desk.admins):
         await message.answer(words("admins-only", start="/start"))
         return
-    said, buttons = await render_channel_list(desk, 0, words)
-    await message.answer(**said.as_kwargs(), reply_markup=buttons)
+    text, buttons = await render_channel_list(desk, 0, words)
+    await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
 async def press_list(
@@ -302,10 +302,10 @@ class BotMembershipHandlers:
             return
         state = known.state if known and not pending else "pending"
         async for words, admin in iterate_admin_translators(desk, adder):
-            said = words.rich("channel-added", state=state, title=link_channel_title(found, words))
+            text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
             by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
             buttons = build_approval_keyboard(desk.archive, chat.id, words) if pending else None
-            await send_channel_notice(bot, admin, as_list(said, by, sep="\n\n"), buttons)
+            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
         if pending and adder.id not in desk.admins and not adder.is_bot:
             words = get_translator(choose_interface_language(adder.language_code, desk.settings.bot.language))
             await send_channel_notice(
@@ -322,9 +322,9 @@ class BotMembershipHandlers:
             self._notices.merge(known, bot, desk)
             return
         async for words, admin in iterate_admin_translators(desk, actor):
-            said = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
+            text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            await send_channel_notice(bot, admin, as_list(said, by, sep="\n\n"))
+            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
 async def _register_channel(event: ChatMemberUpdated, desk: AppContext, known: Channel | None) -> None:
@@ -420,9 +420,9 @@ async def press_leave(
         desk.indexing.wake()
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
-    said = before if before.endswith(left) else f"{before}\n\n{left}".strip()
+    text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
     await redraw_message(
-        pressed, Text(said), build_keyboard([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]), left
+        pressed, Text(text), build_keyboard([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]), left
     )
 
 

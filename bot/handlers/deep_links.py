@@ -58,8 +58,8 @@ async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archi
     if payload is None:
         payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
     url = f"https://t.me/{(await bot.me()).username}?start={payload}"
-    said = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
-    return as_list(words(said), make_link(url, url), sep="\n\n")
+    reply = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
+    return as_list(words(reply), make_link(url, url), sep="\n\n")
 
 
 async def _on_start_link(
@@ -78,8 +78,8 @@ async def _on_link(message: Message, command: CommandObject, bot: Bot, desk: App
         if message.chat.type == "private" or command.mention:
             await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
         return
-    said = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
-    await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+    text = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
+    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
 def routes() -> Router:

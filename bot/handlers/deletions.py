@@ -69,8 +69,8 @@ def classify_copy_result(failure: Exception | None) -> PostPresence:
         return PostPresence.THERE
     if not isinstance(failure, TelegramBadRequest | TelegramForbiddenError):
         return PostPresence.UNSURE
-    said = failure.message.lower().replace("’", "'")
-    return next((where for where, sign in _ERROR_PATTERNS if re.search(sign, said)), PostPresence.UNSURE)
+    message = failure.message.lower().replace("’", "'")
+    return next((where for where, pattern in _ERROR_PATTERNS if re.search(pattern, message)), PostPresence.UNSURE)
 
 
 # The confirmation must fit into one message with the posts' first words.
@@ -100,8 +100,8 @@ class _LinkedPost:
         title = strip_control_characters(self.channel.title).replace("\n", " ") or shown.words("unnamed-channel")
         url = format_post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel.username)
         head = Text(f"{number}. ", make_link(title, url + ("?single" if self.link.single else "")))
-        said = Text(head, " · ", format_day_and_edit(self.date, None, shown))
-        return Text(said, "\n", neutralize_links(self.words)) if self.words else said
+        line = Text(head, " · ", format_day_and_edit(self.date, None, shown))
+        return Text(line, "\n", neutralize_links(self.words)) if self.words else line
 
 
 async def _on_delete(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
@@ -130,7 +130,7 @@ async def _press_delete(
     if not isinstance(message, Message):  # too old to be read
         await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
         return
-    said = words("delete-kept")
+    reply = words("delete-kept")
     if callback_data.sure:
         items, _ = await _resolve_links(desk.archive, find_post_links(_extract_hidden_links(message)))
         if _make_posts_token(items) != callback_data.which:
@@ -138,10 +138,10 @@ async def _press_delete(
             return
         await posts.mark_posts_deleted(desk.archive, [key for item in items for key in item.keys], how="admin")
         desk.indexing.wake()
-        said = words("delete-done", count=len(items))
+        reply = words("delete-done", count=len(items))
     with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
-        await message.edit_text(f"{message.text}\n\n{said}", entities=message.entities)
-    await pressed.answer(said)
+        await message.edit_text(f"{message.text}\n\n{reply}", entities=message.entities)
+    await pressed.answer(reply)
 
 
 async def _on_check(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
@@ -152,24 +152,26 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, desk: Ap
     blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
     shown = RenderContext(words, desk.settings.bot.zone)
     for number, item in enumerate(items, 1):
-        said = await _check_post(item, message.chat.id, bot, desk, words)
-        blocks.append(as_list(item.line(number, shown), Text(said)))
+        result = await _check_post(item, message.chat.id, bot, desk, words)
+        blocks.append(as_list(item.line(number, shown), Text(result)))
     for page in split_pages(as_list(*blocks, sep="\n\n")):
         await message.answer(page.text, entities=list(page.entities))
 
 
 async def _check_post(item: _LinkedPost, chat_id: int, bot: Bot, desk: AppContext, words: Translator) -> str:
     """Check a post by copying it to the admin's chat; returns the sentence about it."""
-    told = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
-    gone = [key for key, where in told.items() if where is PostPresence.GONE]
-    there = [key for key, where in told.items() if where is PostPresence.THERE]
+    results = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
+    gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
+    there = [key for key, presence in results.items() if presence is PostPresence.THERE]
     marked = await posts.mark_posts_suspected(desk.archive, gone)
     cleared = await posts.clear_suspicion(desk.archive, there)
     if marked or cleared:
         desk.indexing.wake()
     # If only some posts of an album are gone, it is there without them.
     worst = (
-        PostPresence.GONE if len(gone) == len(told) else next(w for w in told.values() if w is not PostPresence.GONE)
+        PostPresence.GONE
+        if len(gone) == len(results)
+        else next(w for w in results.values() if w is not PostPresence.GONE)
     )
     return words("check-back" if cleared and not gone else "check-told", where=worst.value)
 
@@ -226,23 +228,23 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
     known = await channels.load_channels(archive)
     items: list[_LinkedPost] = []
     others = []
-    for one in links:
-        key = resolve_post_link(one, known)
-        keys = (key,) if key and one.single else await list_album_keys(archive, key) if key else ()
-        here = {k: post for k, post in (await fetch_post_records(archive, keys)).items() if not post.deleted}
-        if key not in here:
-            others.append(one)
-        elif not any(set(here) & set(item.keys) for item in items):
-            said = next((post.text for post in here.values() if post.text.strip()), "")
-            items.append(_LinkedPost(one, tuple(here), known[key.chat_id], here[key].date, _cut_first_words(said)))
+    for link in links:
+        key = resolve_post_link(link, known)
+        keys = (key,) if key and link.single else await list_album_keys(archive, key) if key else ()
+        stored = {k: post for k, post in (await fetch_post_records(archive, keys)).items() if not post.deleted}
+        if key not in stored:
+            others.append(link)
+        elif not any(set(stored) & set(item.keys) for item in items):
+            text = next((post.text for post in stored.values() if post.text.strip()), "")
+            items.append(_LinkedPost(link, tuple(stored), known[key.chat_id], stored[key].date, _cut_first_words(text)))
     return items, others
 
 
 def _cut_first_words(text: str) -> str:
-    said = " ".join(strip_control_characters(text).split())
-    if len(said) <= _MAX_FIRST_WORDS_LENGTH:
-        return said
-    return f"{said[:_MAX_FIRST_WORDS_LENGTH].rsplit(' ', 1)[0].rstrip(' ,.;:–—-')}…"
+    line = " ".join(strip_control_characters(text).split())
+    if len(line) <= _MAX_FIRST_WORDS_LENGTH:
+        return line
+    return f"{line[:_MAX_FIRST_WORDS_LENGTH].rsplit(' ', 1)[0].rstrip(' ,.;:–—-')}…"
 
 
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:

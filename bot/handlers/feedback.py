@@ -76,14 +76,14 @@ async def check_button_access(
     )
     # The message was deleted or is too old; or the callback data is forged, or from another chat.
     if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
-        said = "answer-gone"
+        refusal = "answer-gone"
     elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
-        said = "answer-not-member"
+        refusal = "answer-not-member"
     elif press.deed in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
-        said = "answer-not-yours"
+        refusal = "answer-not-yours"
     else:
         return asked, message
-    await pressed.answer(words(said)[:200], show_alert=True)
+    await pressed.answer(words(refusal)[:200], show_alert=True)
     return None
 
 
@@ -114,8 +114,8 @@ async def shorten_answer(
     answer = kept.parse_stored_answer(asked.answer)
     if not answer.sentences:
         return None
-    said = answer.sentences[0]
-    keys = tuple(dict.fromkeys(key for key, _, _ in said.places))
+    first = answer.sentences[0]
+    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
     if not keys or any(key.chat_id not in viewer.channels for key in keys):
         return None
     stored = await posts.fetch_posts(archive, keys)
@@ -129,7 +129,7 @@ async def shorten_answer(
         for piece in (" ", make_link(f"[{numbers[key]}]", format_channel_post_link(key, known.get(key.chat_id))))
     ]
     lines = [_format_source(numbers[key], stored[key], known, shown) for key in keys]
-    sentence = Text(neutralize_links(strip_control_characters(_format_sentence(said, stored))), *marks)
+    sentence = Text(neutralize_links(strip_control_characters(_format_sentence(first, stored))), *marks)
     return as_list(sentence, BlockQuote(as_list(*lines)), Italic(shown.words("shorter-note")), sep="\n\n")
 
 
@@ -138,17 +138,17 @@ def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
     return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
 
 
-def _format_sentence(said: StoredSentence, stored: dict[PostKey, Post]) -> str:
-    if said.quote is None:
-        return said.around
-    key, start, end = said.places[said.quote]
-    return f"{said.around} {stored[key].text[start:end]}".strip()
+def _format_sentence(sentence: StoredSentence, stored: dict[PostKey, Post]) -> str:
+    if sentence.quote is None:
+        return sentence.around
+    key, start, end = sentence.places[sentence.quote]
+    return f"{sentence.around} {stored[key].text[start:end]}".strip()
 
 
 def _format_source(number: int, post: Post, known: dict[int, Channel], shown: RenderContext) -> Text:
     channel = known.get(post.key.chat_id)
-    who = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
-    return Text(f"{number}. ", who, " · ", format_day_and_edit(post.date, post.edited, shown))
+    author = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
+    return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
 
 
 SOURCES_PER_PAGE = 3
@@ -179,31 +179,31 @@ async def render_sources_page(
     page = max(0, min(page, last))
     here = cited[page * SOURCES_PER_PAGE : (page + 1) * SOURCES_PER_PAGE]
     stored = await posts.fetch_posts(archive, [one.key for _, one in here])
-    shelf = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
+    context = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
     head: list[Text] = [Bold(words("sources", count=len(cited)))]
     head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
-    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, shelf) for number, one in here)]
+    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, context) for number, one in here)]
     return as_list(*blocks, sep="\n\n"), _build_page_buttons(page, last, asked.handle)
 
 
-def _render_source(number: int, one: CitedPost, shelf: _SourcesContext) -> Text:
-    post, channel, shown = shelf.stored.get(one.key), shelf.channels.get(one.key.chat_id), shelf.shown
+def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Text:
+    post, channel, shown = context.stored.get(one.key), context.channels.get(one.key.chat_id), context.shown
     words = shown.words
     if post is None:
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
-    who = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
-    head = Text(f"{number}. ", who, " · ", format_day_and_edit(post.date, post.edited, shown))
+    author = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
+    head = Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
     if kept.hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
-    if quotes := list(_list_quotes(one.key, post, shelf.answer)):
+    if quotes := list(_list_quotes(one.key, post, context.answer)):
         return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
     return head
 
 
 def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
     """List the cited words of a post, in the order of the post."""
-    places = {(start, end) for said in answer.sentences for cited, start, end in said.places if cited == key}
+    places = {(start, end) for sentence in answer.sentences for cited, start, end in sentence.places if cited == key}
     found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
         :_MAX_QUOTES
     ]
@@ -224,8 +224,8 @@ async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: 
     if asked is None:
         # In a group a bare command may be meant for another bot.
         if message.chat.type == "private" or command.mention:
-            said = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
-            await message.reply(said, allow_sending_without_reply=True)
+            refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
+            await message.reply(refusal, allow_sending_without_reply=True)
         return
     viewer, checked = await prepare_viewer(asked, get_reader_id(message), desk)
     text, buttons = await render_sources_page(asked, viewer, desk.archive, build_render_context(asked, desk))
@@ -319,44 +319,44 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     if deed is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(pressed.message, shown)
-    said = "vote-good" if good else "vote-reason" if reason else "vote-bad"
-    await pressed.query.answer(words(said if new else "vote-same"))
+    sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
+    await pressed.query.answer(words(sentence if new else "vote-same"))
 
 
 async def _press_page(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    said, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
+    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
     with checked:
-        await redraw_message(pressed.query, said, buttons)
+        await redraw_message(pressed.query, text, buttons)
 
 
 async def _press_sources(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    said, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
+    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
     with checked:
-        await _reply_with_text(pressed, said, buttons)
+        await _reply_with_text(pressed, text, buttons)
 
 
 async def _press_why(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    said = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
+    text = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
     with checked:
-        await _reply_with_text(pressed, said)
+        await _reply_with_text(pressed, text)
 
 
 async def _press_shorter(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    said = await shorten_answer(
+    text = await shorten_answer(
         pressed.asked, viewer, pressed.desk.archive, build_render_context(pressed.asked, pressed.desk)
     )
-    if said is None:
+    if text is None:
         await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
         return
     with checked:
-        await _reply_with_text(pressed, said)
+        await _reply_with_text(pressed, text)
 
 
 async def _press_deeper(pressed: _ButtonPress) -> None:
@@ -388,13 +388,13 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
 async def _press_link(pressed: _ButtonPress) -> None:
     bot = pressed.query.bot
     assert bot is not None
-    said = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
-    await _reply_with_text(pressed, said)
+    text = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
+    await _reply_with_text(pressed, text)
 
 
-async def _reply_with_text(pressed: _ButtonPress, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
     """Reply in as many messages as needed; `buttons` under the last."""
-    cut = split_pages(said)
+    cut = split_pages(text)
     for page in cut:
         await pressed.message.reply(
             page.text,
@@ -405,9 +405,9 @@ async def _reply_with_text(pressed: _ButtonPress, said: Text, buttons: InlineKey
     await _finish_press(pressed)
 
 
-async def _finish_press(pressed: _ButtonPress, said: str = "") -> None:
+async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
     await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.deed))
-    await pressed.query.answer(said[:200] or None)
+    await pressed.query.answer(notice[:200] or None)
 
 
 async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> None:

@@ -53,8 +53,8 @@ async def _on_bind(message: Message, command: CommandObject, desk: AppContext, w
     if not is_admin(message, desk.admins):
         await message.reply(words("admins-only", start="/start"), allow_sending_without_reply=True)
         return
-    said = await _bind_or_unbind(message, command, desk, words)
-    await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+    text = await _bind_or_unbind(message, command, desk, words)
+    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
 async def _bind_or_unbind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> Text:
@@ -149,8 +149,8 @@ async def _on_settings(message: Message, command: CommandObject, desk: AppContex
     if not await is_group_admin(get_reader_id(message), message.chat.id, desk):
         await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
         return
-    said, buttons = await _render_settings(message.chat.id, desk.archive, words)
-    await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+    text, buttons = await _render_settings(message.chat.id, desk.archive, words)
+    await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
 
 async def _on_settings_in_private(message: Message, words: Translator) -> None:
@@ -174,12 +174,12 @@ async def _press_settings(
         spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
         words = get_translator(chosen or spoken)
     if callback_data.do in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
-        said, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
+        text, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
     else:
-        said, buttons = await _render_settings(group.id, desk.archive, words)
+        text, buttons = await _render_settings(group.id, desk.archive, words)
     await redraw_message(
         pressed,
-        said,
+        text,
         buttons,
         "" if callback_data.do in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
     )
@@ -232,8 +232,8 @@ async def _render_settings(group: int, archive: Archive, words: Translator) -> t
         words("settings-who", who="admins" if rules.admins_ask else "everybody"),
         words("settings-lang", lang=rules.lang or "each"),
     )
-    said = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
-    return said, _build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
+    text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
+    return text, _build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
 
 
 def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
@@ -288,8 +288,8 @@ async def _render_channel_choices(
         if number < last
         else []
     )
-    said = words("settings-channels") if offered else words("settings-none-offered")
-    return Text(said), _build_keyboard(
+    text = words("settings-channels") if offered else words("settings-none-offered")
+    return Text(text), _build_keyboard(
         *rows, turns, [(words("button-back"), _SettingsCallback(do=_SettingsAction.SHOW))]
     )
 

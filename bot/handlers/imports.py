@@ -3,9 +3,9 @@
 The document comes with the command, with the replied message, or by the button that is offered for an export. One
 import runs at a time. One message shows its progress, can stop it, and reports the result at the end.
 
-All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note of whom to
-tell if the bot dies before the import is done. The importer's English sentences are matched by patterns and shown in
-the reader's language; a sentence without a pattern is shown as it is.
+All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note with the
+chat to inform if the bot dies before the import is done. The importer's English sentences are matched by patterns and
+shown in the reader's language; a sentence without a pattern is shown as it is.
 """
 
 from __future__ import annotations
@@ -90,18 +90,24 @@ _NOTE_ID_BY_PATTERN = {
 
 def translate_refusal(reason: str) -> DocumentRefused:
     """Translate an import's refusal into a sentence."""
-    found = next((said for pattern, said in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None)
+    sentence = next(
+        (sentence_id for pattern, sentence_id in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None
+    )
     return (
-        DocumentRefused(found) if found else DocumentRefused("import-refused", reason=strip_control_characters(reason))
+        DocumentRefused(sentence)
+        if sentence
+        else DocumentRefused("import-refused", reason=strip_control_characters(reason))
     )
 
 
 def translate_note(note: str, words: Translator) -> str:
     """Translate a note on an import into a sentence."""
-    for pattern, said in _NOTE_ID_BY_PATTERN.items():
+    for pattern, sentence_id in _NOTE_ID_BY_PATTERN.items():
         if found := re.match(pattern, note, re.DOTALL):
             return words(
-                said, **{name: _parse_note_value(text) for name, text in found.groupdict().items()}, command="/import"
+                sentence_id,
+                **{name: _parse_note_value(text) for name, text in found.groupdict().items()},
+                command="/import",
             )
     return strip_control_characters(note)
 
@@ -150,8 +156,8 @@ class ImportProgressMessage:
     async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
         buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
-        said = words("import-fetching", file=file)
-        sent = await to.reply(said, reply_markup=buttons, allow_sending_without_reply=True)
+        text = words("import-fetching", file=file)
+        sent = await to.reply(text, reply_markup=buttons, allow_sending_without_reply=True)
         return cls(sent, file, run, words)
 
     async def at(self, done: int, total: int) -> None:
@@ -166,8 +172,8 @@ class ImportProgressMessage:
         """Show the result; returns whether it arrived."""
         return await self._edit(said, None)
 
-    async def _edit(self, said: Text, buttons: InlineKeyboardMarkup | None) -> bool:
-        page = split_pages(said)[0]
+    async def _edit(self, text: Text, buttons: InlineKeyboardMarkup | None) -> bool:
+        page = split_pages(text)[0]
         try:
             async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
                 await self.message.edit_text(page.text, entities=list(page.entities), reply_markup=buttons)
@@ -198,8 +204,8 @@ async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel]
             await to.answer(words("import-who-many", count=len(closed), channels="/channels"))
             return
         for channel in closed:
-            said = words.rich("import-who", title=link_channel_title(channel, words))
-            await to.answer(**said.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
+            text = words.rich("import-who", title=link_channel_title(channel, words))
+            await to.answer(**text.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
     except (TelegramAPIError, ClientDecodeError) as exc:
         log.warning("an admin could not be asked who may read what was imported: %s", exc)
 
@@ -259,10 +265,10 @@ class ImportRunner:
         if self._interrupted is None:
             return
         words = get_translator(self._interrupted["lang"])
-        said = words("import-interrupted", file=self._interrupted["file"])
+        text = words("import-interrupted", file=self._interrupted["file"])
         try:
             await self._bot.edit_message_text(
-                said, chat_id=self._interrupted["chat"], message_id=self._interrupted["message"]
+                text, chat_id=self._interrupted["chat"], message_id=self._interrupted["message"]
             )
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.warning("an interrupted import could not be told of: %s", exc)
@@ -343,14 +349,14 @@ class ImportRunner:
     async def _read_document(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
         """Read the document in the child process and return its result. Raises `DocumentRefused`."""
         data = self._settings.data.dir.resolve()
-        told: dict[str, object] = {
+        task: dict[str, object] = {
             "folder": str(data / _INCOMING_FOLDER_NAME),
             "document": _DOCUMENT_FILE_NAME,
             "data": str(data),
             "chat": order.chat,
         }
-        told |= {"zone": self._settings.bot.timezone}
-        async with aclosing(read_child_messages(told)) as lines:
+        task |= {"zone": self._settings.bot.timezone}
+        async with aclosing(read_child_messages(task)) as lines:
             async for line in lines:
                 if "at" in line:
                     await progress.at(*line["at"])

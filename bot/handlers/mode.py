@@ -54,8 +54,8 @@ async def _on_mode(message: Message, command: CommandObject, desk: AppContext, w
     if wanted:
         await _set_chat_mode(desk, message.chat.id, wanted)
     admin = private and is_admin(message, desk.admins)
-    said, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
-    await message.answer(said, reply_markup=buttons)
+    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    await message.answer(text, reply_markup=buttons)
 
 
 async def _press_mode(
@@ -81,8 +81,8 @@ async def _press_mode(
         await set_recipe_enabled(desk.rag, AGENT, on=True)
         await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
-    said, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
-    await edit_message(pressed, Text(said), buttons)
+    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    await edit_message(pressed, Text(text), buttons)
 
 
 def _list_offered_modes() -> tuple[str, ...]:

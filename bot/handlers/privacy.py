@@ -122,23 +122,23 @@ async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) 
 async def _export_question(
     row: Row, open_here: frozenset[int], known: Mapping[int, Channel], desk: AppContext
 ) -> JsonObject:
-    given = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
-    said: list[JsonObject] = []
-    for sentence in given.sentences if given else ():
+    stored_answer = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
+    sentences: list[JsonObject] = []
+    for sentence in stored_answer.sentences if stored_answer else ():
         keys = dict.fromkeys(key for key, _, _ in sentence.places)
         stored = await posts.fetch_posts(desk.archive, list(keys))
         if any(key.chat_id not in open_here or key not in stored for key in keys):
-            said.append({"closed": True})  # its words are those of posts that this reader may no longer see
+            sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
             continue
         places = [
             {"post": format_post_link(key, known[key.chat_id].username), "start": start, "end": end}
             for key, start, end in sentence.places
         ]
-        said.append({"said": sentence.around, "cited": places})
+        sentences.append({"said": sentence.around, "cited": places})
     return {
         "text": row["text"], "kind": row["kind"], "lang": row["lang"], "asked_at": _format_timestamp(row["asked_at"]),
         "answered_at": _format_timestamp(row["finished_at"]), "chat_id": row["chat_id"], "thread": row["thread"],
-        "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": said,
+        "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": sentences,
     }  # fmt: skip
 
 
@@ -184,12 +184,12 @@ async def _on_forget(message: Message, command: CommandObject, desk: AppContext,
     user_id = message.from_user.id
     found = await count_user_data(desk.archive, user_id, None if private else message.chat.id)
     if found.nothing:
-        said = words("forget-nothing" if private else "forget-nothing-here")
-        await message.reply(said, allow_sending_without_reply=True)
+        text = words("forget-nothing" if private else "forget-nothing-here")
+        await message.reply(text, allow_sending_without_reply=True)
         return
     asks = words("forget-ask") if private else words("forget-ask-here", forget="/forget")
-    said = "\n".join([asks, *_list_counts(found, words)])
-    await message.reply(said, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
+    text = "\n".join([asks, *_list_counts(found, words)])
+    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
 
 
 async def _press_forget(
@@ -206,10 +206,10 @@ async def _press_forget(
     if not message.reply_markup:  # pressed twice: already done
         await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
         return
-    said = words("forget-kept")
+    text = words("forget-kept")
     if callback_data.erase:
-        said = await _erase_user_data(pressed.from_user.id, message, desk, words)
-    await redraw_message(pressed, Text(said), None)
+        text = await _erase_user_data(pressed.from_user.id, message, desk, words)
+    await redraw_message(pressed, Text(text), None)
 
 
 async def _erase_user_data(user_id: int, message: Message, desk: AppContext, words: Translator) -> str:

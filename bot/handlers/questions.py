@@ -95,8 +95,8 @@ async def _on_no_text(message: Message, words: Translator) -> None:
 async def submit_question(message: Message, text: str, update_id: int, desk: AppContext, words: Translator) -> None:
     """Queue the question of a message, or tell the sender why it cannot be answered."""
     if not text:
-        said = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
-        await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+        refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
+        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
         return
     if len(text) > MAX_QUESTION_LENGTH:
         too_long = words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text))
@@ -128,8 +128,8 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
                 kind=kind,
             )
     if wait is not None:
-        if said := limits.said(wait, reader, words):
-            await message.reply(said, allow_sending_without_reply=True)
+        if notice := limits.said(wait, reader, words):
+            await message.reply(notice, allow_sending_without_reply=True)
         return
     if number is not None:
         logs.log_question(number, text)

@@ -84,8 +84,8 @@ def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entit
     first, last = max(pieces, key=lambda piece: piece[1] - piece[0], default=(start, start))
     if first >= last:
         return None
-    said, position = text[first:last], count_utf16_units(text[:first])
-    return NativeQuote(said, position, tuple(_clip_styles(known, position, count_utf16_units(said))))
+    quote, position = text[first:last], count_utf16_units(text[:first])
+    return NativeQuote(quote, position, tuple(_clip_styles(known, position, count_utf16_units(quote))))
 
 
 def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Entity, ...]) -> Iterator[tuple[int, int]]:
@@ -163,17 +163,17 @@ async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost
     text = next((text for text in (post.text, *older) if hash_text_version(text) == cited.mark), None)
     if text is None:
         return CitedWords(post, "", None)
-    said = text[quoted.start : quoted.end]
-    return CitedWords(post, said, _find_nearest(post.text, said, quoted.start))
+    words = text[quoted.start : quoted.end]
+    return CitedWords(post, words, _find_nearest(post.text, words, quoted.start))
 
 
-def _find_nearest(text: str, said: str, wanted: int) -> int | None:
-    """Position of `said` in a text that is nearest to `wanted`."""
-    if text.startswith(said, wanted):
+def _find_nearest(text: str, words: str, wanted: int) -> int | None:
+    """Position of `words` in a text that is nearest to `wanted`."""
+    if text.startswith(words, wanted):
         return wanted
-    before, after = text.rfind(said, 0, wanted + len(said)), text.find(said, wanted)
+    before, after = text.rfind(words, 0, wanted + len(words)), text.find(words, wanted)
     found = [place for place in (before, after) if place >= 0]
-    return min(found, key=lambda place: abs(place - wanted), default=None) if said else None
+    return min(found, key=lambda place: abs(place - wanted), default=None) if words else None
 
 
 async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None:
@@ -235,9 +235,9 @@ class _QuoteRequest:
         """Author, as a link that opens the post, and its date."""
         post = self.found.post if self.found else None
         url = format_post_link(self.cited.key, self.channel.username)
-        who = link_author(self.channel, post.origin if post else None, url, self.shown.words)
+        author = link_author(self.channel, post.origin if post else None, url, self.shown.words)
         date = format_day_and_edit(post.date if post else self.cited.date, post.edited if post else None, self.shown)
-        return Text(f"[{self.number}] ", who, " · ", date)
+        return Text(f"[{self.number}] ", author, " · ", date)
 
     def told(self, said: str, *, with_words: bool = True) -> Text:
         """Render the quote as text: the words where they may be shown, and a note."""
@@ -281,9 +281,9 @@ class QuoteButtonHandlers:
             raise
 
 
-async def _answer_press(pressed: CallbackQuery, said: str = "") -> None:
+async def _answer_press(pressed: CallbackQuery, text: str = "") -> None:
     with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
-        await pressed.answer(said[:200] or None, show_alert=bool(said))
+        await pressed.answer(text[:200] or None, show_alert=bool(text))
 
 
 async def _load_quote_request(
@@ -294,9 +294,9 @@ async def _load_quote_request(
         return "receipt-unknown"
     chat, message_id = pressed.message.chat, pressed.message.message_id
     asked = await questions.find_question_of_message(desk.archive, bot.id, chat.id, message_id)
-    given = answer.parse_stored_answer(asked.answer) if asked else None
-    quoted = find_quote_by_token(given, desk.archive, button.mark) if given else None
-    if asked is None or given is None or quoted is None:
+    stored_answer = answer.parse_stored_answer(asked.answer) if asked else None
+    quoted = find_quote_by_token(stored_answer, desk.archive, button.mark) if stored_answer else None
+    if asked is None or stored_answer is None or quoted is None:
         return "receipt-unknown"
     private, reader = chat.type == "private", pressed.from_user.id
     where = {"user_id": reader, "chat_id": chat.id}
@@ -306,7 +306,7 @@ async def _load_quote_request(
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
     basis = await build_posts_basis([quoted.key], Viewer(reader, frozenset(readable)), desk.archive)
-    number, one = next((n, one) for n, one in enumerate(given.cited, 1) if one.key == quoted.key)
+    number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
     shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
     found = await load_cited_words(desk.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
@@ -325,8 +325,8 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, desk: AppContext) -> None
         await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
         return
     if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
-        said = wanted.told("receipt-protected")
-        await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **said.as_kwargs())
+        text = wanted.told("receipt-protected")
+        await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **text.as_kwargs())
 
 
 def _explain_missing_quote(wanted: _QuoteRequest) -> str:
@@ -342,10 +342,10 @@ def _explain_missing_quote(wanted: _QuoteRequest) -> str:
 
 
 def _explain_refused_quote(exc: TelegramBadRequest | TelegramForbiddenError) -> str:
-    said = exc.message.lower()
-    if any(sign in said for sign in _POST_GONE_ERRORS):
+    message = exc.message.lower()
+    if any(pattern in message for pattern in _POST_GONE_ERRORS):
         return "receipt-gone-there"
-    return "receipt-outside" if any(sign in said for sign in _CHAT_CLOSED_ERRORS) else "receipt-refused"
+    return "receipt-outside" if any(pattern in message for pattern in _CHAT_CLOSED_ERRORS) else "receipt-refused"
 
 
 async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot) -> Message:
@@ -360,15 +360,15 @@ async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot)
         quote_entities=list(quote.entities),
         quote_position=quote.position,
     )
-    said = wanted.head().as_kwargs()
-    return await bot.send_message(wanted.chat_id, **said, message_thread_id=wanted.thread, reply_parameters=source)
+    text = wanted.head().as_kwargs()
+    return await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=source)
 
 
 async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
     """Send the words as text, under the answer. Deleted words are not shown here either."""
-    said = wanted.told(matter, with_words=matter != "receipt-gone-there").as_kwargs()
+    text = wanted.told(matter, with_words=matter != "receipt-gone-there").as_kwargs()
     under = ReplyParameters(message_id=wanted.message_id, allow_sending_without_reply=True)
-    await bot.send_message(wanted.chat_id, **said, message_thread_id=wanted.thread, reply_parameters=under)
+    await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 
 
 def routes() -> Router:

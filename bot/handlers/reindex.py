@@ -192,25 +192,25 @@ async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive)
 
 
 async def _follow_rebuild(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
-    told = -_UPDATE_INTERVAL_SECONDS
+    shown = -_UPDATE_INTERVAL_SECONDS
     async for rebuild in reindexing.states():
         over = rebuild.state != "running"
-        if rebuild.tell and (over or time.monotonic() - told >= _UPDATE_INTERVAL_SECONDS):
+        if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
             words = get_translator(rebuild.tell.lang)
             await _edit_progress(bot, rebuild, rebuild.tell, await _format_rebuild(rebuild, archive, words), words)
-            told = time.monotonic()
+            shown = time.monotonic()
 
 
-async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, said: str, words: Translator) -> None:
+async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text: str, words: Translator) -> None:
     """Edit the progress message; where it is gone or too old, the end is sent in a new one."""
     over = rebuild.state != "running"
     buttons = None if over else build_stop_keyboard(rebuild.id, words)
     try:
         try:
-            await bot.edit_message_text(said, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)
+            await bot.edit_message_text(text, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)
         except TelegramBadRequest as exc:
             if over and "not modified" not in exc.message:
-                await bot.send_message(tell.chat_id, said)
+                await bot.send_message(tell.chat_id, text)
     except (TelegramAPIError, ClientDecodeError) as exc:  # blocked, or unreachable for longer than the session retries
         log.warning("the progress of rebuild %d was not told: %s", rebuild.id, exc)
 

@@ -74,17 +74,17 @@ class SearchHandlers:
         if not asked and not private and not command.mention:
             return  # in a group a bare command may be meant for another bot
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
-            said = _format_search_error(asked, words)
-            await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+            text = _format_search_error(asked, words)
+            await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
         reader = get_reader_id(message)
         async with self._wait_turn(reader) as free:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            said, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
+            text, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
             with recheck_before_sending(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
-                await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+                await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
         self, pressed: CallbackQuery, callback_data: SearchPageCallback, desk: AppContext, words: Translator
@@ -102,13 +102,13 @@ class SearchHandlers:
                 await pressed.answer(words("search-busy"))
                 return
             try:
-                said, buttons, found, basis = await self._render_page(
+                text, buttons, found, basis = await self._render_page(
                     asked, pressed.from_user.id, callback_data.number, desk, words
                 )
                 moved = found not in ("", callback_data.found)
                 here = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
                 with recheck_before_sending(basis, here, desk.archive, desk.admins):
-                    await redraw_message(pressed, said, buttons, words("search-changed") if moved else "")
+                    await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
 
@@ -155,15 +155,15 @@ class SearchHandlers:
                 return Text(words("search-common")), None, "", Basis()
             number = max(0, min(number, get_last_page(found)))
             # long posts take a while to scan
-            said = await asyncio.to_thread(
+            page = await asyncio.to_thread(
                 render_search_page, found, number, RenderContext(words, zone, group=not private)
             )
         entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
-        sign = _make_results_token(found)
-        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), sign)
-        return said, buttons, sign, Basis(shown, copies, viewer.channels)  # the total was counted over all
+        token = _make_results_token(found)
+        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), token)
+        return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
 
 
 def _get_search_text(message: Message) -> str:
@@ -186,8 +186,8 @@ def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archi
 
 def _make_search_token(asked: Message, archive: Archive) -> str:
     """Token of a search: eight characters, and it cannot be forged."""
-    said = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
-    return make_callback_token(said, archive.identity)
+    content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
+    return make_callback_token(content, archive.identity)
 
 
 def _make_results_token(found: SearchListing) -> str:

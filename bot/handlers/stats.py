@@ -130,9 +130,9 @@ async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[s
 def _list_failures(jobs: list[JobRecord], words: Translator) -> Iterator[str]:
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
-            said = "stats-job-fails" if job.failing else "stats-job-failed"
+            sentence = "stats-job-fails" if job.failing else "stats-job-failed"
             moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
-            yield words(said, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
+            yield words(sentence, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
 
 
 def _format_job_name(job: JobRecord, words: Translator) -> str:

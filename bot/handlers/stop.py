@@ -28,8 +28,8 @@ async def _on_draft_stopped(event: MessageGenerationStopped, desk: AppContext, w
     _, waited = await desk.turns.halt(event.chat.id, event.chat.id, event.draft_id)
     if waited:
         assert event.bot is not None
-        said = words("stopped-waiting", count=waited)
-        await event.bot.send_message(event.chat.id, said, message_thread_id=event.message_thread_id)
+        text = words("stopped-waiting", count=waited)
+        await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
 
 
 async def _press_stop(pressed: CallbackQuery, callback_data: StopCallback, desk: AppContext, words: Translator) -> None:

@@ -35,8 +35,8 @@ async def _on_verify(
         lang = detect_question_language(text, words.lang) if own else words.lang
         await queue_message_text(message, text, event_update.update_id, desk, words, lang=lang, kind="verify")
     elif message.chat.type == "private" or command.mention:  # in a group a bare command may be meant for another bot
-        said = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
-        await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+        refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
+        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
 
 
 async def _on_forwarded_message(message: Message, event_update: Update, desk: AppContext, words: Translator) -> None:

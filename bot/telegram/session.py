@@ -81,15 +81,15 @@ class NeutralizeLinksMiddleware(BaseRequestMiddleware):
         method: TelegramMethod[TelegramType],
     ) -> Response[TelegramType]:
         """Make the request with the entities that its text needs."""
-        given: Any = method
+        request: Any = method
         for text, entities in (("text", "entities"), ("caption", "caption_entities")):
-            said = getattr(given, text, None)
-            if said and hasattr(given, entities):
-                known = getattr(given, entities) or []
-                marks = neutralize_entities(said, known)
+            content = getattr(request, text, None)
+            if content and hasattr(request, entities):
+                known = getattr(request, entities) or []
+                marks = neutralize_entities(content, known)
                 if len(marks) != len(known):
-                    given = given.model_copy(update={entities: marks, "parse_mode": None})
-        return await make_request(bot, given)
+                    request = request.model_copy(update={entities: marks, "parse_mode": None})
+        return await make_request(bot, request)
 
 
 class SendWithoutRetry(SendMessage):

@@ -54,8 +54,8 @@ class _WebhookHandler:
 
     async def on_update(self, request: web.Request) -> web.Response:
         """Check the secret, store the update, confirm it, and only then handle it."""
-        given = request.headers.get(_SECRET_HEADER, "").encode(errors="surrogateescape")
-        if not hmac.compare_digest(given, self._secret):
+        secret = request.headers.get(_SECRET_HEADER, "").encode(errors="surrogateescape")
+        if not hmac.compare_digest(secret, self._secret):
             refusal = web.Response(status=401)
             refusal.force_close()
             return refusal
@@ -117,9 +117,9 @@ async def serve_webhook(
 ) -> AsyncIterator[None]:
     """Receive updates at the path of WEBHOOK__URL. Raises SettingsWrong where the port cannot be opened."""
     host = check_listen_host(settings.host, settings.public, "WEBHOOK__HOST")
-    door = _WebhookHandler(bot, inbox, settings.secret.get_secret_value(), feed)
+    handler = _WebhookHandler(bot, inbox, settings.secret.get_secret_value(), feed)
     app = web.Application(client_max_size=_MAX_BODY_BYTES)
-    app.router.add_post(urlsplit(settings.url).path or "/", door.on_update)
+    app.router.add_post(urlsplit(settings.url).path or "/", handler.on_update)
     try:
         async with AsyncExitStack() as opened:
             try:
@@ -131,7 +131,7 @@ async def serve_webhook(
                 ) from exc
             yield
     finally:
-        await door.idle(_CLOSE_SECONDS)
+        await handler.idle(_CLOSE_SECONDS)
 
 
 async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[str], heard: Callable[[], None]) -> None:
@@ -139,20 +139,20 @@ async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[st
 
     `heard` is called when no updates wait at Telegram. Raises SettingsWrong where it rejects the address.
     """
-    told, seen = False, datetime.now(UTC)
+    registered, reported_until = False, datetime.now(UTC)
     while True:
         try:
-            info = await bot.get_webhook_info() if told else None
+            info = await bot.get_webhook_info() if registered else None
             if info is None or info.url != settings.url or set(info.allowed_updates or ()) != set(allowed):
-                await _set_webhook(bot, settings, allowed, again=told)
-                told = True
+                await _set_webhook(bot, settings, allowed, again=registered)
+                registered = True
             else:
-                seen = _report_delivery_error(info, seen)
+                reported_until = _report_delivery_error(info, reported_until)
                 if not info.pending_update_count:
                     heard()
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.warning("the webhook could not be set or looked at (%s); trying again", exc)
-        await asyncio.sleep(_CHECK_INTERVAL_SECONDS if told else _RECONNECT_SECONDS)
+        await asyncio.sleep(_CHECK_INTERVAL_SECONDS if registered else _RECONNECT_SECONDS)
 
 
 async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], *, again: bool) -> None:

@@ -271,9 +271,9 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
 def render_sentences(answer: Answer) -> Text:
     """Render the sentences with the numbers of their posts, nothing else."""
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    said = [_render_sentence(s, answer, numbers) for s in answer.sentences]
+    rendered = [_render_sentence(s, answer, numbers) for s in answer.sentences]
     # A model writes a paragraph; quotes of different posts are separated.
-    return as_list(*said, sep=" " if answer.model is not None else "\n\n")
+    return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
 
 
 def _render_sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
@@ -290,8 +290,8 @@ def _render_source(
     marks: list[Text | str] = [format_day_and_edit(cited.date, post.edited if post else None, shown)]
     if channels := {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}:
         marks += [" · ", _render_copies(key, len(channels), answer, posts, shown)]
-    who = link_author(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
-    return Text(f"{number}. ", who, " · ", *marks)
+    author = link_author(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
+    return Text(f"{number}. ", author, " · ", *marks)
 
 
 def _render_copies(
@@ -313,8 +313,8 @@ def _render_copies(
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
-    said = "refused-partly" if partly else "refused-group" if shown.group else "refused"
-    blocks = [Text(shown.words(said))]
+    sentence = "refused-partly" if partly else "refused-group" if shown.group else "refused"
+    blocks = [Text(shown.words(sentence))]
     if answer.nearest:
         found = list(_render_nearest(answer, shown))
         quoted = BlockQuote(as_list(*found, sep="\n\n"))
@@ -325,8 +325,8 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
 def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
     for number, passage in enumerate(answer.nearest, 1):
         key, date = passage.key, format_day_and_edit(passage.date, passage.edited, shown)
-        who = link_author(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
-        line = Text(f"{number}. ", who, f" · {date}")
+        author = link_author(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
+        line = Text(f"{number}. ", author, f" · {date}")
         yield Text(line, "\n", neutralize_links(_cut_snippet(passage))) if passage.text.strip() else line
 
 

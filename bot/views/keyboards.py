@@ -89,16 +89,16 @@ def build_answer_keyboard(
     """Build the keyboard of an answer, with `more` rows below; none under a sentence that answers nothing."""
     if not kept or not asked.handle:
         return None
-    said, handle = len(kept["sentences"]), asked.handle
+    sentences, handle = len(kept["sentences"]), asked.handle
     rows: list[ButtonRow] = [
         [make_answer_button(emoji, deed, handle) for deed, emoji in _VOTE_EMOJI.items()],
         [
-            *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if said else []),
+            *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if sentences else []),
             make_answer_button(words("button-why"), AnswerAction.WHY, handle),
             make_answer_button(words("button-link"), AnswerAction.LINK, handle),
         ],
         [
-            *([make_answer_button(words("button-shorter"), AnswerAction.SHORTER, handle)] if said > 1 else []),
+            *([make_answer_button(words("button-shorter"), AnswerAction.SHORTER, handle)] if sentences > 1 else []),
             *(
                 [make_answer_button(words("button-deeper"), AnswerAction.DEEPER, handle)]
                 if asked.mode != DEEP_MODE

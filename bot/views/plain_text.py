@@ -1,4 +1,4 @@
-"""What is said of posts in plain text, for chat and terminal. Knows no aiogram, which takes seconds to load."""
+"""Plain-text formatting of posts, for chat and terminal. Imports no aiogram, which takes seconds to load."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def format_author(channel: Channel | None, origin: Origin | None, words: Transla
 
 def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderContext) -> str:
     """Format the day of a post, and the day of its last edit."""
-    said = shown.words.date(date, shown.zone)
+    day = shown.words.date(date, shown.zone)
     if edited is None:
-        return said
-    return f"{said} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
+        return day
+    return f"{day} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"

@@ -78,8 +78,8 @@ def find_link_spans(text: str) -> list[tuple[int, int]]:
     found = [match.span() for match in _LINK_PATTERN.finditer(text)]
     if len(found) <= _MAX_LINKS:
         return found
-    apart = sorted(nlargest(_MAX_LINKS - 1, range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1]))
-    return [(found[start][0], found[end - 1][1]) for start, end in pairwise((0, *apart, len(found)))]
+    cuts = sorted(nlargest(_MAX_LINKS - 1, range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1]))
+    return [(found[start][0], found[end - 1][1]) for start, end in pairwise((0, *cuts, len(found)))]
 
 
 def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[MessageEntity]:
@@ -225,8 +225,8 @@ def _shorten_middle(text: str) -> str:
 
 def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
     """Join tokens with single spaces; `spaced` keeps the space after the last one."""
-    said = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
-    return said if spaced else said.rstrip()
+    text = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
+    return text if spaced else text.rstrip()
 
 
 MAX_MESSAGE_LENGTH = 4096

@@ -113,11 +113,11 @@ def _render_quotes(
 
 def _render_quote(citation: Citation, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
     post = posts.get(citation.post)
-    who = link_author(
+    author = link_author(
         found.channels.get(citation.post.chat_id), post.origin if post else None, found.link(citation.post), shown.words
     )
     when = format_day_and_edit(citation.date, post.edited if post else None, shown)
-    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", who, " · ", when)
+    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", author, " · ", when)
 
 
 def _render_source_count(
@@ -133,5 +133,5 @@ def _render_source_count(
     date, shown_date = (moment.astimezone(shown.zone) for moment in (first.date, verdict.citations[0].date))
     same = date.date() == shown_date.date()
     when = f"{date:%H:%M}" if same else f"{words.date(date, shown.zone)}, {date:%H:%M}"
-    who = make_link(name, found.link(key))
-    yield words.rich("verify-sources", count=verdict.sources, first=who, when=when)
+    author = make_link(name, found.link(key))
+    yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)

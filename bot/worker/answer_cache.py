@@ -71,8 +71,8 @@ class AnswerCache:
         known = None if key is None else self._answers.get(key, self._rag.version)
         if known is None:
             return None
-        standing = await check_citations(Draft(known.sentences), question.viewer, self._rag)
-        if standing != known.sentences:
+        sentences = await check_citations(Draft(known.sentences), question.viewer, self._rag)
+        if sentences != known.sentences:
             return None
         await remember_answer(question, known, self._rag)
         now = await channels.load_channels(self._rag.archive)

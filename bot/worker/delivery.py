@@ -122,9 +122,9 @@ class AnswerDelivery:
 
     async def replace(self, said: str) -> None:
         """Replace all unsent messages by one sentence, and drop the stored answer."""
-        sent = [parcel for parcel in self._messages if parcel.sent]
+        sent = [message for message in self._messages if message.sent]
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
-        begun = next((parcel.message_id for parcel in self._messages if not parcel.sent), None)
+        begun = next((message.message_id for message in self._messages if not message.sent), None)
         self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         self.whole = None
         with self._log_archive_errors():
@@ -133,41 +133,41 @@ class AnswerDelivery:
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
         sent = []
-        for parcel in [*self._messages]:
-            message_id = parcel.message_id if parcel.sent else await self._deliver_message(parcel)
+        for message in [*self._messages]:
+            message_id = message.message_id if message.sent else await self._deliver_message(message)
             assert message_id is not None
             sent.append(message_id)
-            if not parcel.sent and len(self._messages) > 1:
-                await self._save_state(replace(parcel, message_id=message_id, sent=True))
+            if not message.sent and len(self._messages) > 1:
+                await self._save_state(replace(message, message_id=message_id, sent=True))
         return sent
 
-    async def _deliver_message(self, parcel: DeliveryMessage) -> int:
+    async def _deliver_message(self, message: DeliveryMessage) -> int:
         """Deliver a message and return its id."""
-        if parcel.message_id is not None and await self._edit_message(parcel, parcel.message_id):
-            return parcel.message_id
-        if not parcel.tried:
-            parcel = await self._save_state(replace(parcel, tried=True, message_id=None))
+        if message.message_id is not None and await self._edit_message(message, message.message_id):
+            return message.message_id
+        if not message.tried:
+            message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
-                return await self._send_message(parcel)
+                return await self._send_message(message)
             except Exception as exc:
                 if not _may_have_arrived(exc):
-                    await self._save_state(replace(parcel, tried=False))
+                    await self._save_state(replace(message, tried=False))
                     raise
-                log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, parcel.page + 1)
-        return await self._send_then_edit(parcel)
+                log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
+        return await self._send_then_edit(message)
 
-    async def _send_then_edit(self, parcel: DeliveryMessage) -> int:
+    async def _send_then_edit(self, message: DeliveryMessage) -> int:
         """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
         with self._log_archive_errors():
             await deliveries.record_repeated_send(self._archive, self.asked.id)
-        said = get_translator(self.asked.lang)("delivery-again")
-        short = await self._bot.send_message(self.asked.chat_id, said, **self._build_target(parcel))
-        await self._save_state(replace(parcel, message_id=short.message_id))
-        await self._edit_message(parcel, short.message_id)
+        notice = get_translator(self.asked.lang)("delivery-again")
+        short = await self._bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
+        await self._save_state(replace(message, message_id=short.message_id))
+        await self._edit_message(message, short.message_id)
         return short.message_id
 
-    async def _send_message(self, parcel: DeliveryMessage) -> int:
-        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(parcel), **self._build_target(parcel))
+    async def _send_message(self, message: DeliveryMessage) -> int:
+        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(message), **self._build_target(message))
         for attempt in range(_MAX_TRIES):
             try:
                 return (await self._bot(call)).message_id
@@ -179,25 +179,25 @@ class AnswerDelivery:
             await asyncio.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    async def _edit_message(self, parcel: DeliveryMessage, message_id: int) -> bool:
+    async def _edit_message(self, message: DeliveryMessage, message_id: int) -> bool:
         """Edit the text into a message; False where the message is gone."""
         try:
             await self._bot.edit_message_text(
-                chat_id=self.asked.chat_id, message_id=message_id, **_build_content(parcel)
+                chat_id=self.asked.chat_id, message_id=message_id, **_build_content(message)
             )
         except TelegramBadRequest as exc:
             return "not modified" in exc.message
         return True
 
-    def _build_target(self, parcel: DeliveryMessage) -> dict[str, Any]:
+    def _build_target(self, message: DeliveryMessage) -> dict[str, Any]:
         reply = ReplyParameters(message_id=self.asked.message_id, allow_sending_without_reply=True)
-        return {"message_thread_id": self.asked.thread, "reply_parameters": None if parcel.page else reply}
+        return {"message_thread_id": self.asked.thread, "reply_parameters": None if message.page else reply}
 
-    async def _save_state(self, parcel: DeliveryMessage) -> DeliveryMessage:
-        self._messages[parcel.page] = parcel
+    async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
+        self._messages[message.page] = message
         with self._log_archive_errors():
-            await deliveries.update_delivery_message(self._archive, self.asked.id, parcel)
-        return parcel
+            await deliveries.update_delivery_message(self._archive, self.asked.id, message)
+        return message
 
     @contextmanager
     def _log_archive_errors(self) -> Iterator[None]:
@@ -207,10 +207,10 @@ class AnswerDelivery:
             log.warning("question %d: its delivery is not kept: %s", self.asked.id, exc)
 
 
-def _build_content(parcel: DeliveryMessage) -> dict[str, Any]:
-    markup = InlineKeyboardMarkup.model_validate_json(parcel.markup) if parcel.markup else None
-    entities = [MessageEntity.model_validate(entity) for entity in json.loads(parcel.entities)]
-    return {"text": parcel.text, "entities": entities, "reply_markup": markup}
+def _build_content(message: DeliveryMessage) -> dict[str, Any]:
+    markup = InlineKeyboardMarkup.model_validate_json(message.markup) if message.markup else None
+    entities = [MessageEntity.model_validate(entity) for entity in json.loads(message.entities)]
+    return {"text": message.text, "entities": entities, "reply_markup": markup}
 
 
 def _may_have_arrived(exc: Exception) -> bool:
@@ -283,9 +283,9 @@ class Outbox:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
             if not is_permanent_failure(exc) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
-        whole = delivery.whole
-        told = answer.dump_with_messages(json.loads(whole), sent) if sent and whole is not None else None
-        await self._finish(asked, "answered" if told else "failed", told, sent[0] if sent else None)
+        stored = delivery.whole
+        final = answer.dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
+        await self._finish(asked, "answered" if final else "failed", final, sent[0] if sent else None)
         return True
 
     async def _withdraw(self, delivery: AnswerDelivery) -> None:
@@ -326,9 +326,9 @@ def _build_reader(asked: QuestionRow) -> Reader:
 
 def _load_basis(whole: str | None) -> Basis:
     """Load the basis of a stored answer. Raises ContentWithdrawn where an earlier version stored none."""
-    given = json.loads(whole) if whole else None
-    if not given:
+    stored = json.loads(whole) if whole else None
+    if not stored:
         return Basis()  # only a sentence of the bot
-    if "basis" not in given:
+    if "basis" not in stored:
         raise ContentWithdrawn
-    return parse_basis(given["basis"])
+    return parse_basis(stored["basis"])

@@ -175,10 +175,10 @@ class QueuePositions:
                 self._changed.set()  # a draft must be sent again before it fades
 
     async def _show_position(self, asked: QuestionRow, place: int) -> None:
-        told, again = self._shown_positions.get(asked.id, (None, 0.0))
+        shown, due = self._shown_positions.get(asked.id, (None, 0.0))
         screen, now = self.screen(asked), time.monotonic()
         # a draft fades: it is sent again although the position is the same
-        if (told == place and (not asked.private or now < again)) or (not asked.private and now < again):
+        if (shown == place and (not asked.private or now < due)) or (not asked.private and now < due):
             return
         self._shown_positions[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
         await screen.put(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
@@ -315,10 +315,10 @@ class QuestionWorker:
 
     async def _process(self, asked: QuestionRow) -> None:
         """Process one question until its row is finished, or its answer is being delivered."""
-        waiting, whole = await deliveries.load_delivery(self._rag.archive, asked.id)
+        waiting, stored = await deliveries.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
-                await self._outbox.recheck_kept(asked, whole)
+                await self._outbox.recheck_kept(asked, stored)
             except ContentWithdrawn:
                 await deliveries.drop_delivery(self._rag.archive, asked.id)
                 waiting = []
@@ -326,12 +326,14 @@ class QuestionWorker:
                 log.info("question %d: its answer of an earlier life is checked later", asked.id)
         if not waiting:
             screen = self._positions.screen(asked)
-            said, found = await self._answer_or_error(asked)
+            text, answer_json = await self._answer_or_error(asked)
             await screen.close()
-            waiting = build_delivery_messages(split_pages(said), self._build_buttons(asked, found), screen.message_id)
-            whole = None if found is None else json.dumps(found, ensure_ascii=False)
+            waiting = build_delivery_messages(
+                split_pages(text), self._build_buttons(asked, answer_json), screen.message_id
+            )
+            stored = None if answer_json is None else json.dumps(answer_json, ensure_ascii=False)
         self._positions.forget(asked)
-        await self._outbox.send(asked, waiting, whole)
+        await self._outbox.send(asked, waiting, stored)
 
     def _build_buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
         """Buttons under an answer; under verdicts only the quote buttons."""
@@ -414,9 +416,9 @@ class QuestionWorker:
         cited = await posts.fetch_posts(
             self._rag.archive, (*found.named(), *(passage.key for passage in found.nearest))
         )
-        whole = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
-        said = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
-        return await append_deeper_note(said, asked, whole, self._rag.archive, words), whole
+        stored = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
+        text = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
+        return await append_deeper_note(text, asked, stored, self._rag.archive, words), stored
 
     async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, kept.JsonObject]:
         """Verify a text; returns the rendered and the serialized verdicts.
@@ -429,8 +431,8 @@ class QuestionWorker:
         self.meter.noted("answered")
         named = await posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, self._settings.zone, group=not asked.private)
-        whole = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
-        return render_verdicts(found, named, shown), whole
+        stored = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
+        return render_verdicts(found, named, shown), stored
 
 
 def _build_reader(asked: QuestionRow) -> Reader:

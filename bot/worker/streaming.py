@@ -241,8 +241,8 @@ def _format_best_quote(extract: Answer, words: Translator) -> Text:
     """First sentence of the extract, and the link to its post."""
     first = extract.sentences[0]
     key = first.citations[0].post
-    who = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
-    return as_list(BlockQuote(neutralize_links(strip_control_characters(first.text))), who)
+    author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
+    return as_list(BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
 
 
 class Screen(Protocol):
@@ -273,9 +273,9 @@ async def show_progress(
     finally:
         for task in tasks:
             task.cancel()
-        for said in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(said, Exception):
-                log.error("an answer could not be shown while it was made", exc_info=said)
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                log.error("an answer could not be shown while it was made", exc_info=result)
 
 
 async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFactory) -> None:

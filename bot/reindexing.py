@@ -144,7 +144,7 @@ class RebuildRunner:
                     await self._indexer.save()  # the channel is replaced in the index on disk
             words = self._indexer.lexical
             await rebuild_process.build_next_index(
-                self._archive, self._dense, rebuild, self._report_progress, self._save_every, words
+                self._archive, self._dense, rebuild, self._moved, self._save_every, words
             )
             self._installing = True  # the rest takes seconds and must not be interrupted
             await self._indexer.put_in_place(await rebuild_process.load_next_index(self._archive, rebuild, words))
@@ -164,7 +164,7 @@ class RebuildRunner:
             self._working = False
             self._publish(self._current or rebuild)
 
-    async def _report_progress(self, done: int, total: int, renewed: int) -> None:
+    async def _moved(self, done: int, total: int, renewed: int) -> None:
         assert self._current is not None
         if self._first_done is None:
             self._first_done, self._since = done, time.monotonic()

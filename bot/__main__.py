@@ -1,4 +1,4 @@
-"""The `citegram` command: arguments and settings to a function, errors to one sentence and an exit code.
+"""The `citegram` command: runs a subcommand with its settings; an error becomes one sentence and an exit code.
 
 0 fine, 1 failed, 2 wrong use.
 """
@@ -27,7 +27,7 @@ from rag_core.errors import RagError
 
 __all__ = ["main"]
 
-# By the room that declares it. Some load aiogram, which takes seconds, so only those that are named are opened.
+# Command name -> module of bot/cli. Some load aiogram, which takes seconds, so only the named ones are imported.
 _COMMAND_MODULES = {
     "run": "run",
     "demo": "demo",
@@ -61,12 +61,12 @@ def _build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
-    if argv is None:  # a process of its own
+    """Run one command and return its exit code."""
+    if argv is None:  # started as a process
         protect_process_output()
-        os.umask(0o077)  # whatever is written holds what channels say: for its owner alone
-    given = sys.argv[1:] if argv is None else argv
-    args = _build_parser(given).parse_args(given)
+        os.umask(0o077)  # files written here hold channel texts: readable by the owner only
+    arguments = sys.argv[1:] if argv is None else argv
+    args = _build_parser(arguments).parse_args(arguments)
     set_up_logging(args.verbose or getattr(args, "chatty", False))
     try:
         settings = read_settings(data_dir=args.data)

@@ -37,10 +37,10 @@ __all__ = [
 
 
 class AdminRegistry(Collection[int]):
-    """The numeric ids of the admins as they are now, and `members`, which knows who is in which chat."""
+    """Admin ids (from the settings and granted with /grant), with the membership cache as `members`."""
 
     def __init__(self, owners: Collection[int], members: MembershipCache) -> None:
-        """`owners` are the admins of the settings: nobody can take it from them. `read` comes next."""
+        """Set the owners: admins of the settings, whom nobody can revoke. Call `read` next."""
         self.owners = tuple(dict.fromkeys(filter(is_person, owners)))
         self.members = members
         self._granted: dict[int, AdminGrant] = {}
@@ -56,60 +56,63 @@ class AdminRegistry(Collection[int]):
 
     @property
     def granted(self) -> Mapping[int, AdminGrant]:
-        """Those who were granted it, by their ids."""
+        """Granted admins by user id."""
         return self._granted
 
     async def read(self, archive: Archive) -> None:
-        """Take over what is kept. Raises ArchiveUnavailable."""
+        """Load the granted admins from the archive. Raises ArchiveUnavailable."""
         self._granted = {one.user_id: one for one in await users.list_admin_grants(archive) if is_person(one.user_id)}
 
     async def grant(self, archive: Archive, user_id: int, by: int) -> None:
-        """Make somebody an admin. Raises ArchiveUnavailable; then nothing changed. ValueError: no id of a person."""
+        """Grant admin rights to a user.
+
+        Raises ArchiveUnavailable (then nothing has changed) and ValueError where the id is not a person's.
+        """
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
         await users.grant_admin(archive, user_id, by)
         await self.read(archive)
 
     async def revoke(self, archive: Archive, user_id: int) -> None:
-        """Take it back, at once; an admin of the settings stays one."""
+        """Revoke granted admin rights at once; an admin of the settings stays one."""
         self._granted.pop(user_id, None)
         await users.revoke_admin(archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelAccess:
-    """The channels that are open to an asker, and the ids of those of which Telegram does not say whether they are."""
+    """Channels open to a reader, and the ids of channels for members where Telegram does not report the membership."""
 
     open: dict[int, Channel]
     unknown: frozenset[int] = frozenset()
 
 
 def get_reader_id(message: Message) -> int:
-    """The id of who asks. Channels and anonymous admins write as a chat: its negative id is never an admin's."""
+    """Reader id of a message. Channels and anonymous admins write as a chat: its negative id is never an admin's."""
     if message.sender_chat:
         return message.sender_chat.id
     return message.from_user.id if message.from_user else message.chat.id
 
 
 def is_admin(message: Message, admins: Collection[int]) -> bool:
-    """True for a message that an admin wrote under their own name, never for an anonymous admin or a channel."""
+    """Check that an admin wrote the message under their own name; false for anonymous admins and channels."""
     user = message.from_user
     return message.sender_chat is None and user is not None and not user.is_bot and user.id in admins
 
 
 async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -> bool:
-    """Whether a user is in a chat now: buttons of a public group can be pressed from outside."""
+    """Check that a user is in a chat now: buttons in a public group can be pressed from outside."""
     return bool(await rights.members.among(user_id, [chat_id]))
 
 
 async def get_readable_channels(
     archive: Archive, rights: AdminRegistry, *, user_id: int, chat_id: int, private: bool
 ) -> dict[int, Channel]:
-    """The channels that this asker may read in this chat, by chat id."""
+    """Channels that a reader may read in a chat, by chat id."""
     return (await resolve_channel_access(archive, rights, user_id=user_id, chat_id=chat_id, private=private)).open
 
 
-async def resolve_channel_access(  # noqa: PLR0913 - an asker has as many parts as it has
+async def resolve_channel_access(  # noqa: PLR0913 - one parameter for each fact that access depends on
     archive: Archive,
     rights: AdminRegistry,
     *,
@@ -119,7 +122,10 @@ async def resolve_channel_access(  # noqa: PLR0913 - an asker has as many parts 
     among: Collection[int] | None = None,
     max_age_s: float | None = None,
 ) -> ChannelAccess:
-    """Which channels this asker may read in this chat, of all or `among` some; `max_age_s` as in `Members.look_up`."""
+    """Resolve which channels a reader may read in a chat, of all or of `among`.
+
+    `max_age_s` as in `MembershipCache.look_up`.
+    """
     known = await channels.load_channels(archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not private:
@@ -134,13 +140,13 @@ async def resolve_channel_access(  # noqa: PLR0913 - an asker has as many parts 
 
 
 async def build_viewer(archive: Archive, rights: AdminRegistry, *, user_id: int, chat_id: int, private: bool) -> Viewer:
-    """The viewer of a question: who asks, and the channels spelt out."""
+    """Build the viewer of a question: the reader's id and the channels open to them."""
     allowed = await get_readable_channels(archive, rights, user_id=user_id, chat_id=chat_id, private=private)
     return Viewer(user_id, frozenset(allowed))
 
 
 async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:
-    """What to tell an asker who may read nothing: the one thing to do about it."""
+    """Sentence for a reader who may read no channel: the one thing to do about it."""
     if not private:
         return words("none-visible-group", bind="/bind", settings="/settings")
     if not admin:

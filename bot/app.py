@@ -24,7 +24,7 @@ from bot.control.client import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
 from bot.dispatcher import ALLOWED_UPDATES, DeduplicationMiddleware, build_dispatcher, replay_unhandled_updates
 from bot.handlers.imports import ImportRunner
-from bot.handlers.reindex import report_rebuilds as tell_of
+from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
 from bot.indexing import IndexingWorker
 from bot.logs import throttle_polling_errors
@@ -52,15 +52,15 @@ __all__ = ["run_bot", "run_scheduled_jobs"]
 async def run_scheduled_jobs(
     settings: Settings, bot: Bot, rag: Engine, indexing: IndexingWorker, pulse: Heartbeat, admins: AdminRegistry
 ) -> AsyncIterator[None]:
-    """Run the jobs until the block ends. Raises ArchiveUnavailable."""
-    tell, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
-    jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, tell).jobs(settings.data, zone)
+    """Run the maintenance jobs until the block ends. Raises ArchiveUnavailable."""
+    notify, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
+    jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify).jobs(settings.data, zone)
     with throttle_polling_errors():
-        async with notify_of_errors(tell), open_scheduler(jobs, indexing.ledger, tell, zone=zone):
+        async with notify_of_errors(notify), open_scheduler(jobs, indexing.ledger, notify, zone=zone):
             yield
 
 
-# Telegram holds a request for new updates open for so long: https://core.telegram.org/bots/api#getupdates
+# Timeout of long polling: https://core.telegram.org/bots/api#getupdates
 _POLL_TIMEOUT_SECONDS = 30
 _RECONNECT_SECONDS = 10.0
 _SHUTDOWN_GRACE_SECONDS = 5.0
@@ -75,62 +75,62 @@ async def run_bot(
     ready: asyncio.Event | None = None,
     watch: BotObserver | None = None,
 ) -> None:
-    """Run until `stop` is set; without `stop`, until SIGINT or SIGTERM. `ready` is set when updates are read.
-    `watch` is told of answers and indexing and changes nothing.
+    """Run the bot until `stop` is set or, without `stop`, until SIGINT or SIGTERM.
 
-    Running questions get a few seconds to finish, what does not finish is queued again. Raises SettingsWrong
-    for a token that Telegram does not take, ArchiveUnavailable where the data folder has another owner.
+    `ready` is set once updates are received. `watch` is told of answers and indexing and changes nothing. Running
+    questions get a few seconds to finish; those that do not are queued again. Raises SettingsWrong for a token that
+    Telegram rejects, ArchiveUnavailable where another process holds the data folder.
     """
     stop = stop or _stop_on_signals()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
         await stack.enter_async_context(record_traces(rag))
-        seen = await stack.enter_async_context(monitor_bot(settings.watch, rag))
+        monitoring = await stack.enter_async_context(monitor_bot(settings.watch, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))
         pulse = Heartbeat(rag.archive)
         inbox = InboxMiddleware(rag.archive, pulse.heard)
         bot = await stack.enter_async_context(_open_bot(settings.bot, inbox))
-        bot.session.middleware(seen.meter.wire)  # last: it sees every try
+        bot.session.middleware(monitoring.meter.wire)  # last, so that it measures every try
         if not await _run_until_stopped(stop, _wait_for_telegram(bot, settings)):
             return
         rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
         await rights.read(rag.archive)
-        turns, once = (
-            QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch),
-            DeduplicationMiddleware(rag.archive),
-        )
-        turns.meter = seen.meter
-        desk = seen.desk = AppContext(settings, rag.archive, turns, indexing, rag, reindexing, rights)
-        dispatcher = await stack.enter_async_context(_run_workers(bot, desk, once))
+        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
+        deduplication = DeduplicationMiddleware(rag.archive)
+        worker.meter = monitoring.meter
+        context = monitoring.desk = AppContext(settings, rag.archive, worker, indexing, rag, reindexing, rights)
+        dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
         await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
         if settings.webhook.url:
-            seen.meter.wire.by_webhook = True
+            monitoring.meter.wire.by_webhook = True
             await _receive_webhook_updates(dispatcher, bot, inbox, settings.webhook, stop)
         else:
             await _poll_updates(dispatcher, bot, stop)
-        # Handlers that have begun may finish; what they queue is there at the next start.
+        # Running handlers may finish; what they queue is processed at the next start.
         with suppress(TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_GRACE_SECONDS):
-                await once.idle()
+                await deduplication.idle()
 
 
 @asynccontextmanager
-async def _run_workers(bot: Bot, desk: AppContext, once: DeduplicationMiddleware) -> AsyncIterator[Dispatcher]:
-    """The dispatcher with all that works behind it: questions, imports, what an earlier life left undone."""
-    dispatcher = build_dispatcher(desk, once)
-    imports = dispatcher["imports"] = ImportRunner(bot, desk.settings, desk.archive, desk.indexing.wake)
-    chores = [publish_menu(bot, desk.admins), replay_unhandled_updates(dispatcher, bot, desk.archive)]
-    chores += [tell_of(bot, desk.reindexing, desk.archive), imports.tell_left()]
+async def _run_workers(
+    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware
+) -> AsyncIterator[Dispatcher]:
+    """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
+    dispatcher = build_dispatcher(context, deduplication)
+    imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
+    tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
+    tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left()]
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_run_in_background(*chores))
-        stack.push_async_callback(desk.turns.stop)
+        await stack.enter_async_context(_run_in_background(*tasks))
+        stack.push_async_callback(context.turns.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(dispatcher["notices"].stop)
-        await desk.turns.start()
+        await context.turns.start()
         yield dispatcher
 
 
@@ -145,7 +145,7 @@ def _stop_on_signals() -> asyncio.Event:
 async def _run_indexing(
     settings: Settings, rag: Engine, watch: BotObserver | None
 ) -> AsyncIterator[tuple[IndexingWorker, RebuildRunner]]:
-    """Keep the indexes up to the archive and answer other commands, also while Telegram is out of reach."""
+    """Keep the indexes up to date and serve the other commands, also while Telegram cannot be reached."""
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     indexer = LexicalIndexer(rag.archive, rag.lexical)
     indexing, reindexing = (
@@ -172,10 +172,10 @@ async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncItera
     session = create_session(settings)
     session.middleware(RetryMiddleware())
     session.middleware(NeutralizeLinksMiddleware())
-    session.middleware(RecheckMiddleware())  # inside the retries: each of them is checked
+    session.middleware(RecheckMiddleware())  # inside the retries: each try is checked
     session.middleware(inbox)
     try:
-        # A link preview makes Telegram fetch an address out of a post: never.
+        # A link preview would make Telegram fetch an address from a post.
         bot = Bot(token, session, default=DefaultBotProperties(link_preview_is_disabled=True))
     except TokenValidationError:
         raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
@@ -184,13 +184,13 @@ async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncItera
 
 
 async def _wait_for_telegram(bot: Bot, settings: Settings) -> None:
-    """Wait until Telegram answers. A bot that starts before its network is up is patient."""
+    """Wait until Telegram answers: the bot may start before its network is up."""
     api = settings.bot.api
     while True:
         try:
             await bot.me()
             if not settings.webhook.url:
-                # A webhook of an earlier life would keep updates from us; the waiting ones are kept.
+                # A webhook left from an earlier run would keep updates away; pending updates are kept.
                 await bot.delete_webhook(drop_pending_updates=False)
         except (TelegramUnauthorizedError, TelegramNotFound):
             raise SettingsWrong(
@@ -204,7 +204,7 @@ async def _wait_for_telegram(bot: Bot, settings: Settings) -> None:
 
 
 async def _poll_updates(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None:
-    """Read updates until told to stop. aiogram's polling outlives its caller, so it is stopped by its own word."""
+    """Poll updates until `stop` is set. aiogram's polling survives cancellation, so `stop_polling` ends it."""
     polling = asyncio.create_task(
         dispatcher.start_polling(
             bot,
@@ -226,28 +226,28 @@ async def _poll_updates(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -
 async def _receive_webhook_updates(
     dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware, settings: WebhookSettings, stop: asyncio.Event
 ) -> None:
-    """Let Telegram bring updates until told to stop. The webhook stays set: what comes meanwhile waits there."""
+    """Receive updates by webhook until `stop` is set. The webhook stays set: Telegram keeps later updates."""
     async with serve_webhook(dispatcher.feed_update, bot, inbox, settings):
         await _run_until_stopped(stop, keep_webhook_set(bot, settings, ALLOWED_UPDATES, inbox.heard))
 
 
 async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:
-    """Wait for the work; give it up when told to stop. True where it was done."""
-    task, told = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    """Wait for the work, or cancel it when `stop` is set. True where it finished."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            await task  # its exception, if it has one
+            await task  # raises the task's exception, if any
         return task.done()
     finally:
         task.cancel()
-        told.cancel()
-        await asyncio.gather(task, told, return_exceptions=True)
+        stopped.cancel()
+        await asyncio.gather(task, stopped, return_exceptions=True)
 
 
 @asynccontextmanager
 async def _run_in_background(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run chores in the background; cancel what still runs at the end."""
+    """Run tasks in the background and cancel those still running at the end."""
     tasks = [asyncio.create_task(_log_failure(chore)) for chore in chores]
     try:
         yield
@@ -260,5 +260,5 @@ async def _run_in_background(*chores: Coroutine[Any, Any, None]) -> AsyncIterato
 async def _log_failure(chore: Coroutine[Any, Any, None]) -> None:
     try:
         await chore
-    except Exception:  # nobody awaits it, so it would fail unheard
+    except Exception:  # the task is not awaited, so its failure would go unnoticed
         log.exception("a background task of the bot ended")

@@ -12,8 +12,8 @@ __all__ = ["make_callback_token"]
 
 
 def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
-    """Four signs for every three bytes of `size`, the same after a restart.
+    """Make a token for callback data: four characters for every three bytes of `size`, the same after a restart.
 
-    With an archive's `identity` as the key nobody else can make them; without one anybody can.
+    With an archive's `identity` as the key it cannot be forged; without a key anybody can compute it.
     """
     return urlsafe_b64encode(blake2b(said.encode(), key=key.encode(), digest_size=size).digest()).decode()

@@ -20,7 +20,7 @@ __all__ = ["AppContext"]
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The tray. Handlers never answer questions or commit posts themselves: they wake who does."""
+    """Application context of the handlers, which only wake workers: they never answer questions or commit posts."""
 
     settings: Settings
     archive: Archive
@@ -32,5 +32,5 @@ class AppContext:
 
     @property
     def admins(self) -> AdminRegistry:
-        """The numeric ids of the admins, as they are now."""
+        """Numeric ids of the current admins."""
         return self.rights

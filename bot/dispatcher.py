@@ -53,7 +53,7 @@ from rag_core.storage.channels import load_group_rules
 
 __all__ = ["ALLOWED_UPDATES", "DeduplicationMiddleware", "build_dispatcher", "replay_unhandled_updates"]
 
-# Explicit, because Telegram remembers the last list it was given.
+# Explicit, because Telegram keeps the last list it was given.
 ALLOWED_UPDATES = [
     "message",
     "channel_post",
@@ -63,12 +63,12 @@ ALLOWED_UPDATES = [
     "stopped_message_generation",
     "chat_member",
 ]
-# A question that is queued, and counted there; without words after it the command is answered at once.
+# A command with words after it is a question: queued, and counted there. Without them it is answered at once.
 _COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
 _QUEUED_COMMANDS = {"ask", "verify"}
 _POST_UPDATES = {"channel_post", "edited_channel_post"}
 _GROUP_CHAT_TYPES = {"group", "supergroup"}
-_CLAIM_RETRY_SECONDS = 1.0  # after the archive could not be written
+_CLAIM_RETRY_SECONDS = 1.0  # after a failed write to the archive
 
 _Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
@@ -76,19 +76,19 @@ log = logging.getLogger(__name__)
 
 
 class DeduplicationMiddleware(BaseMiddleware):
-    """Lets every update through once, also when Telegram repeats it after a restart.
+    """Deduplication middleware: each update passes once, also when Telegram repeats it after a restart.
 
-    An update is claimed when it has been handled: one that a crash cuts short is handled again.
-    Posts pass freely: they are settled with the transaction that keeps them.
+    An update is claimed when it has been handled: one that a crash interrupts is handled again. Posts are not claimed:
+    the transaction that stores them also settles them.
     """
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._running: dict[int, asyncio.Future[None]] = {}
-        self._late: set[asyncio.Task[None]] = set()
+        self._late_claims: set[asyncio.Task[None]] = set()
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Call the handler, unless the update is a repeat or only holds the place of a quarantined one."""
+        """Call the handler, unless the update is a duplicate or the placeholder of a quarantined one."""
         assert isinstance(event, Update)
         bot_id, update_id = data["bot"].id, event.update_id
         try:
@@ -101,31 +101,31 @@ class DeduplicationMiddleware(BaseMiddleware):
         finished = self._running[update_id] = asyncio.get_running_loop().create_future()
         try:
             if not await inbox.is_update_claimed(self._archive, bot_id, update_id):
-                return await self._handled(handler, event, data)
+                return await self._handle_and_claim(handler, event, data)
         finally:
             del self._running[update_id]
             finished.set_result(None)
         return None
 
-    async def _handled(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
+    async def _handle_and_claim(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
         try:
             return await handler(event, data)
         finally:
             task = asyncio.current_task()
             if task is None or not task.cancelling():
-                await self._claimed(data["bot"].id, event.update_id)
+                await self._claim(data["bot"].id, event.update_id)
 
-    async def _claimed(self, bot_id: int, update_id: int) -> None:
-        """Claim it; where the archive cannot, again until it can, or the next start would handle it once more."""
+    async def _claim(self, bot_id: int, update_id: int) -> None:
+        """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""
         try:
             await inbox.claim_update(self._archive, bot_id, update_id)
         except ArchiveUnavailable as exc:
             log.warning("update %d is claimed later: %s", update_id, exc)
-            task = asyncio.create_task(self._claimed_later(bot_id, update_id))
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+            task = asyncio.create_task(self._claim_later(bot_id, update_id))
+            self._late_claims.add(task)
+            task.add_done_callback(self._late_claims.discard)
 
-    async def _claimed_later(self, bot_id: int, update_id: int) -> None:
+    async def _claim_later(self, bot_id: int, update_id: int) -> None:
         while True:
             await asyncio.sleep(_CLAIM_RETRY_SECONDS)
             with suppress(ArchiveUnavailable):
@@ -138,62 +138,62 @@ class DeduplicationMiddleware(BaseMiddleware):
             while self._running:
                 await asyncio.wait(list(self._running.values()))
         finally:
-            for task in self._late:
+            for task in self._late_claims:
                 task.cancel()
 
 
 class LanguageMiddleware(BaseMiddleware):
-    """Gives handlers `words`: the sentences in the language of who wrote or pressed, or of the group."""
+    """Language middleware: gives handlers `words`, the sentences in the language of the user or of the group."""
 
     def __init__(self, otherwise: str, archive: Archive) -> None:
-        self._otherwise = otherwise
+        self._default_language = otherwise
         self._archive = archive
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Add `words` to what handlers can ask for."""
+        """Add `words` to the handler's data."""
         user: User | None = data.get("event_from_user")
         code = user.language_code if user else None
         chat: Chat | None = data.get("event_chat")
         chosen = (
             (await load_group_rules(self._archive, chat.id)).lang if chat and chat.type in _GROUP_CHAT_TYPES else ""
         )
-        data["words"] = get_translator(chosen or choose_interface_language(code, self._otherwise))
+        data["words"] = get_translator(chosen or choose_interface_language(code, self._default_language))
         return await handler(event, data)
 
 
 class RateLimitMiddleware(BaseMiddleware):
-    """Rate limit of commands and of presses of buttons, by reader and by chat; questions have their own (limits.py).
+    """Rate limit middleware for commands and button presses, by reader and by chat; questions are limited in limits.py.
 
-    Whoever exceeds it is told so once a minute, and hears nothing in between.
+    A reader over the limit is told so once a minute and gets no other reply.
     """
 
     def __init__(self, desk: AppContext) -> None:
         self._desk = desk
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Call the handler, unless this reader has sent too much."""
+        """Call the handler, unless this reader is over the limit."""
         limits, words = self._desk.turns.limits, data["words"]
         if isinstance(event, CallbackQuery):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader
             wait = limits.count_command(reader, chat_id, press=True)
-            if wait and (said := limits.said(wait, reader, words)):
-                await event.answer(said)
+            if wait and (notice := limits.said(wait, reader, words)):
+                await event.answer(notice)
         else:
             assert isinstance(event, Message)
             if not await _counts_as_command(event, data["bot"]):
                 return await handler(event, data)
             reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
-            if wait and (said := limits.said(wait, reader, words)):
-                await event.reply(said, allow_sending_without_reply=True)
+            if wait and (notice := limits.said(wait, reader, words)):
+                await event.reply(notice, allow_sending_without_reply=True)
         return None if wait else await handler(event, data)
 
 
 async def _counts_as_command(message: Message, bot: Bot) -> bool:
-    """Whether the bot answers this message at once: a command, or what is no question in a private chat.
+    """Check that the bot answers this message at once: a command, or text in a private chat that is no question.
 
-    Questions are counted where they are queued, those that are too long or too short here.
+    Questions are counted where they are queued; those that are too long or too short are counted here.
     """
     text, private = message.text or message.caption or "", message.chat.type == "private"
     command = _COMMAND_PATTERN.match(text)
@@ -202,12 +202,12 @@ async def _counts_as_command(message: Message, bot: Bot) -> bool:
     if not private:
         ours = (await bot.me()).username or ""
         if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in BOT_COMMANDS):
-            return False  # meant for another bot
+            return False  # addressed to another bot
     return not (command[1].lower() in _QUEUED_COMMANDS and command[3] and len(text) <= questions.MAX_QUESTION_LENGTH)
 
 
 def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
-    """A dispatcher with its handlers. Routers are new each time: aiogram attaches a router only once."""
+    """Build a dispatcher with all handlers. Routers are new each time: aiogram attaches a router only once."""
     dispatcher = Dispatcher(desk=desk, settings=desk.settings, admins=desk.admins, disable_fsm=True)
     dispatcher.update.outer_middleware(once)
     dispatcher.update.outer_middleware(LanguageMiddleware(desk.settings.bot.language, desk.archive))
@@ -216,8 +216,8 @@ def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatc
     dispatcher.callback_query.outer_middleware(RateLimitMiddleware(desk))
     dispatcher.include_routers(
         errors.routes(),
-        group_access.routes(),  # before all that answers in groups
-        feedback.routes(),  # before /start: a link to a question is one too
+        group_access.routes(),  # before every handler that answers in groups
+        feedback.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
         start.routes(),
         channels.routes(notices),
@@ -236,14 +236,14 @@ def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatc
         stop.routes(),
         imports.routes(),
         verify.routes(),
-        questions.routes(),  # late: it takes whatever text is left
-        errors.stale_button_routes(),  # last: it takes whatever button is left
+        questions.routes(),  # late: it takes all remaining text
+        errors.stale_button_routes(),  # last: it takes all remaining buttons
     )
     return dispatcher
 
 
 async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
-    """Handle what was kept and confirmed, and then cut short by the end of the process."""
+    """Handle updates that were stored and confirmed when the process ended before handling them."""
     for bot_id, update_id, raw in await inbox.list_unclaimed_updates(archive):
         if bot_id != bot.id:
             continue

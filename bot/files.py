@@ -34,7 +34,7 @@ _OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
 
 
 def find_exposed_files(env_file: Path, folder: Path) -> Iterator[str]:
-    """A sentence for `.env` and one for the data folder's archive, where others may read or change them."""
+    """Warnings for `.env` and for the data folder's archive, where other users may read or change them."""
     if is_open_to_others(env_file):
         yield f"{env_file} holds the bot's token and others on this machine may read it: chmod 600 {env_file}"
     archive = folder / ARCHIVE_FILE
@@ -43,7 +43,7 @@ def find_exposed_files(env_file: Path, folder: Path) -> Iterator[str]:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether anybody but its owner may read or change it; what is not there is open to nobody."""
+    """Check whether anybody but the owner may read or change a file; false for a missing file."""
     try:
         return bool(path.stat().st_mode & _OTHERS_MODE)
     except OSError:
@@ -52,7 +52,7 @@ def is_open_to_others(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """Bytes: of the archive, the indexes, the backups, and what is free beside them."""
+    """Disk usage in bytes: archive, indexes, backups, and free space."""
 
     archive: int
     indexes: int
@@ -61,7 +61,7 @@ class DiskUsage:
 
 
 def measure_disk_usage(folder: Path) -> DiskUsage:
-    """What lies in the data folder; blocking."""
+    """Measure the disk usage of the data folder. Blocking."""
     archive = sum(_measure_file(file) for file in folder.glob(f"{ARCHIVE_FILE}*"))
     indexes = sum(
         _measure_file(file)
@@ -74,19 +74,19 @@ def measure_disk_usage(folder: Path) -> DiskUsage:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """Its files; a folder that is gone meanwhile has none, and rglob would raise."""
+    """Files of a folder; none where it has just been deleted: rglob would raise."""
     return [Path(at, name) for at, _, names in os.walk(folder) for name in names]
 
 
 def _measure_file(file: Path) -> int:
-    with suppress(OSError):  # gone meanwhile
+    with suppress(OSError):  # deleted meanwhile
         if file.is_file():
             return file.stat().st_size
     return 0
 
 
 def measure_memory() -> int:
-    """Bytes of memory the process has now; where the system does not tell, the most it ever had."""
+    """Resident memory of the process in bytes; its peak where the system reports nothing else."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -99,7 +99,7 @@ _LOCK_FILE = "citegram.lock"
 
 
 class FolderLocked(ArchiveUnavailable):
-    """Another process holds the folder: `process` is its number, as it wrote it ("unknown" while it starts)."""
+    """Another process holds the data folder: `process` is its id as it wrote it ("unknown" while it starts)."""
 
     def __init__(self, folder: Path, process: str) -> None:
         super().__init__(
@@ -111,12 +111,13 @@ class FolderLocked(ArchiveUnavailable):
 
 @contextmanager
 def lock_data_folder(folder: Path) -> Iterator[None]:
-    """Hold `folder`/citegram.lock. Raises FolderHeld where another process holds it, else ArchiveUnavailable.
+    """Lock the data folder by `folder`/citegram.lock.
 
-    The kernel gives the lock back when the process ends, however it ends; the file stays.
+    Raises FolderLocked where another process holds it, else ArchiveUnavailable. The kernel releases the lock when the
+    process ends, however it ends; the file stays.
     """
     with translate_errors(ArchiveUnavailable, OSError, say=f"The folder {folder} cannot be used: {{}}."):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what channels say is for their readers only
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
         lock = (folder / _LOCK_FILE).open("a+", encoding="ascii", errors="replace")
     with lock:
         try:

@@ -16,24 +16,24 @@ from rag_core.storage.channels import load_group_rules
 __all__ = ["is_group_admin", "routes"]
 
 _GROUP = F.chat.type.in_({"group", "supergroup"})
-# Commands that ask for posts; the others are about the bot, or check for themselves who may.
+# Commands that search posts; the others concern the bot or check permissions themselves.
 _QUESTION_COMMAND_PATTERN = re.compile(r"/(ask|search|verify|why|sources)(@\w+)?\b", re.IGNORECASE)
 
 
 async def is_group_admin(user_id: int, group_id: int, desk: AppContext) -> bool:
-    """Whether this person may say how the bot behaves in a group: its owner, an administrator, an admin of the bot."""
+    """Check whether a user may change the group's settings: its owner, an administrator, or an admin of the bot."""
     return user_id in desk.admins or await desk.admins.members.leads(user_id, group_id)
 
 
 async def is_blocked_question(message: Message, bot: Bot, desk: AppContext) -> bool:
-    """A filter: a question in a group where only admins ask, by somebody who is none under their own name."""
+    """Filter: a question by a non-admin, or by an anonymous sender, in a group where only admins may ask."""
     if not (await load_group_rules(desk.archive, message.chat.id)).admins_ask:
         return False
-    said = message.text or message.caption or ""
+    text = message.text or message.caption or ""
     name = (await bot.me()).username or ""
-    command = _QUESTION_COMMAND_PATTERN.match(said)
-    meant = command and (command[2] or f"@{name}").casefold() == f"@{name}".casefold()
-    if not meant and not await extract_addressed_question(message, bot):
+    command = _QUESTION_COMMAND_PATTERN.match(text)
+    addressed = command and (command[2] or f"@{name}").casefold() == f"@{name}".casefold()
+    if not addressed and not await extract_addressed_question(message, bot):
         return False
     return not await is_group_admin(get_reader_id(message), message.chat.id, desk)
 
@@ -43,7 +43,7 @@ async def _on_blocked_question(message: Message, words: Translator) -> None:
 
 
 def routes() -> Router:
-    """The handler that stands before all that answer in groups."""
+    """Router that stands before all handlers that answer in groups."""
     router = Router(name="gate")
     router.message.register(_on_blocked_question, _GROUP, is_blocked_question)
     return router

@@ -26,28 +26,28 @@ __all__ = ["LANGUAGES", "Translator", "choose_interface_language", "detect_quest
 LANGUAGES = ("en", "ru")
 
 _LOCALES_FOLDER = Path(__file__).parent / "locales"
-# Private-use marks stand where formatted pieces go; no sentence of ours contains them.
+# Private-use characters mark where formatted pieces go; no sentence of the bot contains them.
 _SLOT_PATTERN = re.compile("\ue000(\\d+)\ue001")
 
 log = logging.getLogger(__name__)
 
 
-# What Telegram makes a command to tap of; a path is none.
+# Text that Telegram shows as a command to tap; a path is none.
 _COMMAND_PATTERN = re.compile(r"(?<![\w/<>@])/(?=[A-Za-z0-9_]{1,64}(?:@\w+)?(?![\w/]))")
-# Keeps a command from being one: nothing is seen of it. Plain sentences have no code.
+# Invisible; after the slash it keeps Telegram from making a command of the word. Plain text has no code entity.
 _WORD_JOINER = "\u2060"
-# Values that strangers choose: a title may be just a command.
+# Values chosen by strangers: a title may consist of a command.
 _UNTRUSTED_ARGUMENTS = frozenset({"channel", "file", "name", "origin", "question", "reason", "text", "title"})
 
 
 class TrustedSentence(str):
-    """A sentence of ours, which may be put into another one as it is."""
+    """Sentence of the bot itself, which may be put into another one unchanged."""
 
     __slots__ = ()
 
 
 class Translator:
-    """The sentences of one language: `words("id", count=2)` is plain text, `words.rich(...)` formatted."""
+    """Sentences of one language: `words("id", count=2)` is plain text, `words.rich(...)` formatted text."""
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
@@ -56,17 +56,17 @@ class Translator:
         self._bundle.add_resource(FluentResource((_LOCALES_FOLDER / f"{lang}.ftl").read_text("utf-8")))
 
     def __call__(self, sentence: str, **values: str | int) -> str:
-        """The sentence with its values. An unknown id is a bug: KeyError.
+        """Format a sentence with its values. Raises KeyError for an unknown id, which is a bug.
 
-        Commands in values become no commands to tap; what else Telegram makes links of is set as code where the
-        sentence is sent (session.py).
+        Commands in values are made untappable; other text that Telegram would link is set as code when the sentence is
+        sent (bot/telegram/session.py).
         """
         return TrustedSentence(
             self._format(sentence, {name: _neutralize_commands(name, value) for name, value in values.items()})
         )
 
     def rich(self, sentence: str, **values: str | int | Text) -> Text:
-        """The sentence as formatted text: values that are `Text` keep their formatting, others are made inert."""
+        """Format a sentence as rich text: `Text` values keep their formatting, in others links are neutralized."""
         from aiogram.utils.formatting import Text
 
         from bot.views.text import find_link_spans, neutralize_links
@@ -78,35 +78,35 @@ class Translator:
         slots = {id(piece): f"\ue000{place}\ue001" for place, piece in enumerate(pieces)}
         flat = {n: slots[id(v)] if isinstance(v, Text) else _strip_slot_marks(v) for n, v in values.items()}
         parts = _SLOT_PATTERN.split(self._format(sentence, flat))
-        # split() alternates plain text and the number of a piece.
+        # split() alternates plain text and the index of a piece.
         return Text(*(pieces[int(part)] if odd % 2 else part for odd, part in enumerate(parts) if part))
 
     def date(self, moment: datetime, zone: tzinfo) -> str:
-        """The day in the reader's time zone, such as "12 марта 2024"."""
+        """Date in the reader's time zone, such as "12 марта 2024"."""
         local = moment.astimezone(zone)
-        # The year as text: numbers are written with digit groups (2,024).
+        # The year as text: a number would get a digit group (2,024).
         return self("date", day=str(local.day), month=local.month, year=str(local.year))
 
     def number(self, value: float, places: int) -> str:
-        """A number with so many decimal places, as this language writes it: 1.5 or 1,5."""
+        """Format a number with so many decimal places as this language writes it: 1.5 or 1,5."""
         return format_decimal(value, format=f"#,##0.{'0' * places}", locale=self.lang)
 
     def _format(self, sentence: str, values: dict[str, Any]) -> str:
         pattern = self._bundle.get_message(sentence).value
         assert pattern is not None, sentence
         text, errors = self._bundle.format_pattern(pattern, values)
-        if errors:  # the sentence is still readable, with the name of what is missing
+        if errors:  # the sentence is still readable, with the name of the missing value
             log.error("%s in %s: %s", sentence, self.lang, errors)
         return str(text)
 
 
 def _strip_slot_marks(value: str | int) -> str | int:
-    # A channel's title may hold anything, also our marks.
+    # A channel's title may contain anything, also these marks.
     return value.replace("\ue000", "").replace("\ue001", "") if isinstance(value, str) else value
 
 
 def _is_trusted(name: str, value: str) -> bool:
-    """Whether a value is a sentence or a command of this bot."""
+    """Check that a value is a sentence or a command of this bot."""
     return isinstance(value, TrustedSentence) or (
         name not in _UNTRUSTED_ARGUMENTS and value.startswith("/") and value[1:].isalpha()
     )
@@ -120,17 +120,17 @@ def _neutralize_commands(name: str, value: str | int) -> str | int:
 
 @cache
 def get_translator(lang: str) -> Translator:
-    """The sentences of `lang`, read once."""
+    """Translator of a language, cached."""
     return Translator(lang if lang in LANGUAGES else "en")
 
 
 def choose_interface_language(code: str | None, otherwise: str) -> str:
-    """The language of menus and hints, by `User.language_code`, which may be absent or like ru-RU."""
+    """Choose the language of menus and hints by `User.language_code`, which may be absent or like ru-RU."""
     if not code:
         return otherwise
     return "ru" if code.lower().startswith("ru") else "en"
 
 
 def detect_question_language(text: str, otherwise: str) -> str:
-    """The language a question is written in, by its letters; `otherwise` where it has none."""
+    """Detect the language of a question by its letters; `otherwise` where it has none."""
     return detect_language(text) if any(map(str.isalpha, text)) else otherwise

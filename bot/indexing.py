@@ -24,9 +24,9 @@ from rag_core.storage import Archive, channels, index_state, posts
 
 __all__ = ["IndexingWorker"]
 
-# A post whose wake-up was lost (a crash, a quarantined neighbour) is found at the latest after this.
+# A post whose wake-up was lost (a crash, a quarantined neighbour) is found after this time at the latest.
 _POLL_INTERVAL_SECONDS = 1.0
-# A server that was gone for hours is back in the search half a minute after it has come back.
+# A server that was down for hours is searched again half a minute after its return.
 _MAX_PAUSE_SECONDS = 20.0
 _COPIES_LEG = "copies"
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class IndexingWorker:
-    """Takes kept posts out of the inbox and brings the indexes up to the archive, each leg in a loop of its own."""
+    """Indexing worker: takes stored posts out of the inbox and updates the indexes, each leg in its own loop."""
 
     def __init__(
         self,
@@ -48,51 +48,53 @@ class IndexingWorker:
         self._archive = archive
         self._indexer = indexer
         self._dense = dense
-        self._every = every
+        self._interval = every
         self._copies = CopyIndexer(archive)
-        self._bell, self._dense_bell, self._copies_bell = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._begun = asyncio.Event()
+        self._lexical_wakeup = asyncio.Event()
+        self._dense_wakeup = asyncio.Event()
+        self._copies_wakeup = asyncio.Event()
+        self._first_pass_done = asyncio.Event()
         self._ledger = ledger or JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
-        self._followed = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
+        self._reporters = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
 
     @property
     def indexer(self) -> LexicalIndexer:
-        """Who writes the lexical leg."""
+        """Indexer of the lexical leg."""
         return self._indexer
 
     @property
     def ledger(self) -> JobLog:
-        """What became of the work, here and elsewhere."""
+        """Log of successes and failures, shared with the jobs."""
         return self._ledger
 
     def wake(self) -> None:
-        """A post or an edit has been kept."""
-        self._bell.set()
+        """Wake the loops: a post or an edit has been stored."""
+        self._lexical_wakeup.set()
 
     async def run(self) -> None:
-        """Work until cancelled. What fails is tried again, less and less often, and is in the ledger."""
-        for followed in self._followed.values():
+        """Run until cancelled. Failures are retried with growing pauses and recorded in the ledger."""
+        for followed in self._reporters.values():
             await followed.begin()
-        loops = [self._repeated(LEXICAL, self._catch_up, self._bell)]
-        loops.append(self._repeated(_COPIES_LEG, self._group, self._copies_bell))
+        loops = [self._repeat(LEXICAL, self._catch_up, self._lexical_wakeup)]
+        loops.append(self._repeat(_COPIES_LEG, self._group_copies, self._copies_wakeup))
         if self._dense is not None:
-            loops.append(self._repeated(DENSE, self._embed, self._dense_bell))
+            loops.append(self._repeat(DENSE, self._embed, self._dense_wakeup))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
-        """Write the indexes to disk, when the bot stops; without it the next start works longer."""
+        """Save the indexes to disk when the bot stops; otherwise the next start takes longer."""
         try:
             await self._indexer.save()
         except RagError as exc:
             log.error("the indexes were not saved: %s", exc.reason)
 
-    async def _repeated(self, leg: str, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
-        pause = self._every
+    async def _repeat(self, leg: str, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
+        pause = self._interval
         while True:
             bell.clear()
-            if await self._passed(leg, work):
-                pause = self._every
+            if await self._run_once(leg, work):
+                pause = self._interval
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await bell.wait()
@@ -100,7 +102,7 @@ class IndexingWorker:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 
-    async def _passed(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
+    async def _run_once(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
         started = time.monotonic()
         try:
             await work()
@@ -112,19 +114,17 @@ class IndexingWorker:
 
     async def _catch_up(self) -> None:
         await inbox.process_pending_posts(self._archive)
-        if await self._watched(LEXICAL, self._indexer.catch_up):
-            self._dense_bell.set()
-            self._copies_bell.set()
-        self._begun.set()
+        if await self._run_reported(LEXICAL, self._indexer.catch_up):
+            self._dense_wakeup.set()
+            self._copies_wakeup.set()
+        self._first_pass_done.set()
         await self._purge()
 
     async def _purge(self) -> None:
-        """Delete for good what was removed with its channel, once both legs have dropped it, on disk too."""
+        """Delete removed channels' posts for good, once both legs have dropped them, on disk too."""
         if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return
-        if await index_state.find_running_rebuild(
-            self._archive
-        ):  # it may have read these posts, and not yet that they are gone
+        if await index_state.find_running_rebuild(self._archive):  # it may have read these posts before their removal
             return
         taken = self._indexer.watermark
         if self._dense and await self._dense.waiting():
@@ -134,16 +134,16 @@ class IndexingWorker:
 
     async def _embed(self) -> None:
         assert self._dense is not None
-        # what waits now, and then again: whoever looks on is told in between
+        # first what waits now, then the rest: the observer is told in between
         most = max(1, await self._dense.waiting())
-        await self._watched(DENSE, partial(self._dense.catch_up, most=most))
+        await self._run_reported(DENSE, partial(self._dense.catch_up, most=most))
         if await self._dense.waiting():
-            self._dense_bell.set()
+            self._dense_wakeup.set()
 
-    async def _group(self) -> None:
-        await self._begun.wait()  # at the start posts are to be found first
+    async def _group_copies(self) -> None:
+        await self._first_pass_done.wait()  # after a start, indexing posts comes first
         await self._copies.catch_up()
 
-    async def _watched(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
-        followed = self._followed.get(leg)
+    async def _run_reported(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
+        followed = self._reporters.get(leg)
         return await (followed.during(catch_up) if followed else catch_up())

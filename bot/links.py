@@ -23,9 +23,9 @@ _LINK_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PostLink:
-    """A link to a post: `chat` is a chat id or a username in small letters.
+    """Link to a post: `chat` is a chat id or a lower-case username.
 
-    `single`: of an album only this one. `text` is the link as it was written.
+    `single`: only this post of an album. `text` is the link as written.
     """
 
     chat: int | str
@@ -35,7 +35,7 @@ class PostLink:
 
 
 def find_post_links(text: str) -> list[PostLink]:
-    """The links in a text, each once, in their order. One to a comment leads to no post of a channel."""
+    """Find the links to posts in a text, each once, in order. A link to a comment is no link to a channel's post."""
     found: dict[tuple[int | str, int], PostLink] = {}
     for match in _LINK_PATTERN.finditer(text):
         names = {pair.split("=")[0].lower() for pair in (match["query"] or "?")[1:].split("&")}
@@ -47,7 +47,7 @@ def find_post_links(text: str) -> list[PostLink]:
 
 
 def resolve_post_link(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
-    """The post that a link means; None where no known channel has this name or id."""
+    """Resolve a link to a post; None where no known channel has this name or id."""
     if isinstance(link.chat, int):
         return PostKey(link.chat, link.message_id) if link.chat in known else None
     named = (chat_id for chat_id, channel in known.items() if (channel.username or "").lower() == link.chat)

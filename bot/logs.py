@@ -48,22 +48,22 @@ __all__ = [
     "throttle_polling_errors",
 ]
 
-# Bot tokens as @BotFather writes them: https://core.telegram.org/bots/features#authentication
+# Format of bot tokens: https://core.telegram.org/bots/features#authentication
 _TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}")
-# A name alone may be a key too: https://key@host
+# A user name alone may be a key: https://key@host
 _PASSWORD_PATTERN = re.compile(r"(?<=://)[^\s/?#@\"'<>]{1,1000}@(?=[\w\[])")
-_MIN_SECRET_LENGTH = 6  # characters: a shorter one would be found in any word
+_MIN_SECRET_LENGTH = 6  # characters: a shorter one would match inside words
 
 _known_secrets: set[str] = set()
 
 
 def register_secrets(secrets: Iterable[str]) -> None:
-    """From now on these values are left out too. Those of fewer than six characters cannot be told from words."""
+    """Register values to redact. Values under six characters are ignored: they cannot be told from words."""
     _known_secrets.update(secret for secret in secrets if len(secret) >= _MIN_SECRET_LENGTH)
 
 
 def collect_secrets(settings: BaseModel) -> Iterator[str]:
-    """The values of all SecretStr of a tree of settings that are set."""
+    """Values of all SecretStr fields that are set in a settings tree."""
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, BaseModel):
@@ -76,27 +76,27 @@ def collect_secrets(settings: BaseModel) -> Iterator[str]:
 
 
 def _extract_passwords(address: str) -> Iterator[str]:
-    """The password of an address, as it is written and as it is meant: libraries say it without the address."""
+    """Password of an address, as written and percent-decoded: libraries report it without the address."""
     try:
         password = urlsplit(address).password if "://" in address else None
-    except ValueError:  # no address
+    except ValueError:  # not an address
         return
     if password:
         yield from {password, unquote(password)}
 
 
 def redact_secrets(text: str) -> str:
-    """The text without secrets."""
+    """Replace secrets in a text."""
     for secret in sorted(_known_secrets, key=len, reverse=True):
         text = text.replace(secret, "<secret>")
     return _PASSWORD_PATTERN.sub("<secret>@", _TOKEN_PATTERN.sub("<token>", text))
 
 
 class SecretFilter(logging.Filter):
-    """For every log handler: hides secrets in texts and tracebacks."""
+    """Log filter that redacts secrets in messages and tracebacks; for every log handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record without secrets; always True."""
+        """Redact the record in place; always True."""
         record.msg, record.args = redact_secrets(record.getMessage()), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
@@ -108,7 +108,7 @@ class SecretFilter(logging.Filter):
 
 
 class _RedactingStream(TextIOWrapper):
-    """A stream of the process that lets no secret through, whoever writes to it."""
+    """Output stream that redacts secrets, whoever writes to it."""
 
     def write(self, text: str) -> int:
         super().write(redact_secrets(text))
@@ -116,13 +116,13 @@ class _RedactingStream(TextIOWrapper):
 
 
 def protect_process_output() -> None:
-    """For the start of a process: its streams are shielded, and what nobody caught goes to the log, as all else.
+    """Redact the process's output streams, and log uncaught exceptions like all others. Call at process start.
 
-    Python's own traceback would say what the exception says: an address with a token, or a reader's words.
+    Python's own traceback would repeat the exception's message: an address with a token, or a reader's text.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if isinstance(stream, TextIOWrapper):  # neither closed nor somebody's buffer
+        if isinstance(stream, TextIOWrapper):  # neither closed nor replaced by a buffer
             shielded = _RedactingStream(stream.detach(), stream.encoding, stream.errors, line_buffering=True)
             setattr(sys, name, shielded)
             setattr(sys, f"__{name}__", shielded)
@@ -142,31 +142,31 @@ _REPEAT_SECONDS = 3600.0
 
 
 class _RepeatedFailureFilter(logging.Filter):
-    """Lets a failure through that was not said within the last hour, and that it is over."""
+    """Log filter that drops a polling failure repeated within the last hour; recovery resets it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said, self._at = "", 0.0
+        self._last_text, self._last_time = "", 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """False for what is said again."""
+        """Return False for a repeated failure."""
         template = str(record.msg)
         if template.startswith("Sleep for"):
             return False
         if template.startswith("Connection established"):
-            self._said = ""
+            self._last_text = ""
         if not template.startswith("Failed to fetch updates"):
             return True
         text = record.getMessage()
-        if text == self._said and elapsed() - self._at < _REPEAT_SECONDS:
+        if text == self._last_text and elapsed() - self._last_time < _REPEAT_SECONDS:
             return False
-        self._said, self._at = text, elapsed()
+        self._last_text, self._last_time = text, elapsed()
         return True
 
 
 @contextmanager
 def throttle_polling_errors() -> Iterator[None]:
-    """Inside, a failure to fetch updates is said once an hour."""
+    """Log a repeated failure to fetch updates once an hour while the block lasts."""
     logger, repeats = logging.getLogger("aiogram.dispatcher"), _RepeatedFailureFilter()
     logger.addFilter(repeats)
     try:
@@ -175,28 +175,28 @@ def throttle_polling_errors() -> Iterator[None]:
         logger.removeFilter(repeats)
 
 
-# Their sentences are ours, the system's or SQLite's.
+# Their messages come from this program, the system or SQLite.
 _SAFE_ERRORS = (RagError, OSError, sqlite3.Error)
-# By their names, as aiogram takes seconds to load. Its others may repeat what was sent or received.
+# By name, as aiogram takes seconds to load. Its other errors may repeat what was sent or received.
 _TELEGRAM_ERROR_NAMES = {"TelegramAPIError", "ClientError"}
-_MAX_TELEGRAM_MESSAGE = 200  # of a sentence of Telegram's
-# Control characters (also C1: 9B begins a terminal's sequence), line separators, and marks that reorder what is shown.
+_MAX_TELEGRAM_MESSAGE = 200  # characters of Telegram's message
+# Control characters (also C1: 9B begins a terminal sequence), line separators, and marks that reorder the display.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# asyncio writes what it cannot raise, with the arguments of the call and what the exception says.
+# asyncio logs what it cannot raise, with the arguments of the call and the exception's message.
 _ASYNCIO_PREFIX_PATTERN = re.compile(r"[^<('\"\n]*")
 
 log = logging.getLogger(__name__)
 
 
 class TextFilter(logging.Filter):
-    """For every log handler: of an exception that may hold a reader's text, only its class is let through."""
+    """Log filter that reduces an exception that may hold a reader's text to its class; for every log handler."""
 
     def __init__(self) -> None:
         super().__init__()
         self.texts = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record; always True."""
+        """Rewrite the record in place; always True."""
         if self.texts:
             return True
         if isinstance(record.args, tuple):
@@ -210,19 +210,19 @@ class TextFilter(logging.Filter):
 
 
 def _strip_texts(argument: object) -> object:
-    """An argument of a log line; of exceptions, also in a list, only what may be logged."""
+    """Replace exceptions in a log argument, also in a list, by what may be logged of them."""
     if isinstance(argument, BaseException):
         return _describe_exception(argument)
     return [_strip_texts(one) for one in argument] if isinstance(argument, list | tuple) else argument
 
 
 def _escape_control_characters(text: str) -> str:
-    """The text with control characters as Python writes them in a literal."""
+    """Escape control characters as in a Python literal."""
     return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def _describe_exception(exc: BaseException) -> str:
-    """What may be logged of an exception."""
+    """Part of an exception that may be logged."""
     names = {kind.__name__ for kind in type(exc).__mro__}
     if isinstance(exc, _SAFE_ERRORS):
         return exc.reason if isinstance(exc, RagError) else str(exc)
@@ -230,7 +230,7 @@ def _describe_exception(exc: BaseException) -> str:
 
 
 def _format_traceback(exc: BaseException, depth: int = 3) -> Iterator[str]:
-    """The traceback without what exceptions say, causes first."""
+    """Traceback without the exceptions' messages, causes first."""
     cause = exc.__cause__ or (None if exc.__suppress_context__ else exc.__context__)
     if cause and depth:
         yield from _format_traceback(cause, depth - 1)
@@ -244,41 +244,41 @@ def _format_traceback(exc: BaseException, depth: int = 3) -> Iterator[str]:
 
 
 class PlainFormatter(logging.Formatter):
-    """A line for people; those of a question begin with the id of its trace."""
+    """Plain-text log formatter; lines of a question begin with its trace id."""
 
     def __init__(self) -> None:
         super().__init__()
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and indented below it what there is of an exception."""
-        of = f" [{request}]" if (request := get_request_id()) else ""
+        """Format a line, with the exception indented below it."""
+        prefix = f" [{request}]" if (request := get_request_id()) else ""
         message = _escape_control_characters(record.getMessage())
-        said = f"{self.formatTime(record)} {record.levelname} {record.name}{of}: {message}"
+        header = f"{self.formatTime(record)} {record.levelname} {record.name}{prefix}: {message}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         below = "\n".join(part for part in (record.exc_text, record.stack_info) if part)
-        return "\n".join([said, *(f"  {_escape_control_characters(line)}" for line in below.split("\n") if below)])
+        return "\n".join([header, *(f"  {_escape_control_characters(line)}" for line in below.split("\n") if below)])
 
 
 class JsonFormatter(logging.Formatter):
-    """One object on a line: time (UTC), level, logger, message, and where there are any request and exception."""
+    """JSON log formatter: time (UTC), level, logger, message, and request and exception where there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; `exc_text` is what the filters left of an exception."""
-        said = {
+        """Format a line; `exc_text` is what the filters left of an exception."""
+        entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if request := get_request_id():
-            said["request"] = request
+            entry["request"] = request
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
-            said["exception"] = record.exc_text
-        # JSON's own escapes; its syntax has none of these characters.
-        return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(said, ensure_ascii=False))
+            entry["exception"] = record.exc_text
+        # JSON escapes; JSON syntax itself has none of these characters.
+        return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(entry, ensure_ascii=False))
 
 
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"plain": PlainFormatter, "json": JsonFormatter}
@@ -286,10 +286,10 @@ _text_filter = TextFilter()
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log to stderr, what is said and, with `verbose`, what happens; without texts unless `set_text_logging`."""
+    """Set up logging to stderr: warnings or, with `verbose`, info; without readers' texts unless `set_text_logging`."""
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
     set_log_format("plain")
-    # A line for each request to a Qdrant server, with its address, which may hold a password.
+    # It logs each request to a Qdrant server with its address, which may hold a password.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_text_filter)
@@ -297,18 +297,18 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def set_log_format(name: Literal["plain", "json"]) -> None:
-    """Write lines for people, or for programs that gather logs."""
+    """Choose the log format: plain lines for people, JSON for log collectors."""
     for handler in logging.getLogger().handlers:
-        if type(handler) is logging.StreamHandler:  # the one for stderr: others have lines of their own
+        if type(handler) is logging.StreamHandler:  # the one for stderr: other handlers have their own format
             handler.setFormatter(_FORMATTERS[name]())
 
 
 def set_text_logging(let: bool) -> None:
-    """Let the texts of questions into the log, or keep them out."""
+    """Allow or forbid texts of questions in the log."""
     _text_filter.texts = let
 
 
 def log_question(question_id: int, text: str) -> None:
-    """Note a question with its text, where that is switched on."""
+    """Log a question with its text, where that is allowed."""
     if _text_filter.texts:
         log.info("question %d: %s", question_id, text)

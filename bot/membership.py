@@ -19,12 +19,12 @@ from aiogram.types import ChatMemberRestricted, ResultChatMemberUnion
 
 __all__ = ["MembershipCache"]
 
-# For finding posts. Before anything is sent Telegram is asked again (bot/recheck.py): whoever left and of whom no
-# update came is shown nothing more, except drafts of the next seconds.
+# For finding posts. Before a message is sent Telegram is asked again (bot/recheck.py): a user who left without an
+# update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0
-_OUTSIDER_TTL_SECONDS = 30.0  # whoever just joined where no update tells of it should not wait long
-_MAX_CALLS, _MAX_CONCURRENT_CALLS = 20, 5  # for one question
+_OUTSIDER_TTL_SECONDS = 30.0  # short: a user who just joined may come without an update
+_MAX_CALLS, _MAX_CONCURRENT_CALLS = 20, 5  # per question
 _TIMEOUT_SECONDS = 3.0
 _MAX_CACHED = 50_000
 
@@ -37,7 +37,7 @@ _ChatUserPair = tuple[int, int]  # chat id, user id
 
 @dataclass(frozen=True, slots=True)
 class _MemberStatus:
-    """What somebody was in a chat at a moment of the clock."""
+    """Membership of a user in a chat at a moment of the clock."""
 
     inside: bool
     leads: bool
@@ -45,102 +45,102 @@ class _MemberStatus:
 
 
 class MembershipCache:
-    """Answers from Telegram and remembers them. `forget` at every update about somebody."""
+    """Membership cache. Call `forget` at every update about a user."""
 
     def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic) -> None:
         self._bot = bot
         self._clock = clock
-        self._kept: dict[_ChatUserPair, _MemberStatus] = {}
-        self._moved: dict[_ChatUserPair, float] = {}
+        self._cached: dict[_ChatUserPair, _MemberStatus] = {}
+        self._changed_at: dict[_ChatUserPair, float] = {}
 
     async def among(self, user_id: int, chats: Collection[int]) -> frozenset[int]:
-        """Those of the chats that this user is in now. At most so many are asked about for one question."""
+        """Filter the chats to those that this user is in now. The number of requests per question is limited."""
         return frozenset(chat for chat, inside in (await self.look_up(user_id, chats)).items() if inside)
 
     async def look_up(
         self, user_id: int, chats: Collection[int], max_age_s: float | None = None
     ) -> dict[int, bool | None]:
-        """Whether this user is in each of the chats; None where Telegram does not say.
+        """Look up whether this user is in each of the chats; None where Telegram does not say.
 
-        With `max_age_s` nothing older than that counts, 0 asks about each chat anew, however many they are.
+        With `max_age_s` older entries are ignored; 0 asks about each chat anew, however many there are.
         """
-        if user_id <= 0:  # a channel or an anonymous admin is nobody
+        if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
-        longest = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
-        known = {chat: self._known((chat, user_id), longest) for chat in chats}
-        unknown = [(chat, user_id) for chat, standing in known.items() if standing is None]
+        max_age = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
+        known = {chat: self._get_cached((chat, user_id), max_age) for chat in chats}
+        unknown = [(chat, user_id) for chat, status in known.items() if status is None]
         # with very many channels the next question asks about the others
-        unknown.sort(key=lambda pair: self._kept[pair].at if pair in self._kept else float("-inf"))
+        unknown.sort(key=lambda pair: self._cached[pair].at if pair in self._cached else float("-inf"))
         asked = await self._ask(unknown[:_MAX_CALLS] if max_age_s is None else unknown)
-        found = {chat: standing or asked.get((chat, user_id)) for chat, standing in known.items()}
-        return {chat: standing.inside if standing else None for chat, standing in found.items()}
+        found = {chat: status or asked.get((chat, user_id)) for chat, status in known.items()}
+        return {chat: status.inside if status else None for chat, status in found.items()}
 
     async def leads(self, user_id: int, chat_id: int) -> bool:
-        """Whether this user owns the chat or is its administrator now."""
+        """Check whether this user owns or administers the chat now."""
         pair = (chat_id, user_id)
         if user_id <= 0:
             return False
-        standing = self._known(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
-        return standing is not None and standing.leads
+        status = self._get_cached(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
+        return status is not None and status.leads
 
     def forget(self, chat_id: int, user_id: int) -> None:
-        """Something about this user changed: what was known or is being asked counts no more."""
+        """Drop what is known of this user: cached entries and answers under way are out of date."""
         now = self._clock()
-        self._kept.pop((chat_id, user_id), None)
-        if len(self._moved) >= _MAX_CACHED:
-            self._moved = {pair: at for pair, at in self._moved.items() if now - at <= 2 * _TIMEOUT_SECONDS}
-        self._moved[chat_id, user_id] = now
+        self._cached.pop((chat_id, user_id), None)
+        if len(self._changed_at) >= _MAX_CACHED:
+            self._changed_at = {pair: at for pair, at in self._changed_at.items() if now - at <= 2 * _TIMEOUT_SECONDS}
+        self._changed_at[chat_id, user_id] = now
 
-    def _known(self, pair: _ChatUserPair, longest: float) -> _MemberStatus | None:
-        standing = self._kept.get(pair)
-        if standing is None:
+    def _get_cached(self, pair: _ChatUserPair, max_age: float) -> _MemberStatus | None:
+        status = self._cached.get(pair)
+        if status is None:
             return None
-        lasts = longest if standing.inside else min(longest, _OUTSIDER_TTL_SECONDS)
-        return standing if self._clock() - standing.at < lasts else None
+        lifetime = max_age if status.inside else min(max_age, _OUTSIDER_TTL_SECONDS)
+        return status if self._clock() - status.at < lifetime else None
 
     async def _ask(self, pairs: Collection[_ChatUserPair]) -> dict[_ChatUserPair, _MemberStatus]:
-        """What Telegram says of each of them now; those of which it says nothing in time are left out."""
+        """Ask Telegram about each pair; those without an answer in time are left out."""
         found: dict[_ChatUserPair, _MemberStatus] = {}
         if not pairs:
             return found
-        lines = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
                 for pair in pairs:
-                    group.create_task(self._one(pair, lines, found))
+                    group.create_task(self._ask_one(pair, semaphore, found))
         except TimeoutError:
             log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs) - len(found))
         return found
 
-    async def _one(
-        self, pair: _ChatUserPair, lines: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
+    async def _ask_one(
+        self, pair: _ChatUserPair, semaphore: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
     ) -> None:
-        async with lines:
+        async with semaphore:
             began = self._clock()
             try:
                 member = await self._bot.get_chat_member(*pair)
-            except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is out
+            except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is not in the chat
                 log.info("it is not known who is in chat %d: %s", pair[0], exc)
-                standing = _MemberStatus(inside=False, leads=False, at=began)
+                status = _MemberStatus(inside=False, leads=False, at=began)
             except (TelegramAPIError, ClientDecodeError) as exc:
                 log.warning("it is not known who is in chat %d: %s", pair[0], type(exc).__name__)
                 return
             else:
-                standing = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
-            if self._moved.get(pair, float("-inf")) < began:  # else it may be of before the change
-                self._keep(pair, standing)
-                found[pair] = standing
+                status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
+            if self._changed_at.get(pair, float("-inf")) < began:  # else it may date from before the change
+                self._keep(pair, status)
+                found[pair] = status
 
-    def _keep(self, pair: _ChatUserPair, standing: _MemberStatus) -> None:
-        if len(self._kept) >= _MAX_CACHED:
-            self._kept = {p: s for p, s in self._kept.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
-        if len(self._kept) >= _MAX_CACHED:
-            self._kept.clear()
-        self._kept[pair] = standing
+    def _keep(self, pair: _ChatUserPair, status: _MemberStatus) -> None:
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached = {p: s for p, s in self._cached.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        self._cached[pair] = status
 
 
 def _is_inside(member: ResultChatMemberUnion) -> bool:
-    """Who is restricted may be in or out; who left, was thrown out, or is something new is out."""
+    """Check a member's status: restricted users may be in or out; left, banned and unknown kinds are out."""
     if isinstance(member, ChatMemberRestricted):
         return member.is_member
     return member.status in {*_ADMIN_STATUSES, "member"}

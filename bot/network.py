@@ -24,11 +24,11 @@ __all__ = ["check_listen_host", "refuse_foreign_pages", "serve_http"]
 
 _LOOPBACK_PATTERN = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _REFUSAL_TEXT = "This port is for this machine: ask it as 127.0.0.1 or localhost, and not from another site's page.\n"
-# Telegram opens 40 connections at most, and proxies keep some: more are attempts to use up the files that may be open.
+# Telegram opens 40 connections at most, and proxies keep some; more would use up the file descriptors.
 _MAX_CONNECTIONS = 256
-_FIRST_REQUEST_SECONDS = 10.0  # until the first request is there: nobody opens a connection for later
-_KEEP_ALIVE_SECONDS = 150.0  # between requests: longer than proxies keep a connection, so that they close it and not we
-_LINGER_SECONDS = 2.0  # for the rest of a body that nobody reads
+_FIRST_REQUEST_SECONDS = 10.0  # until the first request arrives: no client opens a connection in advance
+_KEEP_ALIVE_SECONDS = 150.0  # between requests: longer than proxies keep a connection, so that they close it first
+_LINGER_SECONDS = 2.0  # for the rest of an unread body
 _CHECK_INTERVAL_SECONDS = 1.0
 
 _OWN_SITE_VALUES = {"same-origin", "none"}  # none: typed into the address bar, or a bookmark
@@ -37,10 +37,10 @@ log = logging.getLogger(__name__)
 
 
 def check_listen_host(host: str, public: bool, setting: str) -> str:
-    """The host, if it may be listened on: loopback, or anything where that is meant to be `public`.
+    """Check the host to listen on: loopback, or any address where the port is meant to be `public`.
 
-    `setting` is the variable that named the host, such as WATCH__HOST; its section has one PUBLIC. Raises
-    SettingsWrong. A name is not looked up: what it stands for may change, so only "localhost" is known.
+    `setting` is the variable that named the host, such as WATCH__HOST; its section has a PUBLIC too. Raises
+    SettingsWrong. Names are not resolved, because their address may change: only "localhost" is accepted.
     """
     if public or host == "localhost":
         return host
@@ -59,11 +59,11 @@ def check_listen_host(host: str, public: bool, setting: str) -> str:
 
 @web.middleware
 async def refuse_foreign_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse with 403 what another site's page sends through a browser: middleware for a port on this machine.
+    """Middleware for a local port: refuse with 403 requests that another site's page sends through a browser.
 
     The Host header must name this machine; its port is not compared, as a tunnel may have another. The Origin header
-    must be the same origin. Sec-Fetch-Site covers what browsers send without an Origin (images, links, forms by GET).
-    Programs send neither, and are not concerned.
+    must be the same origin. Sec-Fetch-Site covers requests that browsers send without an Origin (images, links, forms
+    by GET). Programs send neither header and are not affected.
     """
     hosts = request.headers.getall("Host", [])
     if len(hosts) != 1 or not _LOOPBACK_PATTERN.fullmatch(hosts[0]):
@@ -77,17 +77,17 @@ async def refuse_foreign_pages(request: web.Request, handler: Handler) -> web.St
 
 
 def _is_start_page_request(request: web.Request) -> bool:
-    """Whether this is a link to the start page, in a window of its own: it shows nothing to the page with the link."""
+    """Check that a request is a link to the start page in a window of its own: the linking page sees nothing of it."""
     asked = (request.method, request.rel_url.raw_path, request.headers.get("Sec-Fetch-Dest"))
     return asked == ("GET", "/", "document")
 
 
 @asynccontextmanager
 async def serve_http(app: web.Application, host: str, port: int, *, close_s: float) -> AsyncIterator[None]:
-    """Serve HTTP until the block ends; requests that have begun then get `close_s` seconds. Raises OSError.
+    """Serve HTTP until the block ends; running requests then get `close_s` seconds. Raises OSError.
 
-    Connections are limited in number and in time without a request, bodies are not decompressed, and malformed
-    requests are not logged: a stranger can send as many as they like.
+    Connections are limited in number and in idle time, bodies are not decompressed, and malformed requests are not
+    logged, because strangers can send any number of them.
     """
     requests = log.getChild("requests")
     requests.addFilter(_is_own_error)
@@ -119,13 +119,13 @@ async def serve_http(app: web.Application, host: str, port: int, *, close_s: flo
 
 
 def _is_own_error(record: logging.LogRecord) -> bool:
-    """Whether a record of aiohttp's is about our own code, not about what a stranger sent."""
+    """Check that an aiohttp log record concerns this program, not what a client sent."""
     exc = record.exc_info[1] if record.exc_info else None
     return not isinstance(exc, HttpProcessingError | web.RequestPayloadError)
 
 
 class _RefusedConnection(asyncio.Protocol):
-    """A connection that is closed at once."""
+    """Protocol that closes its connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -133,16 +133,16 @@ class _RefusedConnection(asyncio.Protocol):
 
 
 class _ConnectionTracker:
-    """The open connections of a server, and since when each waits for a request."""
+    """Open connections of a server, with the time since which each waits for a request."""
 
     def __init__(self) -> None:
         self.server: web.Server | None = None
-        self._since: dict[web.RequestHandler, float] = {}
+        self._idle_since: dict[web.RequestHandler, float] = {}
         self._served = set[web.RequestHandler]()  # had a request before
         self._busy = set[web.RequestHandler]()
 
     def accept(self) -> asyncio.BaseProtocol:
-        """The protocol of a new connection. Where there are too many, the one that waits longest is closed for it."""
+        """Create the protocol of a new connection. Over the limit, the longest idle connection is closed."""
         assert self.server
         open_ = [one for one in self.server.connections if one.transport and not one.transport.is_closing()]
         if len(open_) >= _MAX_CONNECTIONS:
@@ -150,12 +150,12 @@ class _ConnectionTracker:
             if not silent:
                 return _RefusedConnection()
             now = time.monotonic()
-            self._close(min(silent, key=lambda one: (one in self._served, self._since.setdefault(one, now))))
+            self._close(min(silent, key=lambda one: (one in self._served, self._idle_since.setdefault(one, now))))
         return self.server()
 
     @web.middleware
     async def note_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Middleware: a connection whose request is worked on is not silent."""
+        """Middleware: mark a connection with a running request as not idle."""
         connection = request.protocol
         self._busy.add(connection)
         try:
@@ -163,18 +163,20 @@ class _ConnectionTracker:
         finally:
             self._busy.discard(connection)
             self._served.add(connection)
-            self._since[connection] = time.monotonic()
+            self._idle_since[connection] = time.monotonic()
 
     async def close_silent(self) -> None:
-        """Close connections that bring no request in time. Never ends."""
+        """Close connections that send no request in time. Never ends."""
         while True:
             await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
             assert self.server
             here, now = set(self.server.connections), time.monotonic()
             self._served &= here
-            self._since = {one: self._since.get(one, now) for one in here}
+            self._idle_since = {one: self._idle_since.get(one, now) for one in here}
             for one in here - self._busy:
-                if now - self._since[one] > (_KEEP_ALIVE_SECONDS if one in self._served else _FIRST_REQUEST_SECONDS):
+                if now - self._idle_since[one] > (
+                    _KEEP_ALIVE_SECONDS if one in self._served else _FIRST_REQUEST_SECONDS
+                ):
                     self._close(one)
 
     @staticmethod

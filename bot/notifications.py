@@ -30,42 +30,42 @@ from rag_core.types import Channel
 
 __all__ = ["AdminNotifier", "format_gap", "notify_of_errors"]
 
-_GATHER_SECONDS = 30.0  # one cause often fails many things
-_REPEAT_SECONDS = 6 * 3600.0  # the same
-_MIN_INTERVAL_SECONDS = 600.0  # whatever it is
-_MAX_KINDS = 1000  # remembered
-_MAX_LINE_LENGTH = 200  # characters of a line
+_GATHER_SECONDS = 30.0  # one cause often makes many things fail
+_REPEAT_SECONDS = 6 * 3600.0  # until the same error is sent again
+_MIN_INTERVAL_SECONDS = 600.0  # between any two messages
+_MAX_KINDS = 1000  # kinds of errors remembered
+_MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Jobs that fail are told on their own (ingest/schedule.py), or stand in /stats.
+# Failures of jobs are sent separately (ingest/jobs.py), or shown in /stats.
 _LEDGER_LOGGER = "ingest.jobs"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 
 class _ErrorCollector(logging.Handler):
-    """Counts the errors that the log is given, from any thread. What differs in its numbers only is the same."""
+    """Log handler that counts errors, from any thread. Errors that differ only in numbers count as the same."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.ERROR)
-        self.addFilter(TextFilter())  # before the other: it looks at what the sentence is made of
+        self.addFilter(TextFilter())  # before the other filter: it needs the arguments of the message
         self.addFilter(SecretFilter())
         self.rung = asyncio.Event()
         self._loop = loop
         self._counts: Counter[str] = Counter()
         self._lines: dict[str, str] = {}
-        self._said: dict[str, float] = {}
+        self._sent_at: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one in, unless it is not ours or was told lately."""
+        """Count an error, unless it comes from other code or was sent recently."""
         if not record.name.startswith(_OWN_LOGGERS) or record.name == _LEDGER_LOGGER:
             return
         line = record.getMessage().split("\n", 1)[0][:_MAX_LINE_LENGTH]
-        with suppress(RuntimeError):  # the loop has ended, and nobody can be told any more
+        with suppress(RuntimeError):  # the loop has ended: no admin can be notified any more
             self._loop.call_soon_threadsafe(self._count, line)
 
     def _count(self, line: str) -> None:
         kind = _NUMBER_PATTERN.sub("#", line)
-        if elapsed() - self._said.get(kind, float("-inf")) < _REPEAT_SECONDS:
+        if elapsed() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
             return
         if kind in self._lines or len(self._lines) < _MAX_KINDS:
             self._lines.setdefault(kind, line)
@@ -73,15 +73,15 @@ class _ErrorCollector(logging.Handler):
             self.rung.set()
 
     def waiting(self) -> ErrorsLogged:
-        """What was gathered, most frequent first."""
+        """Collected errors, most frequent first."""
         counted = self._counts.most_common()
         return ErrorsLogged(tuple((self._lines[kind], times) for kind, times in counted))
 
     def told(self) -> None:
-        """It reached somebody: the same is silent for some hours."""
+        """Mark the collected errors as sent: the same ones are not sent again for some hours."""
         now = elapsed()
-        self._said = {kind: at for kind, at in self._said.items() if now - at < _REPEAT_SECONDS}
-        self._said |= dict.fromkeys(self._counts, now)
+        self._sent_at = {kind: at for kind, at in self._sent_at.items() if now - at < _REPEAT_SECONDS}
+        self._sent_at |= dict.fromkeys(self._counts, now)
         self._counts.clear()
         self._lines.clear()
         self.rung.clear()
@@ -89,26 +89,26 @@ class _ErrorCollector(logging.Handler):
 
 @asynccontextmanager
 async def notify_of_errors(tell: NotifyAdmins) -> AsyncIterator[None]:
-    """Inside, the admins are told of errors. Where none is reached, it is tried again later."""
-    gathered, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
-    root.addHandler(gathered)
-    telling = asyncio.create_task(_send_error_digests(gathered, tell))
+    """Notify the admins of errors while the block lasts. Where no admin is reached, it is tried again later."""
+    collector, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
+    root.addHandler(collector)
+    sender = asyncio.create_task(_send_error_digests(collector, tell))
     try:
         yield
     finally:
-        root.removeHandler(gathered)
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        root.removeHandler(collector)
+        sender.cancel()
+        await asyncio.gather(sender, return_exceptions=True)
 
 
-async def _send_error_digests(gathered: _ErrorCollector, tell: NotifyAdmins) -> None:
+async def _send_error_digests(collector: _ErrorCollector, tell: NotifyAdmins) -> None:
     while True:
-        await gathered.rung.wait()
+        await collector.rung.wait()
         await asyncio.sleep(_GATHER_SECONDS)
         try:
-            if await tell(gathered.waiting()):
-                gathered.told()
-        except Exception as exc:  # it must go on, and must not ring for itself
+            if await tell(collector.waiting()):
+                collector.told()
+        except Exception as exc:  # the loop must go on, and must not report its own failure
             logging.getLogger(__name__).warning("admins could not be told of errors: %s", exc)
         await asyncio.sleep(_MIN_INTERVAL_SECONDS)
 
@@ -119,7 +119,7 @@ log = logging.getLogger(__name__)
 
 
 class AdminNotifier:
-    """Called with a notice, it reaches the admins; True where one of them was reached."""
+    """Admin notification: calling it sends a notice to the admins; True where at least one was reached."""
 
     def __init__(self, bot: Bot, settings: BotSettings, archive: Archive, admins: Collection[int]) -> None:
         self._bot = bot
@@ -128,32 +128,32 @@ class AdminNotifier:
         self._admins = admins
 
     async def __call__(self, notice: AdminNotice) -> bool:
-        """Send the notice to every admin. Whom it does not reach (blocked, never written to) is in the log."""
+        """Send a notice to every admin. Failures (blocked, never wrote to the bot) are logged."""
         reached = False
         for admin in self._admins:
-            # Telegram tells nobody's language unasked; the language of their last question is a good guess.
+            # Telegram does not report a user's language unasked; the language of their last question is a good guess.
             lang = await stats.get_user_language(self._archive, admin) or self._settings.language
-            said = self._said(notice, get_translator(lang))
+            text = self._format_notice(notice, get_translator(lang))
             try:
-                await self._bot.send_message(admin, **said.as_kwargs())
+                await self._bot.send_message(admin, **text.as_kwargs())
                 reached = True
             except (TelegramAPIError, ClientDecodeError) as exc:
                 log.info("admin %d could not be told: %s", admin, exc)
         return reached
 
-    def _said(self, notice: AdminNotice, words: Translator) -> Text:
+    def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
         match notice:
             case GapsFound(gaps):
-                lines = as_list(*self._lines(gaps, words))
+                lines = as_list(*self._format_gaps(gaps, words))
                 return as_list(words("gaps-found", count=len(gaps)), lines, words.rich("gaps-fill"), sep="\n\n")
             case IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
             case ErrorsLogged():
-                return self._errors(notice, words)
+                return self._format_errors(notice, words)
             case JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
 
-    def _errors(self, errors: ErrorsLogged, words: Translator) -> Text:
+    def _format_errors(self, errors: ErrorsLogged, words: Translator) -> Text:
         head = Bold(words("errors-told", count=sum(times for _, times in errors.lines)))
         lines = [
             words("errors-times", line=strip_control_characters(line), times=times)
@@ -163,7 +163,7 @@ class AdminNotifier:
             lines.append(words("titles-more", more=more))
         return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
 
-    def _lines(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
+    def _format_gaps(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
         for channel, gap in gaps[:_MAX_LINES]:
             yield Text(link_channel_title(channel, words), ": ", format_gap(gap, words, self._settings))
         if (more := len(gaps) - _MAX_LINES) > 0:
@@ -171,7 +171,7 @@ class AdminNotifier:
 
 
 def format_gap(gap: Gap, words: Translator, settings: BotSettings) -> str:
-    """From when to when posts may be missing."""
+    """Format the period in which posts may be missing."""
     until = words.date(gap.until, settings.zone)
     if gap.since is None:
         return words("gap-before", until=until)

@@ -44,16 +44,16 @@ __all__ = [
     "recheck_before_sending",
 ]
 
-# A draft changes every second or so: Telegram is asked about a membership as rarely as this, unless an update says
-# that it changed. A message that stays is never sent on a cached membership.
+# A draft changes every second or so: a membership is asked from Telegram at most this often, unless an update
+# reports a change. A message that stays is never sent on a cached membership.
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
-# Calls with these names bring text to a reader; "typing" does not.
+# Methods with these prefixes bring text to a reader; "typing" does not.
 _TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward")
 _CHAT_ACTION_METHOD = "sendChatAction"
 
 
 class ContentWithdrawn(RagError):
-    """What a message shows does not hold any more: it must not be sent."""
+    """The content of a message is out of date or closed: it must not be sent."""
 
     def __init__(self) -> None:
         super().__init__("What this message shows was changed, deleted or closed to its reader meanwhile.")
@@ -65,7 +65,7 @@ class RecheckUnavailable(RagError):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads a message, and where; `private` as in `build_viewer`."""
+    """Reader of a message and the chat; `private` as in `build_viewer`."""
 
     user_id: int
     chat_id: int
@@ -74,11 +74,11 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class ShownPost:
-    """A post of which a message shows something.
+    """Post of which a message shows something.
 
-    `mark` is that of its text (bot/kept.py), None where it was already gone and only its channel and day are shown.
-    `spans` are the cited places in that text, `words` the same as text where they are at hand: an edit that leaves
-    the cited words in the post withdraws nothing. Without either any edit does.
+    `mark` is the hash of its text (`hash_text_version`), None where the text was already gone and only channel and day
+    are shown. `spans` are the cited places in that text, `words` the cited words where they are at hand: an edit that
+    keeps the cited words withdraws nothing. Without either any edit withdraws the message.
     """
 
     key: PostKey
@@ -89,14 +89,14 @@ class ShownPost:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a message stands on: posts, `channels` named beside them, and channels it was `counted` over."""
+    """Basis of a message: posts shown, `channels` named beside them, and channels it was `counted` over."""
 
     posts: tuple[ShownPost, ...] = ()
     channels: frozenset[int] = frozenset()
     counted: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
-        """False for a message that shows nothing of any channel."""
+        """Return False for a message that shows nothing of any channel."""
         return bool(self.posts or self.channels or self.counted)
 
     @property
@@ -105,7 +105,7 @@ class Basis:
         return self.channels | {shown.key.chat_id for shown in self.posts}
 
     def as_json(self) -> JsonObject:
-        """The same for the archive, without any words of posts."""
+        """Serialize for the archive, without any words of posts."""
         return {
             "posts": [[*shown.key, shown.mark, [list(span) for span in shown.spans]] for shown in self.posts],
             "channels": sorted(self.channels),
@@ -114,15 +114,15 @@ class Basis:
 
 
 def parse_basis(raw: JsonObject) -> Basis:
-    """What `as_json` wrote."""
+    """Parse the result of `as_json`."""
     shown = (ShownPost(PostKey(c, m), then, tuple((a, b) for a, b in spans)) for c, m, then, spans in raw["posts"])
     return Basis(tuple(shown), frozenset(raw["channels"]), frozenset(raw["counted"]))
 
 
 def build_answer_basis(answer: Answer, stored: Mapping[PostKey, Post]) -> Basis:
-    """What an answer shows: its citations, the nearest posts of a refusal, the channels that have copies.
+    """Build the basis of an answer: citations, the nearest posts of a refusal, the channels that have copies.
 
-    `stored` are the posts as they are now; a citation that they do not bear out any more makes the basis fail.
+    `stored` are the posts as they are now; a citation that no longer matches its post makes the basis fail.
     """
     citations = [c for sentence in answer.sentences for c in sentence.citations]
     nearest = [
@@ -130,7 +130,7 @@ def build_answer_basis(answer: Answer, stored: Mapping[PostKey, Post]) -> Basis:
         for p in answer.nearest
     ]
     copies = {key.chat_id for post in answer.posts() for key in answer.copies.get(post, ())}
-    # No model wrote it and it is no quote: it was counted, over all that the asker could read.
+    # Neither written by a model nor a quote: it was counted over all that the reader may read.
     worked_out = answer.model is None and any(
         not any(c.quote and s.text.endswith(c.quote) for c in s.citations) for s in answer.sentences
     )
@@ -139,20 +139,20 @@ def build_answer_basis(answer: Answer, stored: Mapping[PostKey, Post]) -> Basis:
 
 
 def build_verdicts_basis(found: Verification, stored: Mapping[PostKey, Post]) -> Basis:
-    """What verdicts show: their citations, who was first; how many sources there are was counted over all channels."""
+    """Build the basis of verdicts: citations and the earliest post; sources were counted over all channels."""
     citations = [c for v in found.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
     first = {v.earliest.chat_id for v in found.verdicts if v.earliest}
     return Basis(tuple(_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
 
 
 def build_draft_basis(sentences: Iterable[Sentence]) -> Basis:
-    """What a draft shows: the citations of its sentences, by their words."""
+    """Build the basis of a draft: the citations of its sentences, with their words."""
     shown = (ShownPost(c.post, "", words=(c.quote,)) for sentence in sentences for c in sentence.citations if c.quote)
     return Basis(tuple(dict.fromkeys(shown)))
 
 
 async def build_posts_basis(keys: Iterable[PostKey], viewer: Viewer, archive: Archive) -> Basis:
-    """What a view of these posts shows to a viewer; taken before it is made. Raises ArchiveUnavailable."""
+    """Build the basis of a view of posts; call it before rendering the view. Raises ArchiveUnavailable."""
     readable = [key for key in dict.fromkeys(keys) if key.chat_id in viewer.channels]
     stored = await posts.fetch_posts(archive, readable)
     return Basis(
@@ -163,10 +163,10 @@ async def build_posts_basis(keys: Iterable[PostKey], viewer: Viewer, archive: Ar
 async def recheck_basis(
     basis: Basis, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
 ) -> None:
-    """Check that a message may still be read by its reader, and that its posts still say what it shows.
+    """Check that the reader may still read a message, and that its posts still say what it shows.
 
-    Raises Withdrawn where it does not hold, CouldNotCheck where that cannot be known now. Memberships behind what
-    is shown are no older than `max_age_s`; those behind what was counted are as old as for any question.
+    Raises ContentWithdrawn where that does not hold, RecheckUnavailable where it cannot be known now. Memberships
+    behind what is shown are no older than `max_age_s`; those behind counts are as old as for any question.
     """
     where: dict[str, Any] = {"user_id": reader.user_id, "chat_id": reader.chat_id, "private": reader.private}
     try:
@@ -194,13 +194,13 @@ async def _are_posts_unchanged(basis: Basis, archive: Archive) -> bool:
             return False
         if hash_text_version(post.text) != shown.mark:
             words = shown.words or await _load_cited_words(shown, archive)
-            if not words or any(said not in post.text for said in words):
+            if not words or any(quote not in post.text for quote in words):
                 return False
     return True
 
 
 async def _load_cited_words(shown: ShownPost, archive: Archive) -> tuple[str, ...]:
-    """The cited words, out of the version of the post that was cited; none where it is not kept."""
+    """Cited words, from the version of the post that was cited; none where it is not stored."""
     older = (version.text for version in await posts.list_post_versions(archive, shown.key))
     text = next((text for text in older if hash_text_version(text) == shown.mark), None)
     return () if text is None else tuple(text[start:end] for start, end in shown.spans)
@@ -213,7 +213,7 @@ def _list_cited_posts(citations: Sequence[Citation], stored: Mapping[PostKey, Po
 
 
 def _hash_if_quoted(key: PostKey, quotes: Sequence[tuple[int, int, str]], stored: Mapping[PostKey, Post]) -> str:
-    """The mark of a post in which all the quotes stand; "", which no post has, where one does not."""
+    """Hash of a post that contains all the quotes; "", which matches no post, where one is missing."""
     text = stored[key].text if key in stored else None
     stands = text is not None and all(text[start:end] == quote for start, end, quote in quotes)
     return hash_text_version(text) if text is not None and stands else ""
@@ -226,9 +226,9 @@ _CURRENT_CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("r
 def recheck_before_sending(
     basis: Basis, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
 ) -> Iterator[None]:
-    """Within, each attempt to send or edit a message raises Withdrawn or CouldNotCheck where `recheck_basis` does.
+    """Run `recheck_basis` before each attempt to send or edit a message within the block.
 
-    One within another: both are checked.
+    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does. Nested blocks are all checked.
     """
     outer = _CURRENT_CHECK.get()
 
@@ -245,12 +245,12 @@ def recheck_before_sending(
 
 
 class RecheckMiddleware(BaseRequestMiddleware):
-    """Runs the check in force before each attempt of a call that carries text. Registered after `RetryMiddleware`."""
+    """Middleware that runs the check before each call that carries text. Register it after `RetryMiddleware`."""
 
     async def __call__(
         self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
-        """Check, then make the request."""
+        """Run the check, then make the request."""
         check, name = _CURRENT_CHECK.get(), str(method.__api_method__)
         if check is not None and name.startswith(_TEXT_METHOD_PREFIXES) and name != _CHAT_ACTION_METHOD:
             await check()

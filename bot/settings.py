@@ -41,7 +41,7 @@ __all__ = [
     "read_settings",
 ]
 
-# Telegram's own conditions: https://core.telegram.org/bots/api#setwebhook
+# Telegram's conditions: https://core.telegram.org/bots/api#setwebhook
 _WEBHOOK_URL_PATTERN = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
 _WEBHOOK_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")
 # Ids of people are positive; groups and channels, whose anonymous admins write under their id, have negative ones.
@@ -51,12 +51,12 @@ _ADMINS_ERROR = (
 )
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")
 _MAX_USER_ID = 10**16
-# Accounts of Telegram in whose name many write: anonymous admins of groups, channels, its own notices.
+# Telegram accounts that many people write under: anonymous admins of groups, channels, service notices.
 _SHARED_ACCOUNTS = frozenset({1087968824, 136817688, 777000})
 
 
 class BotSettings(BaseModel, extra="forbid", frozen=True):
-    """How the bot reaches Telegram, and who may tell it what to do."""
+    """Connection to Telegram, admins, language, rate limits."""
 
     token: SecretStr = Field(SecretStr(""), description="Token from @BotFather. Keep it secret.")
     admins: Annotated[tuple[int, ...], NoDecode] = Field(
@@ -98,12 +98,12 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone of the dates in answers."""
+        """Time zone of the dates in answers."""
         return _load_time_zone(self.timezone)
 
 
 def is_person(user_id: object) -> bool:
-    """Whether this is the numeric id of one person: chats have negative ids, and some accounts stand for many."""
+    """Check that this is the numeric id of one person: chats have negative ids, and some accounts are shared."""
     return isinstance(user_id, int) and 0 < user_id < _MAX_USER_ID and user_id not in _SHARED_ACCOUNTS
 
 
@@ -113,7 +113,7 @@ def _load_time_zone(name: str) -> tzinfo:
 
 
 class WebhookSettings(BaseModel, extra="forbid", frozen=True):
-    """How Telegram brings updates itself. Off without an address: then they are polled."""
+    """Webhook settings. Without a URL updates are polled."""
 
     url: str = Field("", description="Public https address that a proxy passes on to the port below. Empty: polling.")
     secret: SecretStr = Field(
@@ -132,8 +132,8 @@ class WebhookSettings(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("secret")
     @classmethod
-    def _long_enough(cls, value: SecretStr, given: ValidationInfo) -> SecretStr:
-        if (given.data.get("url") or value.get_secret_value()) and not _WEBHOOK_SECRET_PATTERN.fullmatch(
+    def _long_enough(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        if (info.data.get("url") or value.get_secret_value()) and not _WEBHOOK_SECRET_PATTERN.fullmatch(
             value.get_secret_value()
         ):
             raise ValueError(
@@ -143,14 +143,14 @@ class WebhookSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class LogSettings(BaseModel, extra="forbid", frozen=True):
-    """What the log may hold."""
+    """Content and format of the log."""
 
     texts: bool = Field(False, description="true: texts of questions go to the log, and failures with all they say.")
     format: Literal["plain", "json"] = Field("plain", description="plain, or json: one object on each line.")
 
 
 class MonitoringSettings(BaseModel, extra="forbid", frozen=True):
-    """Where the bot tells how it is: /healthz, /readyz, /metrics."""
+    """Monitoring settings: /healthz, /readyz, /metrics, OpenTelemetry."""
 
     port: int = Field(0, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics. 0: none is opened.")
     host: str = Field("127.0.0.1", description="Address to listen on; one that others can reach needs WATCH__PUBLIC.")
@@ -184,12 +184,12 @@ class Settings(BaseSettings):
     watch: MonitoringSettings = MonitoringSettings()
 
     def rag(self) -> RagSettings:
-        """What `open_rag` needs."""
+        """Settings for `open_engine`."""
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
 
 
 class _ExternalSettings(BaseSettings):
-    """What the tools of others read: a mirror of the hub, a collector. MODELS__HUB, WATCH__COLLECTOR go before."""
+    """Variables of other tools: a mirror of the hub, a collector. MODELS__HUB and WATCH__COLLECTOR take precedence."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True)
 
@@ -198,19 +198,19 @@ class _ExternalSettings(BaseSettings):
 
 
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:
-    """Read the environment, then `env_file` (missing is fine); `data_dir` wins over DATA__DIR.
+    """Read the environment, then `env_file` (may be missing); `data_dir` wins over DATA__DIR.
 
-    Raises SettingsWrong, one sentence that names the variable. Values are never repeated: some are secret.
+    Raises SettingsWrong with one sentence that names the variable. Values are never repeated: some are secret.
     """
-    given = {} if data_dir is None else {"data": {"dir": data_dir}}
+    overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
-        settings = Settings(_env_file=env_file, **given)  # type: ignore[arg-type]
-        others, found = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
-        if others.hf_endpoint and "hub" not in settings.models.model_fields_set:
-            found["models"] = settings.models.model_copy(update={"hub": others.hf_endpoint})
-        if others.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
-            found["watch"] = settings.watch.model_copy(update={"collector": others.otel_exporter_otlp_endpoint})
-        return settings.model_copy(update=found)
+        settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
+        external, updates = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
+        if external.hf_endpoint and "hub" not in settings.models.model_fields_set:
+            updates["models"] = settings.models.model_copy(update={"hub": external.hf_endpoint})
+        if external.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
+            updates["watch"] = settings.watch.model_copy(update={"collector": external.otel_exporter_otlp_endpoint})
+        return settings.model_copy(update=updates)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         raise SettingsWrong(_format_setting_error([str(part) for part in first["loc"]], first["msg"])) from None
@@ -222,5 +222,5 @@ def _format_setting_error(place: list[str], message: str) -> str:
     name = "__".join(place[:2]).upper()
     if message == "Extra inputs are not permitted":
         return f"There is no setting {name}: .env.example lists them all."
-    said = message.removeprefix("Value error, ").removeprefix("Input ")
-    return f"The setting {name} cannot be used: {said}. See .env.example."
+    reason = message.removeprefix("Value error, ").removeprefix("Input ")
+    return f"The setting {name} cannot be used: {reason}. See .env.example."

@@ -32,15 +32,15 @@ from rag_core.storage import Archive, stats
 
 __all__ = ["routes"]
 
-_PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ones
-_CONFIRMATION_SECONDS = 600  # an older "yes" is somebody scrolling back
-_NAME_TIMEOUT_SECONDS = 3.0  # for the name
+_PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids
+_CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
+_NAME_TIMEOUT_SECONDS = 3.0  # for looking up the name
 
 log = logging.getLogger(__name__)
 
 
 class _GrantCallback(CallbackData, prefix="gr"):
-    """A button: whether it grants, to whom, when that was asked, and its mark; without one it says no."""
+    """Callback data of a /grant or /revoke button: action, user, time of the request, token; no token means "no"."""
 
     on: bool
     who: int
@@ -49,8 +49,8 @@ class _GrantCallback(CallbackData, prefix="gr"):
 
 
 def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> str:
-    said = repr(("grant", press.on, press.who, press.at, asker))
-    return make_callback_token(said, archive.identity)
+    content = repr(("grant", press.on, press.who, press.at, asker))
+    return make_callback_token(content, archive.identity)
 
 
 async def _on_grant_or_revoke(
@@ -59,23 +59,23 @@ async def _on_grant_or_revoke(
     if not is_admin(message, desk.admins):
         await message.answer(words("admins-only", start="/start"))
         return
-    grants, said = command.command.lower() == "grant", (command.args or "").strip()
-    if not _PERSON_ID_PATTERN.fullmatch(said) or not is_person(int(said)):
+    grants, argument = command.command.lower() == "grant", (command.args or "").strip()
+    if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
         await message.answer(**_render_admin_list(desk, words).as_kwargs())
         return
-    who = int(said)
-    if unfit := _check_request(who, grants, bot.id, desk):
-        await message.answer(words(unfit, id=str(who)))
+    who = int(argument)
+    if refusal := _check_request(who, grants, bot.id, desk):
+        await message.answer(words(refusal, id=str(who)))
         return
-    asked = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
+    question = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
     buttons = _build_confirm_keyboard(
         _GrantCallback(on=grants, who=who, at=int(time.time())), message.chat.id, desk.archive, words
     )
-    await message.answer(**asked.as_kwargs(), reply_markup=buttons)
+    await message.answer(**question.as_kwargs(), reply_markup=buttons)
 
 
 def _check_request(who: int, grants: bool, bot_id: int, desk: AppContext) -> str:
-    """The id of the sentence that says why it cannot be done; "" where it can."""
+    """Check a /grant or /revoke request; returns the id of the refusal's sentence, "" where it is allowed."""
     if who in desk.admins.owners:
         return "grant-owner"
     if grants:
@@ -112,14 +112,14 @@ async def _press_confirm(
     ):
         await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
         return
-    if unfit := _check_request(who, callback_data.on, bot.id, desk):
-        await redraw_message(pressed, Text(words(unfit, id=str(who))), None)
+    if refusal := _check_request(who, callback_data.on, bot.id, desk):
+        await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
     await (_grant_admin if callback_data.on else _revoke_admin)(pressed, who, bot, desk, words)
 
 
 def _is_button_present(pressed: CallbackQuery) -> bool:
-    """Whether the button is at its message now: one that was used is not, whoever sends what it carried again."""
+    """Check that the button is still on its message: callback data of a used one can be sent again."""
     markup = pressed.message.reply_markup if isinstance(pressed.message, Message) else None
     return markup is not None and any(
         one.callback_data == pressed.data for row in markup.inline_keyboard for one in row
@@ -149,25 +149,25 @@ async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, desk: AppCon
 
 
 async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, desk: AppContext, **values: str) -> None:
-    """Whoever else is an admin hears of it: nobody should gain the channels unseen."""
+    """Notify the other admins: nobody should gain access to channels unnoticed."""
     for admin in desk.admins:
         if admin not in but:
             await _notify_user(bot, admin, said, desk, **values)
 
 
 async def _notify_user(bot: Bot, user_id: int, said: str, desk: AppContext, **values: str) -> bool:
-    """Send somebody a sentence in the language of their questions; False where they cannot be reached."""
+    """Send a user a sentence in the language of their questions; False where they cannot be reached."""
     lang = await stats.get_user_language(desk.archive, user_id) or desk.settings.bot.language
     try:
         await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
-    except (TelegramAPIError, ClientDecodeError) as exc:  # has never written to the bot, or blocked it
+    except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it
         log.info("user %d could not be told: %s", user_id, exc)
         return False
     return True
 
 
 async def _format_person(bot: Bot, who: int) -> Text:
-    """The id, and the name where Telegram tells it: a wrong digit is seen before it is too late."""
+    """Format a user's id, and the name where Telegram reports it: it shows a wrong digit in time."""
     try:
         async with asyncio.timeout(_NAME_TIMEOUT_SECONDS):
             chat = await bot.get_chat(who)
@@ -177,7 +177,7 @@ async def _format_person(bot: Bot, who: int) -> Text:
 
 
 def _render_admin_list(desk: AppContext, words: Translator) -> Text:
-    """How it is written, and who is an admin by whom since when."""
+    """Render the usage of /grant, and the list of admins with who granted it and when."""
     how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
     return as_list(how, words("grant-list"), *_format_admin_lines(desk, words))
 
@@ -191,7 +191,7 @@ def _format_admin_lines(desk: AppContext, words: Translator) -> Iterator[Text]:
 
 
 def routes() -> Router:
-    """Handlers of /grant, /revoke and their buttons."""
+    """Router of /grant, /revoke and their buttons."""
     router = Router(name="granting")
     router.message.register(_on_grant_or_revoke, Command("grant", "revoke", ignore_case=True), F.chat.type == "private")
     router.callback_query.register(_press_confirm, _GrantCallback.filter())

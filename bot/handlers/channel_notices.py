@@ -28,31 +28,31 @@ from rag_core.types import Channel
 
 __all__ = ["ChannelNotificationLimiter", "iterate_admin_translators", "leave_channel", "send_channel_notice"]
 
-# In an hour: of one actor, and of all together.
+# Per hour: for one actor, and in total.
 _MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20
-# From the first notification that is held back until all of them are told: at most 24 messages a day.
+# From the first delayed notification to the digest: at most 24 messages a day.
 _DIGEST_SECONDS = 3600.0
-_STOP_SECONDS = 5.0  # for the last digest, where Telegram is out of reach
+_STOP_SECONDS = 5.0  # for the last digest, where Telegram cannot be reached
 _MAX_LINES = 10
-# Channels in one digest: an attacker's memory is bounded, /channels lists all.
+# Channels in one digest: limits the memory that an attacker can fill; /channels lists all.
 _MAX_MERGED = 500
 
 log = logging.getLogger(__name__)
 
 
 class ChannelNotificationLimiter:
-    """Says whether an event is told at once, and tells the others together. `stop` tells what is left."""
+    """Rate limit for channel notifications: those above it are sent as a digest. `stop` sends the rest."""
 
     def __init__(self) -> None:
         self._buckets = TokenBuckets()
-        self._merged: dict[int, tuple[Channel, int]] = {}  # chat id -> the channel as it was, and how many events
+        self._merged: dict[int, tuple[Channel, int]] = {}  # chat id -> channel before the change, and events
         self._refused = 0
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._waiting: tuple[Bot, AppContext] | None = None
+        self._target: tuple[Bot, AppContext] | None = None
 
     def allow(self, actor: int) -> bool:
-        """Whether one more event of this actor is told at once; counts it."""
+        """Take a token for an event of this actor; False where the notification must wait for the digest."""
         wants = (((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
         if any(self._buckets.wait(*one) for one in wants):
             return False
@@ -61,41 +61,41 @@ class ChannelNotificationLimiter:
         return True
 
     def merge(self, channel: Channel, bot: Bot, desk: AppContext) -> None:
-        """Tell of this channel in the next digest."""
+        """Add this channel to the next digest."""
         if channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
             _, times = self._merged.get(channel.chat_id, (channel, 0))
             self._merged[channel.chat_id] = channel, times + 1
-        self._begin(bot, desk)
+        self._schedule(bot, desk)
 
     def count_refused(self, bot: Bot, desk: AppContext) -> None:
-        """A channel was refused, because too many wait: how many is told in the next digest."""
+        """Count a channel that was refused because too many wait; the digest shows the number."""
         self._refused += 1
-        self._begin(bot, desk)
+        self._schedule(bot, desk)
 
-    def _begin(self, bot: Bot, desk: AppContext) -> None:
-        self._waiting = bot, desk
+    def _schedule(self, bot: Bot, desk: AppContext) -> None:
+        self._target = bot, desk
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._later())
+            self._task = asyncio.create_task(self._send_later())
 
-    async def _later(self) -> None:
+    async def _send_later(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DIGEST_SECONDS):
                 await self._stopping.wait()
-        await self._tell()
+        await self._send_digest()
 
     async def stop(self) -> None:
-        """Tell what is held back now: nobody would know of it later."""
+        """Send the digest now: it would be lost otherwise."""
         self._stopping.set()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _tell(self) -> None:
-        if self._waiting is None:
+    async def _send_digest(self) -> None:
+        if self._target is None:
             return
-        (bot, desk), merged, refused = self._waiting, self._merged, self._refused
-        self._waiting, self._merged, self._refused = None, {}, 0
+        (bot, desk), merged, refused = self._target, self._merged, self._refused
+        self._target, self._merged, self._refused = None, {}, 0
         try:
             known = await channels.load_channels(desk.archive)
             async for words, admin in iterate_admin_translators(desk):
@@ -107,7 +107,7 @@ class ChannelNotificationLimiter:
 def _format_digest(
     merged: dict[int, tuple[Channel, int]], refused: int, known: dict[int, Channel], words: Translator
 ) -> Text:
-    """How the channels stand now; those that readers may search come first."""
+    """Format the digest with the channels' current states; channels that readers can search come first."""
     now = [(known.get(chat_id), channel, times) for chat_id, (channel, times) in merged.items()]
     now.sort(key=lambda one: one[0] is None or awaits_approval(one[0]))
     lines = []
@@ -127,7 +127,7 @@ def _format_digest(
 async def iterate_admin_translators(
     desk: AppContext, actor: User | None = None
 ) -> AsyncIterator[tuple[Translator, int]]:
-    """Each admin with words in their language: Telegram tells only that of who acts, others asked in theirs."""
+    """Iterate over the admins with a translator each: the actor's own language, others by their questions."""
     spoken = desk.settings.bot.language
     for admin in list(desk.admins):
         if actor is not None and actor.id == admin:
@@ -137,14 +137,14 @@ async def iterate_admin_translators(
 
 
 async def send_channel_notice(bot: Bot, user_id: int, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
-    """Send somebody a message about a channel, where they can be reached."""
+    """Send a user a notification about a channel, if they can be reached."""
     try:
         await bot.send_message(user_id, **said.as_kwargs(), reply_markup=buttons)
-    except (TelegramAPIError, ClientDecodeError) as exc:  # has never written to the bot, or blocked it
+    except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it
         log.info("user %d could not be told about a channel: %s", user_id, exc)
 
 
 async def leave_channel(bot: Bot, chat_id: int) -> None:
-    """Go out of a channel that is not taken in."""
+    """Leave a channel that is not accepted."""
     with suppress(TelegramAPIError, ClientDecodeError):
         await bot.leave_chat(chat_id)

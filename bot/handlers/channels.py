@@ -70,7 +70,7 @@ __all__ = [
     "routes",
 ]
 
-_TIMEOUT_SECONDS = 3.0  # for what Telegram knows of a channel; the card is shown without it then
+_TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
 _ADMIN_STATUSES = {"administrator", "creator"}
 _VISIBILITY_BY_ACTION = {
     ChannelAction.PUBLIC: Visibility.PUBLIC,
@@ -82,7 +82,7 @@ _VISIBILITY_BY_ACTION = {
 async def find_pressed_channel(
     pressed: CallbackQuery, data: ChannelCallback, desk: AppContext, words: Translator
 ) -> Channel | None:
-    """The channel of a button that an admin pressed; None where something else has been said."""
+    """Channel of a button that an admin pressed; None where the press was answered with a refusal."""
     if await refuse_non_admin(pressed, desk, words):
         return None
     channel = find_channel_by_token(desk.archive, data.mark, await channels.load_channels(desk.archive))
@@ -94,7 +94,7 @@ async def find_pressed_channel(
 async def press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
-    """Show the channel, with the name it has now and whether the bot is in it now."""
+    """Show a channel's card, with its current name and the bot's membership."""
     if channel := await find_pressed_channel(pressed, callback_data, desk, words):
         await _refresh_channel(bot, desk, channel)
         await _show_card(pressed, channel.chat_id, desk, words)
@@ -103,7 +103,7 @@ async def press_card(
 async def press_switch(
     pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
 ) -> None:
-    """Change the channel and show it."""
+    """Change a channel and show its card."""
     channel = await find_pressed_channel(pressed, callback_data, desk, words)
     if channel is None:
         return
@@ -112,14 +112,14 @@ async def press_switch(
 
 
 async def _apply_action(act: ChannelAction, channel: Channel, desk: AppContext, words: Translator) -> str:
-    """Do what the button says; what to say of it."""
+    """Apply a button's action and return the sentence about it."""
     title, archive, chat_id = format_channel_title(channel, words, 60), desk.archive, channel.chat_id
     if visibility := _VISIBILITY_BY_ACTION.get(act):
         await channels.set_channel_visibility(archive, chat_id, visibility)
         if awaits_approval(channel):
             await channels.set_channel_state(archive, chat_id, "active")
-        said = words("channel-visibility", visibility=visibility.value)
-        return words("channel-set", title=title, visibility=said)
+        reply = words("channel-visibility", visibility=visibility.value)
+        return words("channel-set", title=title, visibility=reply)
     if act in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
         await channels.allow_guarded_posts(archive, chat_id, act is ChannelAction.GUARDED_IN)
         desk.indexing.wake()
@@ -127,7 +127,7 @@ async def _apply_action(act: ChannelAction, channel: Channel, desk: AppContext, 
     if act in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
         await channels.set_channel_bindable(archive, chat_id, act is ChannelAction.BINDABLE)
         return words("channel-set-bindable", title=title, may="yes" if act is ChannelAction.BINDABLE else "no")
-    if awaits_approval(channel):  # a button of an earlier day: pausing is no approval, and resuming would be one
+    if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
     await channels.set_channel_state(archive, chat_id, "paused" if act is ChannelAction.PAUSE else "active")
     return words("channel-paused" if act is ChannelAction.PAUSE else "channel-resumed", title=title)
@@ -139,19 +139,21 @@ async def _show_card(pressed: CallbackQuery, chat_id: int, desk: AppContext, wor
         await pressed.answer(words("channel-gone"), show_alert=True)
         return
     (view,) = await load_channel_views(desk, [channel])
-    said, buttons = render_channel_card(view, desk, words)
-    await redraw_message(pressed, said, buttons, done)
+    text, buttons = render_channel_card(view, desk, words)
+    await redraw_message(pressed, text, buttons, done)
 
 
 async def mark_channel_joined(archive: Archive, chat_id: int) -> None:
-    """The bot is in a known channel from now on; what was posted before may be missing."""
+    """Mark that the bot is now in a known channel; earlier posts may be missing."""
     await channels.record_bot_joined(archive, chat_id)
     await gaps.note_gap_before_joining(archive, chat_id)
 
 
 async def _refresh_channel(bot: Bot, desk: AppContext, channel: Channel) -> None:
-    """Ask Telegram for the channel's name and the bot's place in it: no update tells of a new username,
-    and none of what happened while the bot was off for more than a day."""
+    """Update the channel's name and the bot's membership from Telegram.
+
+    No update reports a new username, nor what happened while the bot was off for more than a day.
+    """
     if channel.kind != "channel":
         return
     try:
@@ -165,30 +167,30 @@ async def _refresh_channel(bot: Bot, desk: AppContext, channel: Channel) -> None
     except TelegramForbiddenError:
         inside = False
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
-        return  # not known now: the card shows what was known before
+        return  # unknown now: the card shows the stored data
     if inside and not channel.inside:
         await mark_channel_joined(desk.archive, channel.chat_id)
     elif channel.inside and not inside:
         await channels.record_bot_left(desk.archive, channel.chat_id)
 
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
-_MAX_LABEL_LENGTH = 60  # characters; a longer one is cut by the phone
+_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
+_MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
 async def on_channels(message: Message, desk: AppContext, words: Translator) -> None:
-    """The command."""
+    """Answer /channels with the list of channels."""
     if not is_admin(message, desk.admins):
         await message.answer(words("admins-only", start="/start"))
         return
-    said, buttons = await render_channel_list(desk, 0, words)
-    await message.answer(**said.as_kwargs(), reply_markup=buttons)
+    text, buttons = await render_channel_list(desk, 0, words)
+    await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
 async def press_list(
     pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
 ) -> None:
-    """A button that turns to another part."""
+    """Show another page of the list."""
     if not await refuse_non_admin(pressed, desk, words):
         await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
 
@@ -196,7 +198,7 @@ async def press_list(
 async def render_channel_list(
     desk: AppContext, number: int, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
-    """One part of the list; the nearest there is."""
+    """Render a page of the channel list; the nearest page where this one does not exist."""
     listed = await _list_channels(desk)
     if not listed:
         return Text(words("channels-none")), None
@@ -224,41 +226,41 @@ async def render_channel_list(
 
 
 async def _list_channels(desk: AppContext) -> list[Channel]:
-    """All channels but those that are being removed; what they post after that has to be approved."""
+    """List all channels except those being removed; what these post afterwards has to be approved."""
     known = (await channels.load_channels(desk.archive)).values()
     there = [c for c in known if c.state != "removed" or await posts.count_posts(desk.archive, c.chat_id)]
     return sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
 
 
-# In a channel a bot that is no administrator gets no posts.
-# Channels whose last update is remembered, because updates are handled side by side.
+# A bot that is no administrator of a channel receives no posts.
+# Channels whose last update is remembered, because updates are handled concurrently.
 _MAX_REMEMBERED_UPDATES = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class BotMembershipHandlers:
-    """Handles the bot's own coming and going, in the order it happened: updates are handled side by side."""
+    """Handlers of the bot's own membership. Updates are handled concurrently: outdated ones are skipped."""
 
     def __init__(self, notices: ChannelNotificationLimiter) -> None:
         self._notices = notices
-        self._turn = asyncio.Lock()
-        self._latest: dict[int, int] = {}
+        self._lock = asyncio.Lock()
+        self._latest_updates: dict[int, int] = {}
 
     async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, desk: AppContext) -> None:
-        """The bot became an administrator of a channel, or is none any more."""
+        """Handle that the bot became an administrator of a channel, or is none any more."""
         chat_id, number = event.chat.id, event_update.update_id
         before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
         if before == after:
             return
-        async with self._turn:
-            if number < self._latest.get(chat_id, 0):
+        async with self._lock:
+            if number < self._latest_updates.get(chat_id, 0):
                 return
-            if len(self._latest) >= _MAX_REMEMBERED_UPDATES:
-                self._latest.clear()  # of channels that came and went: their updates were handled long ago
-            self._latest[chat_id] = number
+            if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
+                self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
+            self._latest_updates[chat_id] = number
             known = (await channels.load_channels(desk.archive)).get(chat_id)
-            refused = after and known is None and await self._refused(event, desk)
+            refused = after and known is None and await self._is_refused(event, desk)
             if after and not refused:
                 await _register_channel(event, desk, known)
             elif known:
@@ -266,12 +268,12 @@ class BotMembershipHandlers:
         if refused:
             await self._leave(event, bot, desk)
         elif after:
-            await self._tell_of_coming(event, bot, desk, known)
+            await self._notify_joined(event, bot, desk, known)
         elif known:
-            await self._tell_of_going(event, bot, desk, known)
+            await self._notify_left(event, bot, desk, known)
 
-    async def _refused(self, event: ChatMemberUpdated, desk: AppContext) -> bool:
-        """Whether a stranger adds one more channel where as many wait as may."""
+    async def _is_refused(self, event: ChatMemberUpdated, desk: AppContext) -> bool:
+        """Refuse a channel that a stranger adds while the maximum number waits for approval."""
         return event.from_user.id not in desk.admins and await unapproved.is_approval_queue_full(
             desk.archive, MAX_WAITING_CHANNELS
         )
@@ -288,9 +290,7 @@ class BotMembershipHandlers:
             await send_channel_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
         await leave_channel(bot, chat.id)
 
-    async def _tell_of_coming(
-        self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel | None
-    ) -> None:
+    async def _notify_joined(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel | None) -> None:
         chat, adder = event.chat, event.from_user
         pending = known is None or awaits_approval(known)
         found = Channel(chat.id, chat.title or "", chat.username)
@@ -302,19 +302,19 @@ class BotMembershipHandlers:
             return
         state = known.state if known and not pending else "pending"
         async for words, admin in iterate_admin_translators(desk, adder):
-            said = words.rich("channel-added", state=state, title=link_channel_title(found, words))
+            text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
             by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
             buttons = build_approval_keyboard(desk.archive, chat.id, words) if pending else None
-            await send_channel_notice(bot, admin, as_list(said, by, sep="\n\n"), buttons)
+            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
         if pending and adder.id not in desk.admins and not adder.is_bot:
             words = get_translator(choose_interface_language(adder.language_code, desk.settings.bot.language))
             await send_channel_notice(
                 bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words))
             )
 
-    async def _tell_of_going(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel) -> None:
+    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel) -> None:
         actor = event.from_user
-        # What an admin told it to leave, or never approved, is no news.
+        # Leaving on an admin's order, or an unapproved channel, needs no notification.
         if actor.id == bot.id or awaits_approval(known):
             return
         if not self._notices.allow(actor.id):
@@ -322,14 +322,14 @@ class BotMembershipHandlers:
             self._notices.merge(known, bot, desk)
             return
         async for words, admin in iterate_admin_translators(desk, actor):
-            said = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
+            text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            await send_channel_notice(bot, admin, as_list(said, by, sep="\n\n"))
+            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
 async def _register_channel(event: ChatMemberUpdated, desk: AppContext, known: Channel | None) -> None:
     chat = event.chat
-    # For a channel that is known, `put` takes over the title and the username only.
+    # For a known channel `save_channel` takes over only title and username.
     await channels.save_channel(desk.archive, Channel(chat.id, chat.title or "", chat.username, state="pending"))
     if known and known.state == "removed":
         await channels.set_channel_state(desk.archive, chat.id, "pending")
@@ -337,7 +337,7 @@ async def _register_channel(event: ChatMemberUpdated, desk: AppContext, known: C
 
 
 async def on_group_title(message: Message, desk: AppContext) -> None:
-    """A group that was imported has another title. Channels bring theirs with every post."""
+    """Update the title of an imported group. Channels send theirs with every post."""
     known = (await channels.load_channels(desk.archive)).get(message.chat.id)
     if known and message.chat.title:
         await channels.save_channel(
@@ -346,18 +346,18 @@ async def on_group_title(message: Message, desk: AppContext) -> None:
 
 
 async def on_chat_member(event: ChatMemberUpdated, desk: AppContext) -> None:
-    """Somebody came, went or changed, in a chat where the bot is an administrator: Telegram is asked anew."""
+    """Forget a cached membership after a change in a chat where the bot is an administrator."""
     desk.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
 
 
-# An older "yes" is somebody scrolling back.
+# An older button was probably pressed by mistake.
 _CONFIRMATION_SECONDS = 600
 
 
 async def press_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
 ) -> None:
-    """The first press: say what goes."""
+    """First press: say what will be deleted, and ask for confirmation."""
     channel = await find_pressed_channel(pressed, callback_data, desk, words)
     if channel is None:
         return
@@ -374,14 +374,14 @@ async def press_remove(
 async def press_confirm_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
 ) -> None:
-    """The second press: do it."""
+    """Second press: remove the channel."""
     channel = await find_pressed_channel(pressed, callback_data, desk, words)
     if channel is None:
         return
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
         await pressed.answer(words("channel-remove-late", channels="/channels"), show_alert=True)
         return
-    # Half a minute for a million posts: longer than Telegram waits for the answer to a button.
+    # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
     count = await posts.remove_channel(desk.archive, channel.chat_id)
@@ -400,16 +400,19 @@ async def press_confirm_remove(
 async def press_leave(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
-    """Go out of a channel that has been removed, and forget what it posted since."""
+    """Leave a removed channel, and delete what it posted since."""
     if await refuse_non_admin(pressed, desk, words):
         return
-    chat_id = callback_data.number  # the channel may be forgotten by now; the mark says that the number is ours
+    chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
     if callback_data.mark != make_channel_token(desk.archive, chat_id):
         await pressed.answer(words("channel-gone"), show_alert=True)
         return
     try:
         await bot.leave_chat(chat_id)
-    except (TelegramBadRequest, TelegramForbiddenError) as exc:  # thrown out meanwhile, or the channel is gone
+    except (
+        TelegramBadRequest,
+        TelegramForbiddenError,
+    ) as exc:  # removed from the channel, or it is deleted
         log.info("channel %d was left before: %s", chat_id, exc)
     channel = (await channels.load_channels(desk.archive)).get(chat_id)
     if channel and awaits_approval(channel):
@@ -417,9 +420,9 @@ async def press_leave(
         desk.indexing.wake()
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
-    said = before if before.endswith(left) else f"{before}\n\n{left}".strip()
+    text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
     await redraw_message(
-        pressed, Text(said), build_keyboard([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]), left
+        pressed, Text(text), build_keyboard([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]), left
     )
 
 
@@ -441,7 +444,7 @@ async def _on_channel_post(_: Message, desk: AppContext) -> None:
 
 
 def routes(notices: ChannelNotificationLimiter) -> Router:
-    """Handlers of posts, of the bot's own membership, of /channels and its buttons."""
+    """Router of posts, the bot's own membership, and /channels with its buttons."""
     router = Router(name="channels")
     router.channel_post.register(_on_channel_post)
     router.edited_channel_post.register(_on_channel_post)

@@ -37,7 +37,7 @@ async def _on_new(message: Message, command: CommandObject, desk: AppContext, wo
 
 
 def routes() -> Router:
-    """The handler of /new."""
+    """Router of /new."""
     router = Router(name="talks")
     router.message.register(
         _on_new, Command("new", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})

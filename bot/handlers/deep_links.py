@@ -28,38 +28,38 @@ from rag_core.storage import Archive, questions
 __all__ = ["create_question_link", "decode_payload", "encode_payload", "routes"]
 
 _MAX_PAYLOAD_LENGTH = 64
-# The first sign of a payload: the question stands in it, or it is kept under the rest.
+# First character of a payload: the question itself follows, or the key it is stored under.
 _TEXT_PREFIX, _STORED_PREFIX = "q", "s"
 _PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
 
 
 def encode_payload(text: str) -> str | None:
-    """The payload that holds a question; None for one that is too long for it."""
+    """Encode a question as a payload; None where it is too long."""
     payload = _TEXT_PREFIX + urlsafe_b64encode(text.encode()).decode().rstrip("=")
     return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
 
 
 async def decode_payload(payload: str, archive: Archive) -> str | None:
-    """The question that a payload stands for; None for one that stands for none."""
+    """Decode a payload to its question; None where it is invalid or unknown."""
     if not _PAYLOAD_PATTERN.fullmatch(payload):
         return None
     if payload[0] == _STORED_PREFIX:
         return await questions.get_linked_question(archive, payload[1:])
     try:
         text = urlsafe_b64decode(payload[1:] + "=" * (-len(payload[1:]) % 4)).decode()
-    except ValueError:  # no base64, or no UTF-8
+    except ValueError:  # invalid base64 or UTF-8
         return None
     return text if text and text == strip_control_characters(text) and encode_payload(text) == payload else None
 
 
 async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archive, words: Translator) -> Text:
-    """What to tell whoever wants a link to their question: the link, and who can read what."""
+    """Create a link to a question, and a sentence with the link and who can read what."""
     payload = encode_payload(text)
     if payload is None:
         payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
     url = f"https://t.me/{(await bot.me()).username}?start={payload}"
-    said = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
-    return as_list(words(said), make_link(url, url), sep="\n\n")
+    reply = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
+    return as_list(words(reply), make_link(url, url), sep="\n\n")
 
 
 async def _on_start_link(
@@ -67,7 +67,7 @@ async def _on_start_link(
 ) -> None:
     text = await decode_payload(command.args or "", desk.archive)
     if text is None or len(text) > MAX_QUESTION_LENGTH:
-        raise SkipHandler  # the plain greeting
+        raise SkipHandler  # handled as a plain /start
     await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
     await submit_question(message, text, event_update.update_id, desk, words)
 
@@ -78,12 +78,12 @@ async def _on_link(message: Message, command: CommandObject, bot: Bot, desk: App
         if message.chat.type == "private" or command.mention:
             await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
         return
-    said = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
-    await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+    text = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
+    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
 def routes() -> Router:
-    """Handlers of /link and of /start with a payload."""
+    """Router of /link and of /start with a payload."""
     router = Router(name="deep_links")
     router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), F.chat.type == "private")
     router.message.register(

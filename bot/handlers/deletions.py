@@ -38,7 +38,7 @@ __all__ = ["PostPresence", "classify_copy_result", "routes"]
 
 
 class PostPresence(StrEnum):
-    """What one call told of a post. Only GONE makes a post suspected, only THERE clears it."""
+    """Result of probing a post. Only GONE marks a post as suspected, only THERE clears the mark."""
 
     THERE = "there"
     GONE = "gone"
@@ -47,8 +47,8 @@ class PostPresence(StrEnum):
     UNSURE = "unsure"
 
 
-# The sentences of https://github.com/tdlib/telegram-bot-api; MESSAGE_ID_INVALID is not among them, because
-# Telegram says it of posts that are there as well, where what was asked for cannot be done with them.
+# Messages of https://github.com/tdlib/telegram-bot-api. MESSAGE_ID_INVALID is not among them: Telegram also
+# returns it for existing posts where the requested operation is impossible.
 _ERROR_PATTERNS = (
     (PostPresence.UNCOPIED, r"protected content|forwards_restricted|message can't be (copied|forwarded)"),
     (PostPresence.GONE, r"message to (copy|forward|be replied|react) not found|(replied|reply) message not found"),
@@ -61,25 +61,25 @@ _ERROR_PATTERNS = (
 
 
 def classify_copy_result(failure: Exception | None) -> PostPresence:
-    """What a call about the post tells: it went well (None), or failed like this.
+    """Classify the result of copying a post: success (None) or the exception.
 
-    Whatever is not said in so many words is UNSURE: the network, a limit, a sentence of tomorrow.
+    Whatever is not explicit is UNSURE: network errors, limits, messages introduced later.
     """
     if failure is None:
         return PostPresence.THERE
     if not isinstance(failure, TelegramBadRequest | TelegramForbiddenError):
         return PostPresence.UNSURE
-    said = failure.message.lower().replace("’", "'")
-    return next((where for where, sign in _ERROR_PATTERNS if re.search(sign, said)), PostPresence.UNSURE)
+    message = failure.message.lower().replace("’", "'")
+    return next((where for where, pattern in _ERROR_PATTERNS if re.search(pattern, message)), PostPresence.UNSURE)
 
 
-# What is confirmed must fit one message with its first words.
+# The confirmation must fit into one message with the posts' first words.
 _MAX_POSTS = 10
 _MAX_FIRST_WORDS_LENGTH = 100
 
 
 class DeleteCallback(CallbackData, prefix="delete"):
-    """The answer to "delete these?"; `which` tells whether the message still means the same posts."""
+    """Callback data of the confirmation of /delete; `which` tells whether the message still means the same posts."""
 
     sure: bool
     which: str
@@ -87,7 +87,7 @@ class DeleteCallback(CallbackData, prefix="delete"):
 
 @dataclass(frozen=True, slots=True)
 class _LinkedPost:
-    """A link and what is meant by it: the post, or all of its album."""
+    """Link and the posts it means: one post, or its whole album."""
 
     link: PostLink
     keys: tuple[PostKey, ...]
@@ -96,12 +96,12 @@ class _LinkedPost:
     words: str
 
     def line(self, number: int, shown: RenderContext) -> Text:
-        """The channel as a link to the post, the day, and the post's first words."""
+        """Line with the channel as a link to the post, the day, and the post's first words."""
         title = strip_control_characters(self.channel.title).replace("\n", " ") or shown.words("unnamed-channel")
         url = format_post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel.username)
         head = Text(f"{number}. ", make_link(title, url + ("?single" if self.link.single else "")))
-        said = Text(head, " · ", format_day_and_edit(self.date, None, shown))
-        return Text(said, "\n", neutralize_links(self.words)) if self.words else said
+        line = Text(head, " · ", format_day_and_edit(self.date, None, shown))
+        return Text(line, "\n", neutralize_links(self.words)) if self.words else line
 
 
 async def _on_delete(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
@@ -121,7 +121,7 @@ async def _on_delete(message: Message, command: CommandObject, desk: AppContext,
 async def _press_delete(
     pressed: CallbackQuery, callback_data: DeleteCallback, desk: AppContext, words: Translator
 ) -> None:
-    """The posts are read out of the message itself: it was written by us, and it outlives a restart."""
+    """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
     private = message is not None and message.chat.type == "private"
     if not (private and pressed.from_user.id in desk.admins):
@@ -130,7 +130,7 @@ async def _press_delete(
     if not isinstance(message, Message):  # too old to be read
         await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
         return
-    said = words("delete-kept")
+    reply = words("delete-kept")
     if callback_data.sure:
         items, _ = await _resolve_links(desk.archive, find_post_links(_extract_hidden_links(message)))
         if _make_posts_token(items) != callback_data.which:
@@ -138,10 +138,10 @@ async def _press_delete(
             return
         await posts.mark_posts_deleted(desk.archive, [key for item in items for key in item.keys], how="admin")
         desk.indexing.wake()
-        said = words("delete-done", count=len(items))
+        reply = words("delete-done", count=len(items))
     with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
-        await message.edit_text(f"{message.text}\n\n{said}", entities=message.entities)
-    await pressed.answer(said)
+        await message.edit_text(f"{message.text}\n\n{reply}", entities=message.entities)
+    await pressed.answer(reply)
 
 
 async def _on_check(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
@@ -152,24 +152,26 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, desk: Ap
     blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
     shown = RenderContext(words, desk.settings.bot.zone)
     for number, item in enumerate(items, 1):
-        said = await _check_post(item, message.chat.id, bot, desk, words)
-        blocks.append(as_list(item.line(number, shown), Text(said)))
+        result = await _check_post(item, message.chat.id, bot, desk, words)
+        blocks.append(as_list(item.line(number, shown), Text(result)))
     for page in split_pages(as_list(*blocks, sep="\n\n")):
         await message.answer(page.text, entities=list(page.entities))
 
 
 async def _check_post(item: _LinkedPost, chat_id: int, bot: Bot, desk: AppContext, words: Translator) -> str:
-    """Copy each post to the admin's chat and draw the conclusion; what to tell of it."""
-    told = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
-    gone = [key for key, where in told.items() if where is PostPresence.GONE]
-    there = [key for key, where in told.items() if where is PostPresence.THERE]
+    """Check a post by copying it to the admin's chat; returns the sentence about it."""
+    results = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
+    gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
+    there = [key for key, presence in results.items() if presence is PostPresence.THERE]
     marked = await posts.mark_posts_suspected(desk.archive, gone)
     cleared = await posts.clear_suspicion(desk.archive, there)
     if marked or cleared:
         desk.indexing.wake()
-    # Of an album only some may be gone: it is there, without them.
+    # If only some posts of an album are gone, it is there without them.
     worst = (
-        PostPresence.GONE if len(gone) == len(told) else next(w for w in told.values() if w is not PostPresence.GONE)
+        PostPresence.GONE
+        if len(gone) == len(results)
+        else next(w for w in results.values() if w is not PostPresence.GONE)
     )
     return words("check-back" if cleared and not gone else "check-told", where=worst.value)
 
@@ -179,7 +181,7 @@ async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:
         copy = await bot.copy_message(chat_id, key.chat_id, key.message_id, disable_notification=True)
     except (TelegramAPIError, ClientDecodeError) as exc:
         return classify_copy_result(exc)
-    with suppress(TelegramAPIError, ClientDecodeError):  # the copy is no harm where it stays
+    with suppress(TelegramAPIError, ClientDecodeError):  # a copy that stays does no harm
         await bot.delete_message(chat_id, copy.message_id)
     return PostPresence.THERE
 
@@ -187,7 +189,7 @@ async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:
 async def _get_requested_links(
     message: Message, command: CommandObject, desk: AppContext, words: Translator
 ) -> list[PostLink]:
-    """The links of a command, or the post that it replies to; none where the sender has been told why not."""
+    """Links of a command, or of the post that it replies to; none where the sender was told why not."""
     if not is_admin(message, desk.admins):
         await message.answer(words("admins-only", start="/start"))
         return []
@@ -203,7 +205,7 @@ async def _get_requested_links(
 
 
 def _extract_hidden_links(message: Message) -> str:
-    """The addresses behind the words of a message."""
+    """Addresses behind the words of a message."""
     hidden = (e.url for e in message.entities or () if e.type == MessageEntityType.TEXT_LINK and e.url)
     return " ".join(hidden)
 
@@ -222,27 +224,27 @@ def _get_post_key(origin: MessageOriginChannel) -> PostKey:
 
 
 async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:
-    """What the links mean, and those that mean no post of the archive, or a deleted one."""
+    """Resolve links to posts; returns also those that lead to no post of the archive, or to a deleted one."""
     known = await channels.load_channels(archive)
     items: list[_LinkedPost] = []
     others = []
-    for one in links:
-        key = resolve_post_link(one, known)
-        keys = (key,) if key and one.single else await list_album_keys(archive, key) if key else ()
-        here = {k: post for k, post in (await fetch_post_records(archive, keys)).items() if not post.deleted}
-        if key not in here:
-            others.append(one)
-        elif not any(set(here) & set(item.keys) for item in items):
-            said = next((post.text for post in here.values() if post.text.strip()), "")
-            items.append(_LinkedPost(one, tuple(here), known[key.chat_id], here[key].date, _cut_first_words(said)))
+    for link in links:
+        key = resolve_post_link(link, known)
+        keys = (key,) if key and link.single else await list_album_keys(archive, key) if key else ()
+        stored = {k: post for k, post in (await fetch_post_records(archive, keys)).items() if not post.deleted}
+        if key not in stored:
+            others.append(link)
+        elif not any(set(stored) & set(item.keys) for item in items):
+            text = next((post.text for post in stored.values() if post.text.strip()), "")
+            items.append(_LinkedPost(link, tuple(stored), known[key.chat_id], stored[key].date, _cut_first_words(text)))
     return items, others
 
 
 def _cut_first_words(text: str) -> str:
-    said = " ".join(strip_control_characters(text).split())
-    if len(said) <= _MAX_FIRST_WORDS_LENGTH:
-        return said
-    return f"{said[:_MAX_FIRST_WORDS_LENGTH].rsplit(' ', 1)[0].rstrip(' ,.;:–—-')}…"
+    line = " ".join(strip_control_characters(text).split())
+    if len(line) <= _MAX_FIRST_WORDS_LENGTH:
+        return line
+    return f"{line[:_MAX_FIRST_WORDS_LENGTH].rsplit(' ', 1)[0].rstrip(' ,.;:–—-')}…"
 
 
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
@@ -260,7 +262,7 @@ def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> 
 
 
 def routes() -> Router:
-    """Handlers of /delete, its buttons, and /check."""
+    """Router of /delete with its buttons, and /check."""
     router = Router(name="deletions")
     private = F.chat.type == "private"
     router.message.register(_on_delete, Command("delete", ignore_case=True), private)

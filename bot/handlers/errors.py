@@ -33,15 +33,15 @@ log = logging.getLogger(__name__)
 
 
 def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
-    """What to tell the reader. The reason itself may name files: only an admin sees it."""
-    found = next((said for kind, said in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
+    """Format an error for the reader. Its reason may name files: only admins see it."""
+    found = next((sentence for kind, sentence in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
     if admin and isinstance(exc, RagError):
         return f"{words(found)}\n\n{words('trouble-reason', reason=exc.reason)}"
     return words(found)
 
 
 def get_unexpected_error(exc: Exception) -> Exception | None:
-    """The exception if it is a bug, whose traceback belongs into the log; None if it was planned for."""
+    """Return the exception if it is a bug, whose traceback is logged; None for an expected error."""
     return None if isinstance(exc, RagError) else exc
 
 
@@ -50,7 +50,7 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     log.error("update %d failed: %s", event.update.update_id, exc, exc_info=get_unexpected_error(exc))
     pressed = event.update.callback_query
     message = pressed.message if pressed else event.update.message
-    if not isinstance(message, Message):  # nobody waits for an answer, or it is too old to be answered
+    if not isinstance(message, Message):  # nobody waits for an answer, or the message is too old
         return True
     user = pressed.from_user if pressed else message.from_user
     words = get_translator(choose_interface_language(user.language_code if user else None, settings.bot.language))
@@ -59,14 +59,14 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     try:
         await message.answer(format_error(exc, words, admin=admin))
         if pressed and isinstance(exc, ContentWithdrawn | RecheckUnavailable):
-            await pressed.answer()  # or the button looks busy; refused where the handler has done it
+            await pressed.answer()  # ends the button's loading state; refused where the handler has done it
     except TelegramAPIError as failed:
         log.warning("update %d: the reader could not be told: %s", event.update.update_id, failed)
     return True
 
 
 def routes() -> Router:
-    """The one place where an exception of a handler becomes a sentence."""
+    """Router that turns exceptions of handlers into sentences."""
     router = Router(name="trouble")
     router.error.register(_on_error)
     return router
@@ -77,7 +77,7 @@ async def _on_unknown_button(pressed: CallbackQuery, words: Translator) -> None:
 
 
 def stale_button_routes() -> Router:
-    """The handler of every other button. To be included last."""
+    """Router of all remaining buttons. Include it last."""
     router = Router(name="stale")
     router.callback_query.register(_on_unknown_button)
     return router

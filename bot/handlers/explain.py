@@ -36,7 +36,7 @@ __all__ = ["explain_answer", "find_asked_answer", "render_trace", "routes"]
 
 
 async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
-    """How an answer was made; None where its trace is not known, or no longer. Raises ArchiveUnavailable."""
+    """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
     found = await fetch_trace(archive, trace_id)
     if found is None:
         return None
@@ -46,15 +46,15 @@ async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Te
     )
 
 
-# Posts named that were found and not cited: more of them explain nothing.
+# Posts listed that were found but not cited: more of them explain nothing.
 _MAX_OTHERS = 5
-# Of the question, to tell which one it was.
+# Characters of the question: enough to recognize it.
 _MAX_SHOWN_QUESTION_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class _ExplanationContext:
-    """What is looked up for one explanation: `stored` are the posts that this reader may see now."""
+    """Data of one explanation: `stored` are the posts that this reader may see now."""
 
     archive: Archive
     channels: Mapping[int, Channel]
@@ -63,81 +63,81 @@ class _ExplanationContext:
     answered_at: datetime
 
     def named(self, key: PostKey, post: Post) -> Text:
-        """Who speaks in a post, linked, and when."""
+        """Author of a post, linked, and its date."""
         channel = self.channels.get(key.chat_id)
-        who = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
-        return Text(who, " · ", format_day_and_edit(post.date, post.edited, self.shown))
+        author = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
+        return Text(author, " · ", format_day_and_edit(post.date, post.edited, self.shown))
 
 
 async def explain_answer(asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
-    """What the answer to a question stands on, as far as this viewer may read it now."""
-    given = answer.parse_stored_answer(asked.answer)
-    cited = [(number, one) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
-    others = [key for key in given.others if key.chat_id in viewer.channels]
+    """Explain what an answer is based on, as far as this viewer may read it now."""
+    kept = answer.parse_stored_answer(asked.answer)
+    cited = [(number, one) for number, one in enumerate(kept.cited, 1) if one.key.chat_id in viewer.channels]
+    others = [key for key in kept.others if key.chat_id in viewer.channels]
     stored = await posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
-    shelf = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
-    words, asked_for = shown.words, " ".join(strip_control_characters(asked.text).split())
-    asked_for = (
-        asked_for
-        if len(asked_for) <= _MAX_SHOWN_QUESTION_LENGTH
-        else f"{asked_for[:_MAX_SHOWN_QUESTION_LENGTH].rstrip()}…"
+    context = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
+    words, question = shown.words, " ".join(strip_control_characters(asked.text).split())
+    question = (
+        question
+        if len(question) <= _MAX_SHOWN_QUESTION_LENGTH
+        else f"{question[:_MAX_SHOWN_QUESTION_LENGTH].rstrip()}…"
     )
-    blocks: list[Text] = [style_text(Bold, words("why-question", question=asked_for))]
-    if sources := [await _explain_source(number, one, shelf) for number, one in cited]:
+    blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
+    if sources := [await _explain_source(number, one, context) for number, one in cited]:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
-    blocks += _format_others([key for key in others if key in stored], given, shelf)
+    blocks += _format_others([key for key in others if key in stored], kept, context)
     if len(blocks) == 1:
-        blocks.append(Text(words("why-closed" if given.cited or given.others else "why-nothing-found")))
-    if notes := dict.fromkeys(words("shortfall", stage=stage) for stage in given.shortfalls):
+        blocks.append(Text(words("why-closed" if kept.cited or kept.others else "why-nothing-found")))
+    if notes := dict.fromkeys(words("shortfall", stage=stage) for stage in kept.shortfalls):
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")
 
 
-async def _explain_source(number: int, one: CitedPost, shelf: _ExplanationContext) -> Text:
-    post, words = shelf.stored.get(one.key), shelf.shown.words
+async def _explain_source(number: int, one: CitedPost, context: _ExplanationContext) -> Text:
+    post, words = context.stored.get(one.key), context.shown.words
     if post is None:
-        channel = shelf.channels.get(one.key.chat_id)
+        channel = context.channels.get(one.key.chat_id)
         title = strip_control_characters(channel.title) if channel else ""
-        date = words.date(one.date, shelf.shown.zone)
+        date = words.date(one.date, context.shown.zone)
         return Text(f"{number}. ", words("why-gone", title=title or words("unnamed-channel"), date=date))
-    line = Text(f"{number}. ", shelf.named(one.key, post))
-    edits = await _list_edits(one, post, shelf) if post.edited else []
+    line = Text(f"{number}. ", context.named(one.key, post))
+    edits = await _list_edits(one, post, context) if post.edited else []
     return as_list(line, *edits)
 
 
-async def _list_edits(one: CitedPost, post: Post, shelf: _ExplanationContext) -> list[Text]:
-    """What was changed in a post, or in any of its album."""
+async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) -> list[Text]:
+    """List the edits of a post, or of its whole album."""
     edits = []
-    keys = await list_album_keys(shelf.archive, one.key) if post.album else (one.key,)
-    for key, now in (await fetch_post_records(shelf.archive, keys)).items():
-        chain = [PostVersion(now.stamp, now.text), *await posts.list_post_versions(shelf.archive, key)]
-        edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, shelf)
-    return edits or [Text(shelf.shown.words("why-unknown-before"))]
+    keys = await list_album_keys(context.archive, one.key) if post.album else (one.key,)
+    for key, now in (await fetch_post_records(context.archive, keys)).items():
+        chain = [PostVersion(now.stamp, now.text), *await posts.list_post_versions(context.archive, key)]
+        edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, context)
+    return edits or [Text(context.shown.words("why-unknown-before"))]
 
 
-async def _explain_versions(chain: Sequence[PostVersion], cited: str, shelf: _ExplanationContext) -> list[Text]:
-    """What was changed after the answer, and what last before it, in texts of which the newest is first."""
+async def _explain_versions(chain: Sequence[PostVersion], cited: str, context: _ExplanationContext) -> list[Text]:
+    """Explain the edits after the answer, and the last one before it; `chain` begins with the newest version."""
     then = next((place for place, version in enumerate(chain) if answer.hash_text_version(version.text) == cited), None)
-    # The cited text is not known where it was that of several captions; then the last edit is what can be shown.
+    # The cited version is unknown where the text joined several captions; then the last edit is shown.
     if then is None:
-        return [await _format_edit("why-changed", chain[1], chain[0], shelf)]
+        return [await _format_edit("why-changed", chain[1], chain[0], context)]
     edits = []
     if then > 0:
-        edits.append(await _format_edit("why-changed-after", chain[then], chain[0], shelf))
+        edits.append(await _format_edit("why-changed-after", chain[then], chain[0], context))
     if then + 1 < len(chain):
-        # A text may have been taken back after the answer: then it is the cited one again.
-        before = chain[then].stamp <= shelf.answered_at
+        # An edit after the answer may have restored the cited text.
+        before = chain[then].stamp <= context.answered_at
         edits.append(
-            await _format_edit("why-changed-before" if before else "why-changed", chain[then + 1], chain[then], shelf)
+            await _format_edit("why-changed-before" if before else "why-changed", chain[then + 1], chain[then], context)
         )
     return edits
 
 
-async def _format_edit(said: str, old: PostVersion, new: PostVersion, shelf: _ExplanationContext) -> Text:
-    words = shelf.shown.words
-    head = words(said, date=words.date(new.stamp, shelf.shown.zone))
-    # Two long texts without anything in common take a while.
+async def _format_edit(sentence: str, old: PostVersion, new: PostVersion, context: _ExplanationContext) -> Text:
+    words = context.shown.words
+    head = words(sentence, date=words.date(new.stamp, context.shown.zone))
+    # Comparing two long and different texts takes a while.
     difference, more = await asyncio.to_thread(format_changes, old.text, new.text)
     if not difference.as_kwargs()["text"]:
         difference = Text(words("why-changed-spaces"))
@@ -145,16 +145,16 @@ async def _format_edit(said: str, old: PostVersion, new: PostVersion, shelf: _Ex
     return Text(head, "\n", BlockQuote(as_list(difference, *tail)))
 
 
-def _format_others(keys: Sequence[PostKey], given: StoredAnswer, shelf: _ExplanationContext) -> list[Text]:
-    """The posts that were found and not cited; of a refusal, all there were."""
-    words = shelf.shown.words
+def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _ExplanationContext) -> list[Text]:
+    """Format the posts that were found but not cited; for a refusal, all that were found."""
+    words = context.shown.words
     if not keys:
         return []
-    lines = [Text("• ", shelf.named(key, shelf.stored[key])) for key in keys[:_MAX_OTHERS]]
+    lines = [Text("• ", context.named(key, context.stored[key])) for key in keys[:_MAX_OTHERS]]
     if (more := len(keys) - _MAX_OTHERS) > 0:
         lines.append(Text(words("titles-more", more=more)))
-    said = words("why-others") if given.cited else words("why-refused", count=len(keys))
-    return [Text(said, "\n", ExpandableBlockQuote(as_list(*lines)))]
+    sentence = words("why-others") if kept.cited else words("why-refused", count=len(keys))
+    return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*lines)))]
 
 
 async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
@@ -174,10 +174,10 @@ async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppC
     viewer = await access.build_viewer(desk.archive, desk.admins, **where, private=private)
     basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
     shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
-    said = await explain_answer(asked, viewer, desk.archive, shown)
+    text = await explain_answer(asked, viewer, desk.archive, shown)
     if admin and (stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, desk.archive, words)):
-        said = as_list(said, stages, sep="\n\n")
-    first, *rest = split_pages(said)
+        text = as_list(text, stages, sep="\n\n")
+    first, *rest = split_pages(text)
     with recheck_before_sending(basis, Reader(**where, private=private), desk.archive, desk.admins):
         await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
         for page in rest:
@@ -185,7 +185,7 @@ async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppC
 
 
 async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | str:
-    """The answer that is asked about; else the id of the sentence that says why there is none."""
+    """Find the answer that a command asks about; else the id of the sentence that says why there is none."""
     reader, parent = get_reader_id(message), message.reply_to_message
     # In a topic every message "replies" to its opening.
     if parent is None or parent.forum_topic_created:
@@ -199,7 +199,7 @@ async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> Ans
 
 
 def routes() -> Router:
-    """Handlers of /why."""
+    """Router of /why."""
     router = Router(name="why")
     router.message.register(
         _on_why, Command("why", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})

@@ -61,38 +61,38 @@ __all__ = [
     "source_routes",
 ]
 
-# They send something for the one who asked, or ask again in their name.
+# These send a message for the asker, or ask again in their name.
 _ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
 
 
 async def check_button_access(
     pressed: CallbackQuery, press: AnswerCallback, desk: AppContext, words: Translator
 ) -> tuple[AnsweredQuestionRow, Message] | None:
-    """The answer and the message that the button is at; None where the presser was told why there is none."""
+    """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
     presser, message, asked = (
         pressed.from_user.id,
         pressed.message,
         await fetch_answered_question(desk.archive, press.handle),
     )
-    # A message that was deleted, or is too old for Telegram to show; a made-up button, or one of another chat.
+    # The message was deleted or is too old; or the callback data is forged, or from another chat.
     if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
-        said = "answer-gone"
+        refusal = "answer-gone"
     elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
-        said = "answer-not-member"
+        refusal = "answer-not-member"
     elif press.deed in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
-        said = "answer-not-yours"
+        refusal = "answer-not-yours"
     else:
         return asked, message
-    await pressed.answer(words(said)[:200], show_alert=True)
+    await pressed.answer(words(refusal)[:200], show_alert=True)
     return None
 
 
 async def prepare_viewer(
     asked: AnsweredQuestionRow, user_id: int, desk: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
-    """What somebody may read now where the question was asked, and the context to send what is made of it in.
+    """Build the viewer of an answer's posts, and the context in which to send what is made of them.
 
-    To be worked out before the view is made: what changes after this is not sent.
+    Call it before rendering: changes after this keep the message from being sent.
     """
     here = Reader(user_id, asked.chat_id, asked.private)
     viewer = await access.build_viewer(
@@ -103,19 +103,19 @@ async def prepare_viewer(
 
 
 def build_render_context(asked: AnsweredQuestionRow, desk: AppContext) -> RenderContext:
-    """How things are said about this answer: in its language."""
+    """Render context in the language of the answer."""
     return RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not asked.private)
 
 
 async def shorten_answer(
     asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> Text | None:
-    """The first sentence with its sources; None where a post behind it has changed, is gone or closed by now."""
+    """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
     answer = kept.parse_stored_answer(asked.answer)
     if not answer.sentences:
         return None
-    said = answer.sentences[0]
-    keys = tuple(dict.fromkeys(key for key, _, _ in said.places))
+    first = answer.sentences[0]
+    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
     if not keys or any(key.chat_id not in viewer.channels for key in keys):
         return None
     stored = await posts.fetch_posts(archive, keys)
@@ -129,37 +129,37 @@ async def shorten_answer(
         for piece in (" ", make_link(f"[{numbers[key]}]", format_channel_post_link(key, known.get(key.chat_id))))
     ]
     lines = [_format_source(numbers[key], stored[key], known, shown) for key in keys]
-    sentence = Text(neutralize_links(strip_control_characters(_format_sentence(said, stored))), *marks)
+    sentence = Text(neutralize_links(strip_control_characters(_format_sentence(first, stored))), *marks)
     return as_list(sentence, BlockQuote(as_list(*lines)), Italic(shown.words("shorter-note")), sep="\n\n")
 
 
 def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
-    """Whether the post says what it said when it was cited."""
+    """Check that the post's text is the one that was cited."""
     return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
 
 
-def _format_sentence(said: StoredSentence, stored: dict[PostKey, Post]) -> str:
-    if said.quote is None:
-        return said.around
-    key, start, end = said.places[said.quote]
-    return f"{said.around} {stored[key].text[start:end]}".strip()
+def _format_sentence(sentence: StoredSentence, stored: dict[PostKey, Post]) -> str:
+    if sentence.quote is None:
+        return sentence.around
+    key, start, end = sentence.places[sentence.quote]
+    return f"{sentence.around} {stored[key].text[start:end]}".strip()
 
 
 def _format_source(number: int, post: Post, known: dict[int, Channel], shown: RenderContext) -> Text:
     channel = known.get(post.key.chat_id)
-    who = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
-    return Text(f"{number}. ", who, " · ", format_day_and_edit(post.date, post.edited, shown))
+    author = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
+    return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
 
 
 SOURCES_PER_PAGE = 3
-# Three sources with three quotes of so many characters, which may count twice, fit 4096.
+# Three sources with three quotes of this length, whose characters may count twice, fit into 4096.
 _MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
-_MAX_ONLY_QUOTE_LENGTH = 600  # of the only quote of a post
+_MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
 
 
 @dataclass(frozen=True, slots=True)
 class _SourcesContext:
-    """What a page is made of: `stored` are the posts that this reader may see now."""
+    """Data of a sources page: `stored` are the posts that this reader may see now."""
 
     answer: StoredAnswer
     stored: Mapping[PostKey, Post]
@@ -170,7 +170,7 @@ class _SourcesContext:
 async def render_sources_page(
     asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
-    """One page of the sources that this viewer may read now, and the buttons to turn it."""
+    """Render a page of the sources that this viewer may read now, and its page buttons."""
     answer, words = kept.parse_stored_answer(asked.answer), shown.words
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
@@ -179,31 +179,31 @@ async def render_sources_page(
     page = max(0, min(page, last))
     here = cited[page * SOURCES_PER_PAGE : (page + 1) * SOURCES_PER_PAGE]
     stored = await posts.fetch_posts(archive, [one.key for _, one in here])
-    shelf = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
+    context = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
     head: list[Text] = [Bold(words("sources", count=len(cited)))]
     head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
-    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, shelf) for number, one in here)]
+    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, context) for number, one in here)]
     return as_list(*blocks, sep="\n\n"), _build_page_buttons(page, last, asked.handle)
 
 
-def _render_source(number: int, one: CitedPost, shelf: _SourcesContext) -> Text:
-    post, channel, shown = shelf.stored.get(one.key), shelf.channels.get(one.key.chat_id), shelf.shown
+def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Text:
+    post, channel, shown = context.stored.get(one.key), context.channels.get(one.key.chat_id), context.shown
     words = shown.words
     if post is None:
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
-    who = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
-    head = Text(f"{number}. ", who, " · ", format_day_and_edit(post.date, post.edited, shown))
+    author = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
+    head = Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
     if kept.hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
-    if quotes := list(_list_quotes(one.key, post, shelf.answer)):
+    if quotes := list(_list_quotes(one.key, post, context.answer)):
         return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
     return head
 
 
 def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
-    """The words of a post that the answer stands on, in the order of the post."""
-    places = {(start, end) for said in answer.sentences for cited, start, end in said.places if cited == key}
+    """List the cited words of a post, in the order of the post."""
+    places = {(start, end) for sentence in answer.sentences for cited, start, end in sentence.places if cited == key}
     found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
         :_MAX_QUOTES
     ]
@@ -224,8 +224,8 @@ async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: 
     if asked is None:
         # In a group a bare command may be meant for another bot.
         if message.chat.type == "private" or command.mention:
-            said = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
-            await message.reply(said, allow_sending_without_reply=True)
+            refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
+            await message.reply(refusal, allow_sending_without_reply=True)
         return
     viewer, checked = await prepare_viewer(asked, get_reader_id(message), desk)
     text, buttons = await render_sources_page(asked, viewer, desk.archive, build_render_context(asked, desk))
@@ -234,7 +234,7 @@ async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: 
 
 
 def source_routes() -> Router:
-    """The handler of /sources."""
+    """Router of /sources."""
     router = Router(name="sources")
     router.message.register(
         _on_sources, Command("sources", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
@@ -244,7 +244,7 @@ def source_routes() -> Router:
 
 @dataclass(frozen=True, slots=True)
 class _ButtonPress:
-    """A press by somebody who may: what of, at which message, and what handlers need."""
+    """Permitted press of an answer button, with what its handler needs."""
 
     query: CallbackQuery
     press: AnswerCallback
@@ -256,12 +256,12 @@ class _ButtonPress:
 
     @property
     def user_id(self) -> int:
-        """Who pressed."""
+        """Id of the user who pressed."""
         return self.query.from_user.id
 
 
 class AnswerButtonHandlers:
-    """The handler, with the presses that are at work: a button that sends something sends it once."""
+    """Handler of answer buttons. It tracks running presses: a button that sends a message sends it once."""
 
     def __init__(self) -> None:
         self._busy: set[tuple[str, AnswerAction]] = set()
@@ -274,7 +274,7 @@ class AnswerButtonHandlers:
         desk: AppContext,
         words: Translator,
     ) -> None:
-        """Any button under an answer."""
+        """Handle a press of any button under an answer."""
         found = await check_button_access(query, callback_data, desk, words)
         if found is None:
             return
@@ -285,15 +285,15 @@ class AnswerButtonHandlers:
         elif deed is AnswerAction.PAGE:
             await _press_page(pressed)
         else:
-            async with self._once(pressed) as first:
+            async with self._claim_press(pressed) as first:
                 if first:
                     await _ACTION_HANDLERS[deed](pressed)
                 else:
                     await query.answer(words("answer-already"))
 
     @asynccontextmanager
-    async def _once(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
-        """False for a button that is at work, or has done its work: it is not there any more."""
+    async def _claim_press(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
+        """Yield False for a button whose press is running or done: used buttons are removed from the message."""
         key, shown = (pressed.press.handle, pressed.press.deed), pressed.message.reply_markup
         there = shown is not None and any(
             get_button_action(one) is key[1] for row in shown.inline_keyboard for one in row
@@ -309,7 +309,7 @@ class AnswerButtonHandlers:
 
 
 async def _press_vote(pressed: _ButtonPress) -> None:
-    """Keep the vote; after a bad one ask why. The last vote of a reader counts."""
+    """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
     deed, words = pressed.press.deed, pressed.words
     archive, asked = pressed.desk.archive, pressed.asked
     good, reason = deed is AnswerAction.GOOD, REASONS_BY_ACTION.get(deed)
@@ -319,48 +319,48 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     if deed is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(pressed.message, shown)
-    said = "vote-good" if good else "vote-reason" if reason else "vote-bad"
-    await pressed.query.answer(words(said if new else "vote-same"))
+    sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
+    await pressed.query.answer(words(sentence if new else "vote-same"))
 
 
 async def _press_page(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    said, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
+    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
     with checked:
-        await redraw_message(pressed.query, said, buttons)
+        await redraw_message(pressed.query, text, buttons)
 
 
 async def _press_sources(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    said, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
+    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
     with checked:
-        await _reply_with_text(pressed, said, buttons)
+        await _reply_with_text(pressed, text, buttons)
 
 
 async def _press_why(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    said = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
+    text = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
     with checked:
-        await _reply_with_text(pressed, said)
+        await _reply_with_text(pressed, text)
 
 
 async def _press_shorter(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    said = await shorten_answer(
+    text = await shorten_answer(
         pressed.asked, viewer, pressed.desk.archive, build_render_context(pressed.asked, pressed.desk)
     )
-    if said is None:
+    if text is None:
         await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
         return
     with checked:
-        await _reply_with_text(pressed, said)
+        await _reply_with_text(pressed, text)
 
 
 async def _press_deeper(pressed: _ButtonPress) -> None:
-    """Queue the question once more, within the limits. The days it names are those of when it was asked."""
+    """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
     asked = pressed.asked
     async with pressed.desk.turns.limits.counted(asked.user_id, asked.chat_id) as wait:
         if wait is None:
@@ -388,13 +388,13 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
 async def _press_link(pressed: _ButtonPress) -> None:
     bot = pressed.query.bot
     assert bot is not None
-    said = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
-    await _reply_with_text(pressed, said)
+    text = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
+    await _reply_with_text(pressed, text)
 
 
-async def _reply_with_text(pressed: _ButtonPress, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
-    """Answer below, in as many messages as it takes; `buttons` under the last."""
-    cut = split_pages(said)
+async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    """Reply in as many messages as needed; `buttons` under the last."""
+    cut = split_pages(text)
     for page in cut:
         await pressed.message.reply(
             page.text,
@@ -405,13 +405,13 @@ async def _reply_with_text(pressed: _ButtonPress, said: Text, buttons: InlineKey
     await _finish_press(pressed)
 
 
-async def _finish_press(pressed: _ButtonPress, said: str = "") -> None:
+async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
     await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.deed))
-    await pressed.query.answer(said[:200] or None)
+    await pressed.query.answer(notice[:200] or None)
 
 
 async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> None:
-    with suppress(TelegramBadRequest):  # "message is not modified", or it is gone meanwhile
+    with suppress(TelegramBadRequest):  # "message is not modified", or it was deleted meanwhile
         await message.edit_reply_markup(reply_markup=shown)
 
 
@@ -426,14 +426,14 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
 
 
 def press_routes() -> Router:
-    """The handler of all buttons under answers."""
+    """Router of all answer buttons."""
     router, presses = Router(name="presses"), AnswerButtonHandlers()
     router.callback_query.register(presses.on_press, AnswerCallback.filter())
     return router
 
 
 def routes() -> Router:
-    """Handlers of the buttons under answers, of /sources and /link, and of links that ask. Before /start."""
+    """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
     router = Router(name="after")
     router.include_routers(press_routes(), source_routes(), deep_links.routes())
     return router

@@ -38,7 +38,7 @@ _CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<a
 
 
 def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
-    """The channel that somebody means: @username, t.me link, numeric id, or its exact title."""
+    """Find a channel by @username, t.me link, numeric id, or exact title."""
     match = _CHANNEL_LINK_PATTERN.match(said)
     if match:
         name = (match["name"] or match["at"]).casefold()
@@ -53,8 +53,8 @@ async def _on_bind(message: Message, command: CommandObject, desk: AppContext, w
     if not is_admin(message, desk.admins):
         await message.reply(words("admins-only", start="/start"), allow_sending_without_reply=True)
         return
-    said = await _bind_or_unbind(message, command, desk, words)
-    await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+    text = await _bind_or_unbind(message, command, desk, words)
+    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
 async def _bind_or_unbind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> Text:
@@ -90,7 +90,7 @@ async def _on_bind_in_private(message: Message, desk: AppContext, words: Transla
 
 
 async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
-    """A group that becomes a supergroup gets a new id; what is bound to it and chosen there moves along."""
+    """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
     old, new = message.chat.id, message.migrate_to_chat_id
     assert new is not None
     await move_group(desk.archive, old, new)
@@ -99,7 +99,7 @@ async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
 
 
 def routes() -> Router:
-    """Handlers of /bind, /unbind and the move."""
+    """Router of /bind, /unbind and the migration."""
     router = Router(name="groups")
     router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
     router.message.register(_on_bind, Command("bind", "unbind", ignore_case=True), _GROUP)
@@ -107,13 +107,13 @@ def routes() -> Router:
     return router
 
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
+_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
 
 
 class _SettingsAction(StrEnum):
-    """What a button does. It says what shall be, so that pressing it twice is pressing it once."""
+    """Action of a settings button. It names the target state, so that pressing it twice has the same effect as once."""
 
     SHOW = "s"
     CHANNELS = "c"
@@ -127,7 +127,7 @@ class _SettingsAction(StrEnum):
 
 
 class _SettingsCallback(CallbackData, prefix="gs"):
-    """A button: what it does, the mark of a channel, and a part of the list or the place of a language."""
+    """Callback data of a settings button: action, channel token, and a page or the index of a language."""
 
     do: _SettingsAction
     mark: str = ""
@@ -149,8 +149,8 @@ async def _on_settings(message: Message, command: CommandObject, desk: AppContex
     if not await is_group_admin(get_reader_id(message), message.chat.id, desk):
         await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
         return
-    said, buttons = await _render_settings(message.chat.id, desk.archive, words)
-    await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+    text, buttons = await _render_settings(message.chat.id, desk.archive, words)
+    await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
 
 async def _on_settings_in_private(message: Message, words: Translator) -> None:
@@ -169,24 +169,24 @@ async def _press_settings(
     if not done:
         await pressed.answer(words("settings-channel-gone"), show_alert=True)
         return
-    if callback_data.do is _SettingsAction.LANG:  # what is said from now on is said in it
+    if callback_data.do is _SettingsAction.LANG:  # the following sentences are in the chosen language
         chosen = (await load_group_rules(desk.archive, group.id)).lang
         spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
         words = get_translator(chosen or spoken)
     if callback_data.do in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
-        said, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
+        text, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
     else:
-        said, buttons = await _render_settings(group.id, desk.archive, words)
+        text, buttons = await _render_settings(group.id, desk.archive, words)
     await redraw_message(
         pressed,
-        said,
+        text,
         buttons,
         "" if callback_data.do in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
     )
 
 
 async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
-    """Do what the button says; False where its channel is not one of theirs to bind."""
+    """Apply a button's action; False where the group's admins may not bind this channel."""
     if press.do in (_SettingsAction.BIND, _SettingsAction.UNBIND):
         channel = find_channel_by_token(
             archive, press.mark, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
@@ -206,7 +206,7 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
 
 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
-    """What this group asks now, and what its admins may add: what is public, or what an admin of the bot lets them."""
+    """List the bound channels and those that the group's admins may bind: public ones, or opened by a bot admin."""
     bound = await channels.list_bound_channels(archive, group)
     return sorted(
         (
@@ -220,7 +220,7 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
 
 
 async def _render_settings(group: int, archive: Archive, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    """The settings on one screen."""
+    """Render all settings on one screen."""
     rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
@@ -232,8 +232,8 @@ async def _render_settings(group: int, archive: Archive, words: Translator) -> t
         words("settings-who", who="admins" if rules.admins_ask else "everybody"),
         words("settings-lang", lang=rules.lang or "each"),
     )
-    said = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
-    return said, _build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
+    text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
+    return text, _build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
 
 
 def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
@@ -256,7 +256,7 @@ def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[s
 async def _render_channel_choices(
     group: int, number: int, archive: Archive, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup]:
-    """One part of the channels, each with what pressing it does; the nearest there is."""
+    """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
     offered, bound = (
         await _list_offered_channels(group, archive, words),
         await channels.list_bound_channels(archive, group),
@@ -288,8 +288,8 @@ async def _render_channel_choices(
         if number < last
         else []
     )
-    said = words("settings-channels") if offered else words("settings-none-offered")
-    return Text(said), _build_keyboard(
+    text = words("settings-channels") if offered else words("settings-none-offered")
+    return Text(text), _build_keyboard(
         *rows, turns, [(words("button-back"), _SettingsCallback(do=_SettingsAction.SHOW))]
     )
 
@@ -300,7 +300,7 @@ def _build_keyboard(*rows: list[tuple[str, _SettingsCallback]]) -> InlineKeyboar
 
 
 def settings_routes() -> Router:
-    """Handlers of /settings and its buttons."""
+    """Router of /settings and its buttons."""
     router = Router(name="group settings")
     router.message.register(_on_settings, Command("settings", ignore_case=True), _GROUP)
     router.message.register(_on_settings_in_private, Command("settings", ignore_case=True), F.chat.type == "private")

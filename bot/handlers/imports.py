@@ -3,9 +3,9 @@
 The document comes with the command, with the replied message, or by the button that is offered for an export. One
 import runs at a time. One message shows its progress, can stop it, and reports the result at the end.
 
-All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note of whom to
-tell if the bot dies before the import is done. The importer's English sentences are matched by patterns and shown in
-the reader's language; a sentence without a pattern is shown as it is.
+All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note with the
+chat to inform if the bot dies before the import is done. The importer's English sentences are matched by patterns and
+shown in the reader's language; a sentence without a pattern is shown as it is.
 """
 
 from __future__ import annotations
@@ -89,19 +89,25 @@ _NOTE_ID_BY_PATTERN = {
 
 
 def translate_refusal(reason: str) -> DocumentRefused:
-    """Why nothing was imported."""
-    found = next((said for pattern, said in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None)
+    """Translate an import's refusal into a sentence."""
+    sentence = next(
+        (sentence_id for pattern, sentence_id in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None
+    )
     return (
-        DocumentRefused(found) if found else DocumentRefused("import-refused", reason=strip_control_characters(reason))
+        DocumentRefused(sentence)
+        if sentence
+        else DocumentRefused("import-refused", reason=strip_control_characters(reason))
     )
 
 
 def translate_note(note: str, words: Translator) -> str:
-    """What should be known of an import."""
-    for pattern, said in _NOTE_ID_BY_PATTERN.items():
+    """Translate a note on an import into a sentence."""
+    for pattern, sentence_id in _NOTE_ID_BY_PATTERN.items():
         if found := re.match(pattern, note, re.DOTALL):
             return words(
-                said, **{name: _parse_note_value(text) for name, text in found.groupdict().items()}, command="/import"
+                sentence_id,
+                **{name: _parse_note_value(text) for name, text in found.groupdict().items()},
+                command="/import",
             )
     return strip_control_characters(note)
 
@@ -112,7 +118,7 @@ def _parse_note_value(text: str) -> str | int:
     return format_one_line(text)
 
 
-# Telegram's limits for edits are not published; a person looks every few seconds.
+# Telegram's limits for edits are not published; readers look every few seconds.
 _EDIT_INTERVAL_SECONDS = 3.0
 _EDIT_TIMEOUT_SECONDS = 5.0
 _MAX_TITLES = 5
@@ -122,52 +128,52 @@ log = logging.getLogger(__name__)
 
 
 class StartImportButton(CallbackData, prefix="import-go"):
-    """A button that imports the document its message replies to."""
+    """Callback data of the button that imports the document its message replies to."""
 
 
 class StopImportButton(CallbackData, prefix="import-stop"):
-    """A button that stops the import that runs."""
+    """Callback data of the button that stops the running import."""
 
     run: str
 
 
 def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    """The offer's button."""
+    """Keyboard of the offer to import."""
     return _build_one_button_keyboard(words("button-import"), StartImportButton())
 
 
 class ImportProgressMessage:
-    """The message, edited now and then. Telling must not stop the work: what cannot be said is logged."""
+    """Progress message of an import, edited now and then. Failures are logged and do not stop the import."""
 
     def __init__(self, message: Message, file: str, run: str, words: Translator) -> None:
         self.message = message
         self._file = file
         self._words = words
         self._buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
-        self._edited = time.monotonic()
+        self._edited_at = time.monotonic()
 
     @classmethod
     async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
-        """Reply to the document, or to who asked for it."""
+        """Start a progress message, in reply to the document or to the admin's command."""
         buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
-        said = words("import-fetching", file=file)
-        sent = await to.reply(said, reply_markup=buttons, allow_sending_without_reply=True)
+        text = words("import-fetching", file=file)
+        sent = await to.reply(text, reply_markup=buttons, allow_sending_without_reply=True)
         return cls(sent, file, run, words)
 
     async def at(self, done: int, total: int) -> None:
-        """Say how much is done, unless it was said just now."""
-        if time.monotonic() - self._edited < _EDIT_INTERVAL_SECONDS:
+        """Show the progress, unless it was shown just now."""
+        if time.monotonic() - self._edited_at < _EDIT_INTERVAL_SECONDS:
             return
         percent = min(99, 100 * done // max(total, 1))
         await self._edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
-        self._edited = time.monotonic()
+        self._edited_at = time.monotonic()
 
     async def end(self, said: Text) -> bool:
-        """Say what came of it; whether that arrived."""
+        """Show the result; returns whether it arrived."""
         return await self._edit(said, None)
 
-    async def _edit(self, said: Text, buttons: InlineKeyboardMarkup | None) -> bool:
-        page = split_pages(said)[0]
+    async def _edit(self, text: Text, buttons: InlineKeyboardMarkup | None) -> bool:
+        page = split_pages(text)[0]
         try:
             async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
                 await self.message.edit_text(page.text, entities=list(page.entities), reply_markup=buttons)
@@ -178,7 +184,7 @@ class ImportProgressMessage:
 
 
 def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
-    """What was imported, in numbers, and what should be known of it."""
+    """Format the result of an import: numbers and notes."""
     names = [link_channel_title(channel, words) for channel in channels[:_MAX_TITLES]]
     if more := len(channels) - len(names):
         names.append(Text(words("titles-more", more=more)))
@@ -192,14 +198,14 @@ def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[st
 
 
 async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
-    """Channels that are new here are read by admins only; offer to change it."""
+    """Offer to open channels that are new here, which only admins can read so far."""
     try:
         if len(closed) > _MAX_ASKED_CHANNELS:
             await to.answer(words("import-who-many", count=len(closed), channels="/channels"))
             return
         for channel in closed:
-            said = words.rich("import-who", title=link_channel_title(channel, words))
-            await to.answer(**said.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
+            text = words.rich("import-who", title=link_channel_title(channel, words))
+            await to.answer(**text.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
     except (TelegramAPIError, ClientDecodeError) as exc:
         log.warning("an admin could not be asked who may read what was imported: %s", exc)
 
@@ -213,9 +219,9 @@ _INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.
 
 @dataclass(frozen=True, slots=True)
 class ImportOrder:
-    """What an admin wants: the document, and which channel it is of (`chat`), if they said so.
+    """Import order: the document, and the channel (`chat`) that it belongs to, if given.
 
-    `username` is the channel's, without @: exports do not hold it. `message` is what is replied to.
+    `username` is the channel's, without @: exports do not contain it. `message` is the one to reply to.
     """
 
     document: Document
@@ -226,13 +232,13 @@ class ImportOrder:
 
     @property
     def file(self) -> str:
-        """What the reader calls the document."""
+        """Name of the document as the reader sees it."""
         return format_one_line(self.document.file_name or "") or self.words("import-file")
 
 
 @dataclass(frozen=True, slots=True)
 class _ImportOutcome:
-    """What to say at the end; `closed` are channels that only admins read until somebody says otherwise."""
+    """Result of an import; `closed` are channels that only admins read until somebody opens them."""
 
     said: Text
     closed: Sequence[Channel] = ()
@@ -240,7 +246,7 @@ class _ImportOutcome:
 
 
 class ImportRunner:
-    """The import that runs, if any. `wake` lets the indexes look at the archive."""
+    """Runs one import at a time. `wake` makes the indexers look at the archive."""
 
     def __init__(self, bot: Bot, settings: Settings, archive: Archive, wake: Callable[[], None]) -> None:
         self._bot = bot
@@ -249,61 +255,63 @@ class ImportRunner:
         self._wake = wake
         self._folder = settings.data.dir / _INCOMING_FOLDER_NAME
         self._task: asyncio.Task[None] | None = None
-        self._run = ""
+        self._run_id = ""
         self._stopped = False
-        self._left = _read_note(self._folder)
+        self._interrupted = _read_note(self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def tell_left(self) -> None:
-        """Say that an import of an earlier life was cut short."""
-        if self._left is None:
+        """Report that an import of the last process was interrupted."""
+        if self._interrupted is None:
             return
-        words = get_translator(self._left["lang"])
-        said = words("import-interrupted", file=self._left["file"])
+        words = get_translator(self._interrupted["lang"])
+        text = words("import-interrupted", file=self._interrupted["file"])
         try:
-            await self._bot.edit_message_text(said, chat_id=self._left["chat"], message_id=self._left["message"])
+            await self._bot.edit_message_text(
+                text, chat_id=self._interrupted["chat"], message_id=self._interrupted["message"]
+            )
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.warning("an interrupted import could not be told of: %s", exc)
 
     def begin(self, order: ImportOrder) -> bool:
-        """Begin in the background; False where an import runs already."""
+        """Start in the background; False where an import is already running."""
         if self._task and not self._task.done():
             return False
-        self._run, self._stopped = token_urlsafe(9), False
-        self._task = asyncio.create_task(self._begun(order))
+        self._run_id, self._stopped = token_urlsafe(9), False
+        self._task = asyncio.create_task(self._run_order(order))
         return True
 
     def cancel(self, run: str) -> bool:
-        """Stop the import with this button; False where it is over."""
-        if run != self._run or self._task is None or self._task.done() or self._stopped:
+        """Stop the import with this button; False where it has ended."""
+        if run != self._run_id or self._task is None or self._task.done() or self._stopped:
             return False
         self._stopped = True
         self._task.cancel()
         return True
 
     async def stop(self) -> None:
-        """The bot ends: so does the import, and says so."""
+        """Stop the import because the bot stops, and report it."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _begun(self, order: ImportOrder) -> None:
+    async def _run_order(self, order: ImportOrder) -> None:
         try:
-            progress = await ImportProgressMessage.begun(order.message, order.file, self._run, order.words)
+            progress = await ImportProgressMessage.begun(order.message, order.file, self._run_id, order.words)
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return
-        end = await self._ended(order, progress)
+        end = await self._import_or_report(order, progress)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await progress.end(end.said) and end.cut_short:  # then the next start says it
-            await asyncio.to_thread(self._prepared, order, progress)
+        if not await progress.end(end.said) and end.cut_short:  # the next start reports it then
+            await asyncio.to_thread(self._prepare_folder, order, progress)
         await ask_who_reads(order.message, self._archive, end.closed, order.words)
 
-    async def _ended(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
-        """Do it; what to say of it, whatever happened."""
+    async def _import_or_report(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+        """Run the import and return its result, also after a failure."""
         words = order.words
         try:
-            return await self._done(order, progress)
+            return await self._import(order, progress)
         except asyncio.CancelledError:
             if self._stopped:
                 return _ImportOutcome(Text(words("import-stopped", file=order.file)))
@@ -319,18 +327,18 @@ class ImportRunner:
             log.exception("an import failed")
             return _ImportOutcome(Text(words("trouble-general")))
 
-    async def _done(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+    async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         before = await channels.load_channels(self._archive)
-        document = await asyncio.to_thread(self._prepared, order, progress)
+        document = await asyncio.to_thread(self._prepare_folder, order, progress)
         await fetch_document(self._bot, order.document, document)
-        end = await self._read(order, progress)
-        found = await self._settled(order, end["channels"])
+        end = await self._read_document(order, progress)
+        found = await self._finish_channels(order, end["channels"])
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
         return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
 
-    def _prepared(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
-        """An empty folder for what comes, with the note."""
+    def _prepare_folder(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
+        """Create an empty folder for the document, with the note."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
         place = {"chat": progress.message.chat.id, "message": progress.message.message_id}
@@ -338,17 +346,17 @@ class ImportRunner:
         (self._folder / _NOTE_FILE_NAME).write_text(note, encoding="utf-8")
         return self._folder / _DOCUMENT_FILE_NAME
 
-    async def _read(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
-        """Let the child read it; what it says at the end. Raises `DocumentRefused`."""
+    async def _read_document(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
+        """Read the document in the child process and return its result. Raises `DocumentRefused`."""
         data = self._settings.data.dir.resolve()
-        told: dict[str, object] = {
+        task: dict[str, object] = {
             "folder": str(data / _INCOMING_FOLDER_NAME),
             "document": _DOCUMENT_FILE_NAME,
             "data": str(data),
             "chat": order.chat,
         }
-        told |= {"zone": self._settings.bot.timezone}
-        async with aclosing(read_child_messages(told)) as lines:
+        task |= {"zone": self._settings.bot.timezone}
+        async with aclosing(read_child_messages(task)) as lines:
             async for line in lines:
                 if "at" in line:
                     await progress.at(*line["at"])
@@ -358,10 +366,10 @@ class ImportRunner:
                     raise translate_refusal(line["error"])
                 elif "end" in line:
                     return dict(line["end"])
-        raise RuntimeError("the child that imports ended without a word")  # its traceback is on stderr
+        raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
 
-    async def _settled(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
-        """The imported channels: with the username the admin gave, and no longer removed."""
+    async def _finish_channels(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
+        """Finish the imported channels: set the username that the admin gave, and make removed ones active again."""
         if order.username and len(chat_ids) == 1:
             channel = (await channels.load_channels(self._archive))[chat_ids[0]]
             if not channel.username:
@@ -375,7 +383,7 @@ class ImportRunner:
 
 
 def _read_note(folder: Path) -> dict[str, Any] | None:
-    """The note of an import that was cut short."""
+    """Read the note of an interrupted import."""
     try:
         return dict(json.loads((folder / _NOTE_FILE_NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -412,11 +420,11 @@ async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
 
 
 async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str, str | None]:
-    """The channel that was named, by its id where that can be found out, and its username where it is one."""
+    """Resolve a channel's name to its id where possible, and its username if the name is one."""
     name = found["name"] if (found := _CHANNEL_NAME_PATTERN.fullmatch(asked)) else None
     try:
         known = resolve_chat_id(asked, await channels.load_channels(archive))
-    except ImportRefused:  # names nothing: the child says so
+    except ImportRefused:  # not a channel's name: the child process says so
         return asked, None
     if known is not None or name is None:
         return str(known or asked), name
@@ -433,7 +441,7 @@ def _is_export(document: Document) -> bool:
 
 
 async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
-    """A filter: an admin sent something that looks like an export, and said nothing."""
+    """Filter: an admin sent a document that looks like an export, without a caption."""
     document = message.document
     return bool(document and not message.caption and _is_export(document) and is_admin(message, desk.admins))
 
@@ -467,7 +475,7 @@ async def _on_stop_button(
 
 
 def routes() -> Router:
-    """Handlers of /import and its buttons; before those of questions, which take every caption."""
+    """Router of /import and its buttons. Include it before questions, which take every caption."""
     router = Router(name="importing")
     router.message.register(_on_import, Command("import", ignore_case=True), _IN_PRIVATE_CHAT)
     router.message.register(_on_document, _IN_PRIVATE_CHAT, _is_export_from_admin)

@@ -27,7 +27,7 @@ _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
 
 class _ModeCallback(CallbackData, prefix="md"):
-    """A button: `use` a recipe here, or, by admins, `on` or `off` for everyone, `share` for `auto`."""
+    """Callback data of a mode button: `use` a recipe here; for admins `on` and `off` (everywhere), `share` (`auto`)."""
 
     do: str
     name: str
@@ -35,7 +35,7 @@ class _ModeCallback(CallbackData, prefix="md"):
 
 
 async def may_change_chat_settings(chat: Chat, user_id: int, desk: AppContext) -> bool:
-    """Whether somebody may choose for a chat: for their own, and for a group its admins under their own names."""
+    """Check who may change a chat's settings: its user or, in a group, an admin under their own name."""
     return chat.type == "private" or await is_group_admin(user_id, chat.id, desk)
 
 
@@ -54,8 +54,8 @@ async def _on_mode(message: Message, command: CommandObject, desk: AppContext, w
     if wanted:
         await _set_chat_mode(desk, message.chat.id, wanted)
     admin = private and is_admin(message, desk.admins)
-    said, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
-    await message.answer(said, reply_markup=buttons)
+    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    await message.answer(text, reply_markup=buttons)
 
 
 async def _press_mode(
@@ -81,8 +81,8 @@ async def _press_mode(
         await set_recipe_enabled(desk.rag, AGENT, on=True)
         await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
-    said, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
-    await edit_message(pressed, Text(said), buttons)
+    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    await edit_message(pressed, Text(text), buttons)
 
 
 def _list_offered_modes() -> tuple[str, ...]:
@@ -98,7 +98,7 @@ async def _set_chat_mode(desk: AppContext, chat_id: int, wanted: str) -> None:
 async def _render_mode(
     desk: AppContext, chat_id: int, words: Translator, *, admin: bool
 ) -> tuple[str, InlineKeyboardMarkup]:
-    """The mode of a chat and its buttons; for an admin the switches below."""
+    """Render the mode of a chat with its buttons; for an admin also the global switches."""
     now, state = await load_answer_mode(desk.archive, chat_id), await load_recipe_switches(desk.rag)
     lines = [words("mode-now", recipe=now.recipe), words("mode-about", recipe=now.recipe)]
     if now.careful:
@@ -136,7 +136,7 @@ def _make_button(label: str, do: str, name: str, number: int = 0) -> InlineKeybo
 
 
 def routes() -> Router:
-    """Handlers of /mode and its buttons."""
+    """Router of /mode and its buttons."""
     router = Router(name="mode")
     router.message.register(
         _on_mode, Command("mode", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})

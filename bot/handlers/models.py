@@ -27,7 +27,7 @@ from rag_core.storage import Archive, users
 
 __all__ = ["routes"]
 
-_NO_MODEL = "none"  # to do without a writer
+_NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
     "writer": "model-writer",
     "planner": "model-planner",
@@ -37,7 +37,7 @@ _USE_LABELS = {
 
 
 class _ModelCallback(CallbackData, prefix="mo"):
-    """A button: the mark of a model."""
+    """Callback data of a model button: the model's token."""
 
     mark: str
 
@@ -50,8 +50,8 @@ async def _on_models(message: Message, desk: AppContext, words: Translator) -> N
     if not is_admin(message, desk.admins):
         await message.answer(words("admins-only", start="/start"))
         return
-    said, buttons = await _render_models(desk, words)
-    await message.answer(said, reply_markup=buttons)
+    text, buttons = await _render_models(desk, words)
+    await message.answer(text, reply_markup=buttons)
 
 
 async def _press_model(
@@ -64,23 +64,23 @@ async def _press_model(
         await pressed.answer(words("models-gone"), show_alert=True)
         return
     name, use = found[callback_data.mark]
-    await pressed.answer()  # a large model takes minutes to load, and a button waits for seconds
+    await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
     await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
     try:
         done = await asyncio.shield(switch_model(desk.rag, name, use))
-        told = words(
+        result = words(
             "models-now" if done.now else "models-next",
             use=words(_USE_LABELS[use]),
             name=_format_model_name(name, words),
         )
     except ModelUnavailable as exc:
-        told = words("models-refused", reason=exc.reason)
-    said, buttons = await _render_models(desk, words)
-    await edit_message(pressed, Text(f"{told}\n\n{said}"), buttons)
+        result = words("models-refused", reason=exc.reason)
+    text, buttons = await _render_models(desk, words)
+    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
 
 
 async def _list_offered_models(desk: AppContext) -> list[tuple[str, str]]:
-    """The models that are here, each with what it is for; and none, to do without a writer."""
+    """List the downloaded models with their use, and the choice of no model."""
     folder = get_models_folder(desk.rag.settings)
 
     def look() -> list[tuple[str, str]]:
@@ -94,11 +94,11 @@ async def _render_models(desk: AppContext, words: Translator) -> tuple[str, Inli
     offered = await _list_offered_models(desk)
     used = list_models_in_use(desk.rag.settings, await users.load_choices(desk.archive))
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
-    said = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
+    text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if not offered:
-        return f"{said}\n\n{words('models-none', pull='citegram models pull default')}", None
+        return f"{text}\n\n{words('models-none', pull='citegram models pull default')}", None
     rows = [[_make_model_button(desk.archive, name, use, used, words)] for name, use in offered]
-    return f"{said}\n\n{words('models-press')}", InlineKeyboardMarkup(inline_keyboard=rows)
+    return f"{text}\n\n{words('models-press')}", InlineKeyboardMarkup(inline_keyboard=rows)
 
 
 def _make_model_button(
@@ -114,7 +114,7 @@ def _format_model_name(name: str, words: Translator) -> str:
 
 
 def routes() -> Router:
-    """Handlers of /models and its buttons."""
+    """Router of /models and its buttons."""
     router = Router(name="models")
     router.message.register(_on_models, Command("models", ignore_case=True), F.chat.type == "private")
     router.callback_query.register(_press_model, _ModelCallback.filter())

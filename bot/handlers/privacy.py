@@ -69,7 +69,7 @@ async def _on_privacy(message: Message, command: CommandObject, settings: Settin
 
 
 def policy_routes() -> Router:
-    """The handler of /privacy."""
+    """Router of /privacy."""
     router = Router(name="privacy_told")
     chats = F.chat.type.in_({"private", "group", "supergroup"})
     router.message.register(_on_privacy, Command("privacy", ignore_case=True), chats)
@@ -89,7 +89,7 @@ async def _on_mydata(message: Message, desk: AppContext, words: Translator) -> N
 
 
 async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) -> JsonObject:
-    """All of it; what it shows of posts is checked again before it is sent, by `checks`."""
+    """Collect all data of a user; `checks` repeats the access checks of shown posts before sending."""
     archive, known = desk.archive, await channels.load_channels(desk.archive)
     rows = list(await list_user_questions(archive, user_id))
     cited: dict[Reader, list[PostKey]] = {}
@@ -122,23 +122,23 @@ async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) 
 async def _export_question(
     row: Row, open_here: frozenset[int], known: Mapping[int, Channel], desk: AppContext
 ) -> JsonObject:
-    given = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
-    said: list[JsonObject] = []
-    for sentence in given.sentences if given else ():
+    stored_answer = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
+    sentences: list[JsonObject] = []
+    for sentence in stored_answer.sentences if stored_answer else ():
         keys = dict.fromkeys(key for key, _, _ in sentence.places)
         stored = await posts.fetch_posts(desk.archive, list(keys))
         if any(key.chat_id not in open_here or key not in stored for key in keys):
-            said.append({"closed": True})  # its words are those of posts that this reader may not see any more
+            sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
             continue
         places = [
             {"post": format_post_link(key, known[key.chat_id].username), "start": start, "end": end}
             for key, start, end in sentence.places
         ]
-        said.append({"said": sentence.around, "cited": places})
+        sentences.append({"said": sentence.around, "cited": places})
     return {
         "text": row["text"], "kind": row["kind"], "lang": row["lang"], "asked_at": _format_timestamp(row["asked_at"]),
         "answered_at": _format_timestamp(row["finished_at"]), "chat_id": row["chat_id"], "thread": row["thread"],
-        "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": said,
+        "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": sentences,
     }  # fmt: skip
 
 
@@ -152,7 +152,7 @@ async def _on_mydata_in_group(message: Message, command: CommandObject, words: T
 
 
 def export_routes() -> Router:
-    """Handlers of /mydata."""
+    """Router of /mydata."""
     router = Router(name="export")
     router.message.register(_on_mydata, Command("mydata", ignore_case=True), F.chat.type == "private")
     router.message.register(
@@ -161,13 +161,13 @@ def export_routes() -> Router:
     return router
 
 
-# How long an answer that was stopped may take to be closed.
+# Time for stopped answers to be closed.
 _STOP_TIMEOUT_SECONDS = 5.0
-_CONFIRMATION_SECONDS = 600  # a confirmation that lies about for longer was not meant any more
+_CONFIRMATION_SECONDS = 600  # an older confirmation no longer counts
 
 
 class ForgetCallback(CallbackData, prefix="fg"):
-    """A button: whether to erase, whose data, and when it was asked (Unix seconds)."""
+    """Callback data of /forget: whether to erase, whose data, and when it was asked (Unix seconds)."""
 
     erase: bool
     user_id: int
@@ -184,18 +184,18 @@ async def _on_forget(message: Message, command: CommandObject, desk: AppContext,
     user_id = message.from_user.id
     found = await count_user_data(desk.archive, user_id, None if private else message.chat.id)
     if found.nothing:
-        said = words("forget-nothing" if private else "forget-nothing-here")
-        await message.reply(said, allow_sending_without_reply=True)
+        text = words("forget-nothing" if private else "forget-nothing-here")
+        await message.reply(text, allow_sending_without_reply=True)
         return
     asks = words("forget-ask") if private else words("forget-ask-here", forget="/forget")
-    said = "\n".join([asks, *_list_counts(found, words)])
-    await message.reply(said, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
+    text = "\n".join([asks, *_list_counts(found, words)])
+    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
 
 
 async def _press_forget(
     pressed: CallbackQuery, callback_data: ForgetCallback, desk: AppContext, words: Translator
 ) -> None:
-    """Anybody who sees the button may press it, and data can be made up: only what is the presser's own is erased."""
+    """Erase the presser's own data only: anybody can press a visible button, and callback data can be forged."""
     if callback_data.user_id != pressed.from_user.id:
         await pressed.answer(words("forget-not-yours", forget="/forget"), show_alert=True)
         return
@@ -203,17 +203,17 @@ async def _press_forget(
     if not isinstance(message, Message) or not now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1:
         await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
         return
-    if not message.reply_markup:  # pressed twice: it is done
+    if not message.reply_markup:  # pressed twice: already done
         await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
         return
-    said = words("forget-kept")
+    text = words("forget-kept")
     if callback_data.erase:
-        said = await _erase_user_data(pressed.from_user.id, message, desk, words)
-    await redraw_message(pressed, Text(said), None)
+        text = await _erase_user_data(pressed.from_user.id, message, desk, words)
+    await redraw_message(pressed, Text(text), None)
 
 
 async def _erase_user_data(user_id: int, message: Message, desk: AppContext, words: Translator) -> str:
-    """Erase, and say what."""
+    """Erase the user's data and report what was erased."""
     private = message.chat.type == "private"
     where = None if private else message.chat.id
     await _stop_questions(user_id, where, desk)
@@ -227,12 +227,12 @@ async def _erase_user_data(user_id: int, message: Message, desk: AppContext, wor
 
 
 async def _stop_questions(user_id: int, where: int | None, desk: AppContext) -> None:
-    """Stop what is being answered, and wait until that is said: an answer on its way would be kept again."""
+    """Stop the user's questions and wait until they are closed: an answer under way would be stored again."""
     for chat_id in await list_waiting_chats(desk.archive, user_id, where):
         await desk.turns.halt(chat_id, user_id)
     with suppress(TimeoutError):
         async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
-            while await list_waiting_chats(desk.archive, user_id, where):  # noqa: ASYNC110 - the archive rings no bell
+            while await list_waiting_chats(desk.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
                 await asyncio.sleep(0.05)
 
 
@@ -261,7 +261,7 @@ def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMa
 
 
 def erasure_routes() -> Router:
-    """Handlers of /forget and its buttons."""
+    """Router of /forget and its buttons."""
     router = Router(name="forgetting")
     chats = F.chat.type.in_({"private", "group", "supergroup"})
     router.message.register(_on_forget, Command("forget", ignore_case=True), chats)
@@ -270,7 +270,7 @@ def erasure_routes() -> Router:
 
 
 def routes() -> Router:
-    """Handlers of /privacy, /mydata and /forget."""
+    """Router of /privacy, /mydata and /forget."""
     router = Router(name="privacy")
     router.include_routers(policy_routes(), export_routes(), erasure_routes())
     return router

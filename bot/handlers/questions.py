@@ -22,12 +22,12 @@ from rag_core.storage import questions
 
 __all__ = ["MAX_QUESTION_LENGTH", "queue_message_text", "routes", "submit_question"]
 
-# A question, not an essay: enough for a paragraph of context, little enough for a small model.
+# Long enough for a paragraph of context, short enough for a small model.
 MAX_QUESTION_LENGTH = 1000
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
-# What people send; everything else in a private chat is a service message.
+# Content that people send; everything else in a private chat is a service message.
 _USER_CONTENT_TYPES = {
     ContentType.ANIMATION, ContentType.AUDIO, ContentType.CONTACT, ContentType.DOCUMENT,
     ContentType.LOCATION, ContentType.PHOTO, ContentType.POLL, ContentType.STICKER,
@@ -36,7 +36,7 @@ _USER_CONTENT_TYPES = {
 
 
 async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, str] | bool:
-    """A filter for groups: the question in a mention of the bot or in a reply to it; False where it is not meant."""
+    """Filter for groups: the question in a mention of the bot or a reply to it; False without either."""
     text = message.text or message.caption or ""
     from_bot = bool(message.from_user and message.from_user.is_bot and not message.sender_chat)
     if from_bot or message.is_automatic_forward or not text or text.startswith("/"):
@@ -53,7 +53,7 @@ def _mentions_bot(message: Message, bot_id: int, mention: re.Pattern[str]) -> bo
     for entity in message.entities or message.caption_entities or ():
         if entity.type == "text_mention" and entity.user and entity.user.id == bot_id:
             return True
-        # Found by Telegram, so that an e-mail address or a link that holds the name is none.
+        # Detected by Telegram, so that an e-mail address or a link with the name does not count.
         if entity.type == "mention" and mention.fullmatch(entity.extract_from(text)):
             return True
     return False
@@ -93,10 +93,10 @@ async def _on_no_text(message: Message, words: Translator) -> None:
 
 
 async def submit_question(message: Message, text: str, update_id: int, desk: AppContext, words: Translator) -> None:
-    """Queue a question that somebody asked in this message, or tell them why it is none."""
+    """Queue the question of a message, or tell the sender why it cannot be answered."""
     if not text:
-        said = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
-        await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+        refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
+        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
         return
     if len(text) > MAX_QUESTION_LENGTH:
         too_long = words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text))
@@ -105,10 +105,10 @@ async def submit_question(message: Message, text: str, update_id: int, desk: App
     await queue_message_text(message, text, update_id, desk, words, lang=detect_question_language(text, words.lang))
 
 
-async def queue_message_text(  # noqa: PLR0913 - a row has as many columns as it has
+async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of the row
     message: Message, text: str, update_id: int, desk: AppContext, words: Translator, *, lang: str, kind: str = "ask"
 ) -> None:
-    """Queue a text to be answered or verified in `lang`, unless this reader has asked enough for now."""
+    """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
     limits, reader = desk.turns.limits, get_reader_id(message)
     async with limits.counted(reader, message.chat.id) as wait:
@@ -128,8 +128,8 @@ async def queue_message_text(  # noqa: PLR0913 - a row has as many columns as it
                 kind=kind,
             )
     if wait is not None:
-        if said := limits.said(wait, reader, words):
-            await message.reply(said, allow_sending_without_reply=True)
+        if notice := limits.said(wait, reader, words):
+            await message.reply(notice, allow_sending_without_reply=True)
         return
     if number is not None:
         logs.log_question(number, text)
@@ -139,7 +139,7 @@ async def queue_message_text(  # noqa: PLR0913 - a row has as many columns as it
 
 
 def routes() -> Router:
-    """Handlers of questions. Included last: plain text in private is whatever nothing else wanted."""
+    """Router of questions. Include it last: it takes all remaining text in private chats."""
     router = Router(name="questions")
     router.message.register(_on_ask, Command("ask", ignore_case=True), _PRIVATE | _GROUP)
     router.message.register(_on_unknown_command, _PRIVATE, F.text.startswith("/"))

@@ -48,16 +48,16 @@ __all__ = [
 
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
 
-# Taken out or replaced by the server (TDLib's clean_input_string): control characters, turns of writing direction,
-# three combining lines and the ring; of direction marks those in a row. With its word, as half a word misleads.
+# Removed or replaced by the server (TDLib's clean_input_string): control characters, direction overrides, three
+# combining lines and the ring; of direction marks those in a row. With the whole word, as half a word misleads.
 _UNSAFE_PATTERN = re.compile(
     r"[\x00-\x09\x0b-\x1f\u2028\u2029]|\S*(?:[\u202a-\u202e\u030a\u0333\u033f]|[\u200e\u200f]{2})\S*"
 )
 _STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
-# Must be repeated with what they stand for, which the archive does not keep, and most bots may not send.
+# They must be repeated with their values, which the archive does not keep, and most bots may not send them.
 _UNQUOTABLE_ENTITIES = frozenset({"custom_emoji", "date_time"})
 _SPACE_PATTERN = re.compile(r"\s")
-# What belongs to the sign before it: combining marks, joiners, variation selectors, skin tones.
+# Characters joined to the one before: combining marks, joiners, variation selectors, skin tones.
 _JOINED_CHARACTERS = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u064b-\u065f\u200d\u20d0-\u20ff\ufe00-\ufe0f🏻-🏿]"
 )
@@ -65,7 +65,7 @@ _JOINED_CHARACTERS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NativeQuote:
-    """Ready for `ReplyParameters`: `position` and the entities are in UTF-16 units."""
+    """Native quote for `ReplyParameters`: `position` and the entities are in UTF-16 units."""
 
     text: str
     position: int
@@ -78,18 +78,18 @@ def count_utf16_units(text: str) -> int:
 
 
 def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> NativeQuote | None:
-    """The longest piece between two places of a post's text (code points) that can be quoted; None where none can."""
+    """Build the longest native quote between two code points of a post's text; None where nothing can be quoted."""
     known = tuple(entities)
     pieces = [_shorten_piece(text, *piece) for piece in _split_quotable_pieces(text, start, end, known)]
     first, last = max(pieces, key=lambda piece: piece[1] - piece[0], default=(start, start))
     if first >= last:
         return None
-    said, position = text[first:last], count_utf16_units(text[:first])
-    return NativeQuote(said, position, tuple(_clip_styles(known, position, count_utf16_units(said))))
+    quote, position = text[first:last], count_utf16_units(text[:first])
+    return NativeQuote(quote, position, tuple(_clip_styles(known, position, count_utf16_units(quote))))
 
 
 def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Entity, ...]) -> Iterator[tuple[int, int]]:
-    """What is left between the places where a quote would break, without white space around it."""
+    """Split a span at what cannot be quoted; the pieces have no white space at their ends."""
     breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
     if any(entity.type in _UNQUOTABLE_ENTITIES for entity in entities):
         points = _map_utf16_to_code_points(text)
@@ -103,13 +103,13 @@ def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Enti
 
 
 def _map_utf16_to_code_points(text: str) -> dict[int, int]:
-    """UTF-16 place -> place in code points."""
+    """Map UTF-16 offsets to code points."""
     places = accumulate((2 if letter > "\uffff" else 1 for letter in text), initial=0)
     return {unit: point for point, unit in enumerate(places)}
 
 
 def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
-    """The piece, cut between words where it is too long; between signs where it is one word."""
+    """Shorten a piece that is too long between words, or between characters where it is one word."""
     if count_utf16_units(text[start:end]) <= MAX_QUOTE_LENGTH:
         return start, end
     sizes = accumulate(2 if letter > "\uffff" else 1 for letter in text[start:end])
@@ -123,7 +123,7 @@ def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _clip_styles(entities: Iterable[Entity], start: int, length: int) -> Iterator[MessageEntity]:
-    """The styles that Telegram compares, as far as they lie in the quote."""
+    """Clip the styles that Telegram compares to the quote."""
     for entity in entities:
         left = max(entity.offset, start) - start
         right = min(entity.offset + entity.length, start + length) - start
@@ -136,9 +136,9 @@ _CAPTION_SEPARATOR_LENGTH = 2  # characters between two captions of an album
 
 @dataclass(frozen=True, slots=True)
 class CitedWords:
-    """A cited post as it is now, and the words that were cited; "" where their text is not kept.
+    """Cited words, and the post as it is now; `text` is "" where the cited version is not stored.
 
-    `at` is where they begin in the text that the post has now, None where they are not in it any more.
+    `at` is their position in the current text, None where they are no longer in it.
     """
 
     post: Post
@@ -148,14 +148,14 @@ class CitedWords:
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
-    """The message to reply to, and what of the words can be quoted from it."""
+    """Message to reply to, and the native quote from it."""
 
     key: PostKey
     quote: NativeQuote
 
 
 async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost) -> CitedWords | None:
-    """The words of a citation; None where the post is deleted or closed. Raises ArchiveUnavailable."""
+    """Load the words of a citation; None where the post is deleted or closed. Raises ArchiveUnavailable."""
     post = (await posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
     if post is None:
         return None
@@ -163,23 +163,23 @@ async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost
     text = next((text for text in (post.text, *older) if hash_text_version(text) == cited.mark), None)
     if text is None:
         return CitedWords(post, "", None)
-    said = text[quoted.start : quoted.end]
-    return CitedWords(post, said, _find_nearest(post.text, said, quoted.start))
+    words = text[quoted.start : quoted.end]
+    return CitedWords(post, words, _find_nearest(post.text, words, quoted.start))
 
 
-def _find_nearest(text: str, said: str, wanted: int) -> int | None:
-    """Where `said` stands in a text, nearest to where it was looked for."""
-    if text.startswith(said, wanted):
+def _find_nearest(text: str, words: str, wanted: int) -> int | None:
+    """Position of `words` in a text that is nearest to `wanted`."""
+    if text.startswith(words, wanted):
         return wanted
-    before, after = text.rfind(said, 0, wanted + len(said)), text.find(said, wanted)
+    before, after = text.rfind(words, 0, wanted + len(words)), text.find(words, wanted)
     found = [place for place in (before, after) if place >= 0]
-    return min(found, key=lambda place: abs(place - wanted), default=None) if said else None
+    return min(found, key=lambda place: abs(place - wanted), default=None) if words else None
 
 
 async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None:
-    """Where to quote the words from; None where Telegram would not take them. Raises ArchiveUnavailable.
+    """Locate a native quote of the words; None where Telegram would refuse it. Raises ArchiveUnavailable.
 
-    The captions of an album are one text here, and several messages there.
+    The captions of an album are one text in the archive, and several messages in Telegram.
     """
     if found.at is None or found.post.guarded:
         return None
@@ -207,18 +207,18 @@ async def _locate_in_album(archive: Archive, post: Post, quote: NativeQuote) -> 
     return None
 
 
-# Who presses again so soon has it on the screen: seconds.
+# Seconds within which the same quote is still on the presser's screen.
 _REPEAT_SECONDS = 60.0
-# Characters of words that come as text: with the lines around them they fit one message.
+# Characters of a quote sent as text: with the lines around it, it fits into one message.
 _MAX_SHOWN_LENGTH = 1500
-# What Telegram says of a post that is not there, and of a chat that is closed to the bot.
+# Telegram's errors for a missing post, and for a chat that is closed to the bot.
 _POST_GONE_ERRORS = ("message to be replied not found", "message_id_invalid")
 _CHAT_CLOSED_ERRORS = ("chat not found", "channel_private", "not a member", "was kicked")
 
 
 @dataclass(frozen=True, slots=True)
 class _QuoteRequest:
-    """What a receipt is to show, and where: `number` is the post's in the answer at `message_id`."""
+    """Quote to show and where: `number` is the post's number in the answer at `message_id`."""
 
     found: CitedWords | None
     basis: Basis
@@ -232,15 +232,15 @@ class _QuoteRequest:
     thread: int | None
 
     def head(self) -> Text:
-        """Whose words they are, as the link that opens the post, and of when."""
+        """Author, as a link that opens the post, and its date."""
         post = self.found.post if self.found else None
         url = format_post_link(self.cited.key, self.channel.username)
-        who = link_author(self.channel, post.origin if post else None, url, self.shown.words)
+        author = link_author(self.channel, post.origin if post else None, url, self.shown.words)
         date = format_day_and_edit(post.date if post else self.cited.date, post.edited if post else None, self.shown)
-        return Text(f"[{self.number}] ", who, " · ", date)
+        return Text(f"[{self.number}] ", author, " · ", date)
 
     def told(self, said: str, *, with_words: bool = True) -> Text:
-        """The receipt as text: the words where they may be shown, and what is the matter."""
+        """Render the quote as text: the words where they may be shown, and a note."""
         text = strip_control_characters(self.found.text) if self.found and with_words else ""
         if len(text) > _MAX_SHOWN_LENGTH:
             text = f"{text[:_MAX_SHOWN_LENGTH].rstrip()}…"
@@ -253,50 +253,50 @@ class _QuoteRequest:
 
 
 class QuoteButtonHandlers:
-    """The handler, and what was pressed lately: the same twice in a row is shown once."""
+    """Handler of quote buttons, with recent presses: a repeated press shows the quote once."""
 
     def __init__(self) -> None:
-        self._lately: dict[tuple[int, int, str], float] = {}
+        self._recent_presses: dict[tuple[int, int, str], float] = {}
 
     async def on_press(
         self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, desk: AppContext, words: Translator
     ) -> None:
-        """A button. In a group every member may press it, for channels that are open there."""
+        """Handle a press. In a group every member may press, for channels that are open there."""
         wanted = await _load_quote_request(pressed, callback_data, bot, desk)
         if isinstance(wanted, str):
             await _answer_press(pressed, words(wanted))
             return
         now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.mark)
-        self._lately = {one: then for one, then in self._lately.items() if now - then < _REPEAT_SECONDS}
-        if key in self._lately:
+        self._recent_presses = {one: then for one, then in self._recent_presses.items() if now - then < _REPEAT_SECONDS}
+        if key in self._recent_presses:
             await _answer_press(pressed, words("receipt-shown"))
             return
-        self._lately[key] = now
+        self._recent_presses[key] = now
         try:
             await _answer_press(pressed)
             with recheck_before_sending(wanted.basis, wanted.reader, desk.archive, desk.admins):
                 await _show_quote(wanted, bot, desk)
         except BaseException:
-            del self._lately[key]  # it did not come: the next press is the first
+            del self._recent_presses[key]  # sending failed: the next press counts as the first
             raise
 
 
-async def _answer_press(pressed: CallbackQuery, said: str = "") -> None:
-    with suppress(TelegramBadRequest):  # pressed long ago, while the bot was away
-        await pressed.answer(said[:200] or None, show_alert=bool(said))
+async def _answer_press(pressed: CallbackQuery, text: str = "") -> None:
+    with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
+        await pressed.answer(text[:200] or None, show_alert=bool(text))
 
 
 async def _load_quote_request(
     pressed: CallbackQuery, button: QuoteCallback, bot: Bot, desk: AppContext
 ) -> _QuoteRequest | str:
-    """What the button stands for; else the id of the sentence that says why it shows nothing."""
+    """Load what a button stands for; else the id of the sentence that says why it shows nothing."""
     if pressed.message is None:
         return "receipt-unknown"
     chat, message_id = pressed.message.chat, pressed.message.message_id
     asked = await questions.find_question_of_message(desk.archive, bot.id, chat.id, message_id)
-    given = answer.parse_stored_answer(asked.answer) if asked else None
-    quoted = find_quote_by_token(given, desk.archive, button.mark) if given else None
-    if asked is None or given is None or quoted is None:
+    stored_answer = answer.parse_stored_answer(asked.answer) if asked else None
+    quoted = find_quote_by_token(stored_answer, desk.archive, button.mark) if stored_answer else None
+    if asked is None or stored_answer is None or quoted is None:
         return "receipt-unknown"
     private, reader = chat.type == "private", pressed.from_user.id
     where = {"user_id": reader, "chat_id": chat.id}
@@ -306,7 +306,7 @@ async def _load_quote_request(
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
     basis = await build_posts_basis([quoted.key], Viewer(reader, frozenset(readable)), desk.archive)
-    number, one = next((n, one) for n, one in enumerate(given.cited, 1) if one.key == quoted.key)
+    number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
     shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
     found = await load_cited_words(desk.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
@@ -324,13 +324,13 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, desk: AppContext) -> None
     except (TelegramBadRequest, TelegramForbiddenError) as exc:
         await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
         return
-    if sent.quote is None:  # Telegram drops the reply in silence where the channel protects what it posts
-        said = wanted.told("receipt-protected")
-        await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **said.as_kwargs())
+    if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
+        text = wanted.told("receipt-protected")
+        await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **text.as_kwargs())
 
 
 def _explain_missing_quote(wanted: _QuoteRequest) -> str:
-    """Why there is no native quote to try."""
+    """Explain why no native quote is possible."""
     found = wanted.found
     if found is None:
         return "receipt-gone"
@@ -342,37 +342,37 @@ def _explain_missing_quote(wanted: _QuoteRequest) -> str:
 
 
 def _explain_refused_quote(exc: TelegramBadRequest | TelegramForbiddenError) -> str:
-    said = exc.message.lower()
-    if any(sign in said for sign in _POST_GONE_ERRORS):
+    message = exc.message.lower()
+    if any(pattern in message for pattern in _POST_GONE_ERRORS):
         return "receipt-gone-there"
-    return "receipt-outside" if any(sign in said for sign in _CHAT_CLOSED_ERRORS) else "receipt-refused"
+    return "receipt-outside" if any(pattern in message for pattern in _CHAT_CLOSED_ERRORS) else "receipt-refused"
 
 
 async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot) -> Message:
-    """The reply to the post, in the topic of the answer. A public channel answers to its name without the bot."""
+    """Reply to the post, in the topic of the answer. A public channel without the bot is addressed by username."""
     channel, quote = wanted.channel, place.quote
     by_name = channel.username and not channel.inside
     source = ReplyParameters(
         chat_id=f"@{channel.username}" if by_name else place.key.chat_id,
         message_id=place.key.message_id,
         quote=quote.text,
-        quote_parse_mode=None,  # the words are no markup
+        quote_parse_mode=None,  # the words contain no markup
         quote_entities=list(quote.entities),
         quote_position=quote.position,
     )
-    said = wanted.head().as_kwargs()
-    return await bot.send_message(wanted.chat_id, **said, message_thread_id=wanted.thread, reply_parameters=source)
+    text = wanted.head().as_kwargs()
+    return await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=source)
 
 
 async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
-    """The words as text, under the answer. What is deleted is not shown, here as little as there."""
-    said = wanted.told(matter, with_words=matter != "receipt-gone-there").as_kwargs()
+    """Send the words as text, under the answer. Deleted words are not shown here either."""
+    text = wanted.told(matter, with_words=matter != "receipt-gone-there").as_kwargs()
     under = ReplyParameters(message_id=wanted.message_id, allow_sending_without_reply=True)
-    await bot.send_message(wanted.chat_id, **said, message_thread_id=wanted.thread, reply_parameters=under)
+    await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 
 
 def routes() -> Router:
-    """Handlers of the buttons under answers."""
+    """Router of the quote buttons."""
     router, receipts = Router(name="receipts"), QuoteButtonHandlers()
     router.callback_query.register(receipts.on_press, QuoteCallback.filter())
     return router

@@ -35,12 +35,12 @@ from rag_core.types import Channel
 
 __all__ = ["build_stop_keyboard", "report_rebuilds", "routes"]
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about so many buttons without scrolling
-_MAX_LABEL_LENGTH = 60  # characters; a longer one is cut by the phone
+_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
+_MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
 class _RebuildAction(StrEnum):
-    """What a button does. Short: Telegram gives a button 64 bytes."""
+    """Action of a rebuild button. Values are short: Telegram gives a button 64 bytes."""
 
     ALL = "a"
     CHOOSE = "c"
@@ -50,7 +50,7 @@ class _RebuildAction(StrEnum):
 
 
 class _RebuildCallback(CallbackData, prefix="ri"):
-    """A button: what it does, the mark of its channel, and a part of the list or the number of a rebuild."""
+    """Callback data of a rebuild button: action, channel token, and a page or the number of a rebuild."""
 
     do: _RebuildAction
     mark: str = ""
@@ -58,7 +58,7 @@ class _RebuildCallback(CallbackData, prefix="ri"):
 
 
 def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
-    """The button that cancels this rebuild, and no later one."""
+    """Keyboard that cancels this rebuild, and no later one."""
     return _build_keyboard([(words("reindex-stop"), _RebuildCallback(do=_RebuildAction.STOP, number=rebuild))])
 
 
@@ -116,7 +116,7 @@ async def _start_from_button(
 async def _start_rebuild(
     desk: AppContext, chat_id: int | None, shown: MaybeInaccessibleMessageUnion | None, words: Translator
 ) -> InlineKeyboardMarkup | None:
-    """Begin; from now on the message is kept up to date by reindex_told.py. Else the button that stops the other."""
+    """Start a rebuild, shown by `report_rebuilds`; where another one runs, show the button that stops it."""
     tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
     try:
         await desk.reindexing.start(chat_id, tell)
@@ -141,7 +141,7 @@ def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
 def _build_channel_keyboard(
     desk: AppContext, known: dict[int, Channel], number: int, words: Translator
 ) -> InlineKeyboardMarkup:
-    """One part of the list of channels; the nearest there is."""
+    """Build a page of the channel list; the nearest page where this one does not exist."""
     listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
     number = max(0, min(number, (len(listed) - 1) // _CHANNELS_PER_PAGE))
     shown = listed[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]
@@ -168,50 +168,50 @@ def _build_keyboard(*rows: list[tuple[str, _RebuildCallback]]) -> InlineKeyboard
 
 
 def routes() -> Router:
-    """Handlers of /reindex and its buttons."""
+    """Router of /reindex and its buttons."""
     router = Router(name="reindex")
     router.message.register(_on_reindex, Command("reindex", ignore_case=True), F.chat.type == "private")
     router.callback_query.register(_press_reindex, _RebuildCallback.filter())
     return router
 
 
-_UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down who edits much oftener
+_UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down more frequent edits
 
 log = logging.getLogger(__name__)
 
 
 async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
-    """Tell of every rebuild that has a message, one after the other."""
+    """Report the progress of every rebuild that has a message, one after the other. Never ends."""
     last = 0
     while True:
         last = (await reindexing.begun(last)).id
         try:
             await _follow_rebuild(bot, reindexing, archive)
-        except RagError as exc:  # the archive; the rebuild goes on without being told of
+        except RagError as exc:  # archive error: the rebuild goes on without being reported
             log.warning("the progress of rebuild %d is not told: %s", last, exc.reason)
 
 
 async def _follow_rebuild(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
-    told = -_UPDATE_INTERVAL_SECONDS
+    shown = -_UPDATE_INTERVAL_SECONDS
     async for rebuild in reindexing.states():
         over = rebuild.state != "running"
-        if rebuild.tell and (over or time.monotonic() - told >= _UPDATE_INTERVAL_SECONDS):
+        if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
             words = get_translator(rebuild.tell.lang)
             await _edit_progress(bot, rebuild, rebuild.tell, await _format_rebuild(rebuild, archive, words), words)
-            told = time.monotonic()
+            shown = time.monotonic()
 
 
-async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, said: str, words: Translator) -> None:
-    """Edit the message; where it is gone or too old, the end is told in a new one."""
+async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text: str, words: Translator) -> None:
+    """Edit the progress message; where it is gone or too old, the end is sent in a new one."""
     over = rebuild.state != "running"
     buttons = None if over else build_stop_keyboard(rebuild.id, words)
     try:
         try:
-            await bot.edit_message_text(said, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)
+            await bot.edit_message_text(text, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)
         except TelegramBadRequest as exc:
             if over and "not modified" not in exc.message:
-                await bot.send_message(tell.chat_id, said)
-    except (TelegramAPIError, ClientDecodeError) as exc:  # blocked, or out of reach for longer than the session tries
+                await bot.send_message(tell.chat_id, text)
+    except (TelegramAPIError, ClientDecodeError) as exc:  # blocked, or unreachable for longer than the session retries
         log.warning("the progress of rebuild %d was not told: %s", rebuild.id, exc)
 
 

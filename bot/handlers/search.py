@@ -37,15 +37,15 @@ from rag_core.types import Question
 
 __all__ = ["SearchPageCallback", "routes"]
 
-_MAX_CONCURRENT_SEARCHES = 2  # searches, of all readers: they share the machine with answers
-_MAX_WAITING_SEARCHES = 3  # of one reader, the one that runs included
+_MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with answers
+_MAX_WAITING_SEARCHES = 3  # per reader, including the running one
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
 
 
 class SearchPageCallback(CallbackData, prefix="s"):
-    """A button: the page it turns to, which search it belongs to, and which posts that had found."""
+    """Callback data of a search page button: page, search token, and results token."""
 
     number: int
     search: str
@@ -54,42 +54,42 @@ class SearchPageCallback(CallbackData, prefix="s"):
 
 @dataclass(slots=True)
 class _ReaderQueue:
-    """The searches of one reader, which run one after the other."""
+    """Searches of one reader, which run one after the other."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
 
 
 class SearchHandlers:
-    """The handlers, with the line that they keep: no search waits for answers, and few run at once."""
+    """Handlers of /search with their own queue: searches do not wait for answers, and few run at once."""
 
     def __init__(self) -> None:
-        self._at_once = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
-        self._lines: dict[int, _ReaderQueue] = {}
+        self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
+        self._queues: dict[int, _ReaderQueue] = {}
 
     async def on_search(self, message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-        """The command."""
+        """Answer /search with the first page."""
         asked = _get_search_text(message)
         private = message.chat.type == "private"
         if not asked and not private and not command.mention:
             return  # in a group a bare command may be meant for another bot
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
-            said = _format_search_error(asked, words)
-            await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+            text = _format_search_error(asked, words)
+            await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
         reader = get_reader_id(message)
-        async with self._in_line(reader) as free:
+        async with self._wait_turn(reader) as free:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            said, buttons, _, basis = await self._shown(message, reader, 0, desk, words)
+            text, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
             with recheck_before_sending(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
-                await message.reply(**said.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+                await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
         self, pressed: CallbackQuery, callback_data: SearchPageCallback, desk: AppContext, words: Translator
     ) -> None:
-        """A button. In a group only whoever searched may press it; who wrote as a chat cannot be told from others."""
+        """Turn a page. In a group only the searcher may; people who write as a chat cannot be told apart."""
         asked = _find_search_message(pressed, callback_data, desk.archive)
         if asked is None:
             await pressed.answer(words("search-stale", search="/search"), show_alert=True)
@@ -97,25 +97,25 @@ class SearchHandlers:
         if not asked.sender_chat and get_reader_id(asked) != pressed.from_user.id:
             await pressed.answer(words("search-not-yours", search="/search"), show_alert=True)
             return
-        async with self._in_line(pressed.from_user.id) as free:
+        async with self._wait_turn(pressed.from_user.id) as free:
             if not free:
                 await pressed.answer(words("search-busy"))
                 return
             try:
-                said, buttons, found, basis = await self._shown(
+                text, buttons, found, basis = await self._render_page(
                     asked, pressed.from_user.id, callback_data.number, desk, words
                 )
                 moved = found not in ("", callback_data.found)
                 here = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
                 with recheck_before_sending(basis, here, desk.archive, desk.admins):
-                    await redraw_message(pressed, said, buttons, words("search-changed") if moved else "")
+                    await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
 
     @asynccontextmanager
-    async def _in_line(self, reader: int) -> AsyncIterator[bool]:
-        """Wait for the reader's turn; False where too many wait already."""
-        line = self._lines.setdefault(reader, _ReaderQueue())
+    async def _wait_turn(self, reader: int) -> AsyncIterator[bool]:
+        """Wait for the reader's turn; yields False where too many searches of theirs wait already."""
+        line = self._queues.setdefault(reader, _ReaderQueue())
         if line.waiting >= _MAX_WAITING_SEARCHES:
             yield False
             return
@@ -126,14 +126,14 @@ class SearchHandlers:
         finally:
             line.waiting -= 1
             if not line.waiting:
-                del self._lines[reader]
+                del self._queues[reader]
 
-    async def _shown(
+    async def _render_page(
         self, asked: Message, reader: int, number: int, desk: AppContext, words: Translator
     ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
-        """A page, its buttons, the mark of what was found, and what the page stands on.
+        """Page, buttons, results token, and basis of a search.
 
-        A sentence and no mark where nothing can be searched.
+        A sentence and no token where nothing can be searched.
         """
         where = {"user_id": reader, "chat_id": asked.chat.id}
         private = asked.chat.type == "private"
@@ -147,27 +147,27 @@ class SearchHandlers:
                 Basis(),
             )
         text, zone = _get_search_text(asked), desk.settings.bot.zone
-        # days are those of the reader, counted from when the search was asked for
+        # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
-        async with self._at_once:
+        async with self._searches:
             found = await list_posts(question, desk.rag)
             if not (found.sought.words or found.sought.filters):
                 return Text(words("search-common")), None, "", Basis()
             number = max(0, min(number, get_last_page(found)))
-            # long posts take a while to be looked through
-            said = await asyncio.to_thread(
+            # long posts take a while to scan
+            page = await asyncio.to_thread(
                 render_search_page, found, number, RenderContext(words, zone, group=not private)
             )
         entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
-        sign = _make_results_token(found)
-        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), sign)
-        return said, buttons, sign, Basis(shown, copies, viewer.channels)  # how many there are was counted over all
+        token = _make_results_token(found)
+        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), token)
+        return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
 
 
 def _get_search_text(message: Message) -> str:
-    """What stands behind the command."""
+    """Text after the command."""
     return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
 
 
@@ -178,20 +178,20 @@ def _format_search_error(asked: str, words: Translator) -> Text:
 
 
 def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archive: Archive) -> Message | None:
-    """The message that was searched with; None where it is gone or edited, or the button is made up."""
+    """Find the message with the search; None where it is deleted or edited, or the callback data is forged."""
     shown = pressed.message
     asked = shown.reply_to_message if isinstance(shown, Message) else None
     return asked if asked and _make_search_token(asked, archive) == turn.search else None
 
 
 def _make_search_token(asked: Message, archive: Archive) -> str:
-    """Eight signs that stand for this search; nobody else can make them."""
-    said = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
-    return make_callback_token(said, archive.identity)
+    """Token of a search: eight characters, and it cannot be forged."""
+    content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
+    return make_callback_token(content, archive.identity)
 
 
 def _make_results_token(found: SearchListing) -> str:
-    """Four signs that stand for the posts that were found, in their order."""
+    """Token of the posts found, in order: four characters."""
     return make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
 
 
@@ -206,7 +206,7 @@ def _build_page_buttons(number: int, last: int, search: str, found: str) -> Inli
 
 
 def routes() -> Router:
-    """Handlers of /search and its buttons."""
+    """Router of /search and its buttons."""
     router, searches = Router(name="search"), SearchHandlers()
     router.message.register(searches.on_search, Command("search", ignore_case=True), _PRIVATE | _GROUP)
     router.callback_query.register(searches.on_turn, SearchPageCallback.filter())

@@ -32,7 +32,7 @@ __all__ = ["list_channel_titles", "publish_menu", "routes", "withdraw_menu"]
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
-# More titles than this are a wall of text.
+# More titles are too much to read.
 _MAX_TITLES = 10
 _PRIVACY_COMMANDS = ("privacy", "mydata", "forget")
 _READER_COMMANDS = (
@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 
 def list_channel_titles(channels: Iterable[Channel], words: Translator) -> Text:
-    """The titles of channels, one per line, public ones as links; a long list ends in "and N more"."""
+    """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
     listed = sorted(channels, key=lambda channel: channel.title.casefold())
     lines = [Text("• ", _link_title(channel, words)) for channel in listed[:_MAX_TITLES]]
     if (more := len(listed) - _MAX_TITLES) > 0:
@@ -96,7 +96,7 @@ async def _on_start(message: Message, desk: AppContext, words: Translator) -> No
 async def _describe_readable_channels(
     message: Message, desk: AppContext, words: Translator
 ) -> tuple[list[Text], AbstractContextManager[None]]:
-    """What may be read here, and how to ask, or what to do where nothing may; and the context to send it in."""
+    """Describe what can be read here and how to ask, or how to get access; returns the context to send it in too."""
     reader, private = access.get_reader_id(message), message.chat.type == "private"
     here = Reader(reader, message.chat.id, private)
     channels = await access.get_readable_channels(
@@ -131,7 +131,7 @@ async def _on_help(message: Message, desk: AppContext, words: Translator) -> Non
 
 
 async def _on_group_help(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    """In groups only by name: /help@bot. A bare /help is meant for whichever bot is there."""
+    """Answer /help@bot in groups. A bare /help is meant for any bot there."""
     if not command.mention:
         return
     blocks, checked = await _describe_readable_channels(message, desk, words)
@@ -146,7 +146,7 @@ async def _on_group_help(message: Message, command: CommandObject, desk: AppCont
 
 
 def routes() -> Router:
-    """Handlers of /start and /help."""
+    """Router of /start and /help."""
     router = Router(name="welcome")
     router.message.register(_on_start, Command("start", ignore_case=True), _PRIVATE)
     router.message.register(_on_help, Command("help", ignore_case=True), _PRIVATE)
@@ -155,9 +155,9 @@ def routes() -> Router:
 
 
 async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True) -> None:
-    """Tell Telegram the commands, by language and scope; without `readers` those of the admins only.
+    """Publish the command menu by language and scope; without `readers` only the admins' menu.
 
-    A menu is a convenience, and no authorisation: failing is logged only.
+    The menu is a convenience and no authorisation: failures are only logged.
     """
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
         (BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
@@ -169,7 +169,7 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
         for lang in LANGUAGES:
             words = get_translator(lang)
             commands = [BotCommand(command=name, description=_describe_command(name, words)) for name in names]
-            code = None if lang == "en" else lang  # English is what every other language sees
+            code = None if lang == "en" else lang  # English is the default for all other languages
             try:
                 await bot.set_my_commands(commands, scope=scope, language_code=code)
             except (TelegramAPIError, ClientDecodeError) as exc:  # an admin who never wrote to the bot
@@ -177,7 +177,7 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
 
 
 async def withdraw_menu(bot: Bot, user_id: int) -> None:
-    """Take an admin's menu away: the readers' is seen again."""
+    """Withdraw an admin's menu: the readers' menu is shown again."""
     for lang in LANGUAGES:
         code = None if lang == "en" else lang
         try:

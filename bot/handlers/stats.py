@@ -23,9 +23,9 @@ from rag_core.storage.jobs import JobRecord
 
 __all__ = ["format_age", "routes"]
 
-_MAX_REASONS = 3  # why updates were set aside
-_MAX_ERROR_LENGTH = 200  # characters of a sentence that failed
-_RECENT_FAILURE_AGE = timedelta(days=1)  # a failure since mended is told for so long
+_MAX_REASONS = 3  # reasons for quarantined updates that are listed
+_MAX_ERROR_LENGTH = 200  # characters of an error message
+_RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed this long
 
 _StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
 
@@ -46,7 +46,7 @@ async def _on_stats(message: Message, desk: AppContext, words: Translator) -> No
 
 
 async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Channels, posts, indexes."""
+    """Describe channels, posts, indexes."""
     known, rag = await channels.load_channels(desk.archive), desk.rag
     count = await posts.count_posts(desk.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
@@ -69,7 +69,7 @@ async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterat
 
 
 async def _describe_backlog(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """The inbox, what was set aside in it, and gaps."""
+    """Describe the inbox, quarantined updates, and gaps."""
     aside = (await inbox.count_updates_by_state(desk.archive))["poison"]
     yield words("stats-inbox", waiting=await stats.count_unhandled_updates(desk.archive), aside=aside)
     for poison in await stats.list_poison_updates(desk.archive, _MAX_REASONS) if aside else ():
@@ -79,7 +79,7 @@ async def _describe_backlog(desk: AppContext, words: Translator) -> AsyncIterato
 
 
 async def _describe_questions(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Questions of today and of the last seven days, and what readers say of the answers."""
+    """Describe the questions of today and of the last seven days, and the votes."""
     now = datetime.now(desk.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
@@ -99,7 +99,7 @@ async def _describe_questions(desk: AppContext, words: Translator) -> AsyncItera
 
 
 async def _describe_machine(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Memory, disk, the last backup."""
+    """Describe memory, disk, and the last backup."""
     folder = desk.archive.folder
     disk = await asyncio.to_thread(files.measure_disk_usage, folder)
     yield words("stats-memory", size=_format_size(files.measure_memory(), words))
@@ -114,7 +114,7 @@ async def _describe_machine(desk: AppContext, words: Translator) -> AsyncIterato
 
 
 async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Jobs: those that are fine in one line, those that fail or failed with their sentence."""
+    """Describe the jobs: healthy ones in one line, failing or recently failed ones with their error."""
     jobs = [job for _, job in sorted(desk.indexing.ledger.jobs.items())]
     fine = [
         f"{_format_job_name(job, words)} {format_age(job.ran_at, words)}"
@@ -130,9 +130,9 @@ async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[s
 def _list_failures(jobs: list[JobRecord], words: Translator) -> Iterator[str]:
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
-            said = "stats-job-fails" if job.failing else "stats-job-failed"
+            sentence = "stats-job-fails" if job.failing else "stats-job-failed"
             moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
-            yield words(said, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
+            yield words(sentence, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
 
 
 def _format_job_name(job: JobRecord, words: Translator) -> str:
@@ -145,7 +145,7 @@ def _cut_line(text: str) -> str:
 
 
 def format_age(moment: datetime, words: Translator) -> str:
-    """How long ago, in the largest unit that says something; a moment to come is now."""
+    """Format the age of a moment in the largest useful unit; a future moment counts as now."""
     seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size or (unit == "m" and seconds >= size):
@@ -160,7 +160,7 @@ def _format_size(size: int, words: Translator) -> str:
 
 
 def routes() -> Router:
-    """The handler of /stats."""
+    """Router of /stats."""
     router = Router(name="stats")
     router.message.register(_on_stats, Command("stats", ignore_case=True), F.chat.type == "private")
     return router

@@ -18,18 +18,18 @@ async def _on_stop(message: Message, command: CommandObject, desk: AppContext, w
     running, waited = await desk.turns.halt(message.chat.id, get_reader_id(message))
     if waited:
         await message.reply(words("stopped-waiting", count=waited), allow_sending_without_reply=True)
-    # In a group a bare command may be meant for another bot; a running question answers for itself.
+    # In a group a bare command may be meant for another bot; a running question shows its own end.
     elif not running and (message.chat.type == "private" or command.mention):
         await message.reply(words("stop-nothing"), allow_sending_without_reply=True)
 
 
 async def _on_draft_stopped(event: MessageGenerationStopped, desk: AppContext, words: Translator) -> None:
-    """The client's own stop button: private chats only, where the chat is the reader."""
+    """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
     _, waited = await desk.turns.halt(event.chat.id, event.chat.id, event.draft_id)
     if waited:
         assert event.bot is not None
-        said = words("stopped-waiting", count=waited)
-        await event.bot.send_message(event.chat.id, said, message_thread_id=event.message_thread_id)
+        text = words("stopped-waiting", count=waited)
+        await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
 
 
 async def _press_stop(pressed: CallbackQuery, callback_data: StopCallback, desk: AppContext, words: Translator) -> None:
@@ -42,7 +42,7 @@ async def _press_stop(pressed: CallbackQuery, callback_data: StopCallback, desk:
 
 
 def routes() -> Router:
-    """Handlers of everything that stops an answer."""
+    """Router of everything that stops an answer."""
     router = Router(name="stopping")
     where = F.chat.type.in_({"private", "group", "supergroup"})
     router.message.register(_on_stop, Command("stop", ignore_case=True), where)

@@ -21,7 +21,7 @@ __all__ = ["routes"]
 
 _PRIVATE = F.chat.type == "private"
 _GROUP = F.chat.type.in_({"group", "supergroup"})
-_QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # an answer of ours lists its posts in one
+_QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
 
 
@@ -35,21 +35,21 @@ async def _on_verify(
         lang = detect_question_language(text, words.lang) if own else words.lang
         await queue_message_text(message, text, event_update.update_id, desk, words, lang=lang, kind="verify")
     elif message.chat.type == "private" or command.mention:  # in a group a bare command may be meant for another bot
-        said = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
-        await message.reply(**said.as_kwargs(), allow_sending_without_reply=True)
+        refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
+        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
 
 
 async def _on_forwarded_message(message: Message, event_update: Update, desk: AppContext, words: Translator) -> None:
     text = (message.text or message.caption or "").strip()
     if text:
         await queue_message_text(message, text, event_update.update_id, desk, words, lang=words.lang, kind="verify")
-    # the other pictures of an album: the one with the caption speaks for all of them
+    # other pictures of an album: only the one with the caption counts
     elif not message.media_group_id:
         await message.reply(words("verify-not-text"), allow_sending_without_reply=True)
 
 
 def _extract_replied_text(message: Message) -> str:
-    """What is replied to: the part that was chosen, else all of it."""
+    """Text of the replied message: the selected part, else all of it."""
     if message.quote and message.quote.is_manual:
         return message.quote.text.strip()
     parent = message.reply_to_message
@@ -61,7 +61,7 @@ def _extract_replied_text(message: Message) -> str:
 
 
 def _strip_sources(message: Message, text: str) -> str:
-    """What an answer of ours says, without the list of its posts and what stands below."""
+    """Strip the sources and the notes below them from an answer of the bot."""
     lists = [e.offset for e in message.entities or () if e.type in _QUOTE_TYPES]
     if lists:
         before = text.encode("utf-16-le")[: 2 * min(lists)].decode("utf-16-le").rstrip()
@@ -70,7 +70,7 @@ def _strip_sources(message: Message, text: str) -> str:
 
 
 def routes() -> Router:
-    """Handlers of /verify and of what is forwarded in private. Included late: an export may be forwarded too."""
+    """Router of /verify and of forwarded messages in private. Include it late: an export may be forwarded too."""
     router = Router(name="verify")
     router.message.register(_on_verify, Command("verify", ignore_case=True), _PRIVATE | _GROUP)
     router.message.register(_on_forwarded_message, _PRIVATE, F.forward_origin)

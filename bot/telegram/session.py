@@ -56,11 +56,11 @@ __all__ = [
     "create_session",
 ]
 
-# Have a back-off of their own, or show for seconds only.
+# These have their own back-off, or show for seconds only.
 _UNRETRIED_METHODS = {
     method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)
 }
-# A wait that Telegram asks for is kept up to here; whoever asked has left by then.
+# Longer waits that Telegram asks for are not made: the reader has left by then.
 _MAX_RETRY_AFTER_SECONDS = 120
 
 PROXY_ERROR = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
@@ -69,9 +69,9 @@ log = logging.getLogger(__name__)
 
 
 class NeutralizeLinksMiddleware(BaseRequestMiddleware):
-    """Sets as code what Telegram would make a link of in any text that is sent, but for this bot's commands.
+    """Middleware that sets as code all text that Telegram would link, except this bot's commands.
 
-    Views make the names and words of others inert; what one of them overlooks is caught here.
+    Views neutralize the names and words of others; this catches what a view overlooks.
     """
 
     async def __call__(
@@ -81,33 +81,33 @@ class NeutralizeLinksMiddleware(BaseRequestMiddleware):
         method: TelegramMethod[TelegramType],
     ) -> Response[TelegramType]:
         """Make the request with the entities that its text needs."""
-        given: Any = method
+        request: Any = method
         for text, entities in (("text", "entities"), ("caption", "caption_entities")):
-            said = getattr(given, text, None)
-            if said and hasattr(given, entities):
-                known = getattr(given, entities) or []
-                marks = neutralize_entities(said, known)
+            content = getattr(request, text, None)
+            if content and hasattr(request, entities):
+                known = getattr(request, entities) or []
+                marks = neutralize_entities(content, known)
                 if len(marks) != len(known):
-                    given = given.model_copy(update={entities: marks, "parse_mode": None})
-        return await make_request(bot, given)
+                    request = request.model_copy(update={entities: marks, "parse_mode": None})
+        return await make_request(bot, request)
 
 
 class SendWithoutRetry(SendMessage):
-    """A message that must not come twice: whoever sends it decides about another try."""
+    """Message that must not be sent twice: `RetryMiddleware` leaves retries to the caller."""
 
 
 class EditWithoutRetry(EditMessageText):
-    """An edit that the next one makes good: not worth a wait."""
+    """Edit without retries: the next edit makes up for a lost one."""
 
 
 class _RawGetUpdates(GetUpdates):
-    """getUpdates as seen before validation: one odd update must not spoil the batch."""
+    """getUpdates without validation: one odd update must not spoil the batch."""
 
     __returning__: ClassVar[Any] = list[dict[str, Any]]
 
 
 class TelegramSession(AiohttpSession):
-    """aiogram's session, with updates left raw for `InboxMiddleware`, which must be among its middlewares."""
+    """aiogram session that leaves updates raw for `InboxMiddleware`, which must be among its middlewares."""
 
     def check_response(
         self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
@@ -119,25 +119,25 @@ class TelegramSession(AiohttpSession):
         return super().check_response(bot, method, status_code, content)
 
     async def close(self) -> None:
-        """Close the connections. aiogram then sleeps for their TLS; aiohttp waits for it itself since 3.12."""
+        """Close the connections, without aiogram's sleep for TLS: aiohttp waits for it itself since 3.12."""
         if self._session is not None:
             await self._session.close()
 
 
 def create_session(settings: BotSettings, timeout: float = DEFAULT_TIMEOUT) -> TelegramSession:
-    """A way to the Bot API's server through the proxy, if there is one. Raises SettingsWrong for the proxy."""
+    """Create a session with the Bot API server, through the proxy if one is set. Raises SettingsWrong for the proxy."""
     try:
         proxy = settings.proxy.get_secret_value() or None
         return TelegramSession(proxy=proxy, api=TelegramAPIServer.from_base(settings.api), timeout=timeout)
-    except ValueError:  # its text may hold the password
+    except ValueError:  # its message may contain the password
         raise SettingsWrong(PROXY_ERROR) from None
 
 
 class InboxMiddleware(BaseRequestMiddleware):
-    """Commits what comes raw, by getUpdates or by the webhook, then hands on each update that aiogram understands."""
+    """Inbox middleware: stores raw updates of getUpdates or the webhook, then returns those that aiogram can parse."""
 
     def __init__(self, archive: Archive, heard: Callable[[], None] = lambda: None) -> None:
-        """`heard` is called when Telegram has answered and what it sent is kept."""
+        """Set the archive; `heard` is called when Telegram has answered and its updates are stored."""
         self.archive = archive
         self.heard = heard
 
@@ -147,16 +147,16 @@ class InboxMiddleware(BaseRequestMiddleware):
         bot: Bot,
         method: TelegramMethod[TelegramType],
     ) -> Response[TelegramType]:
-        """Validate and keep the batch. Raises ArchiveUnavailable where it cannot be kept."""
+        """Validate and store the batch. Raises ArchiveUnavailable where it cannot be stored."""
         result: Any = await make_request(bot, method)
         if not isinstance(method, GetUpdates):
             return result  # type: ignore[no-any-return]
         return await self.keep(bot, result)  # type: ignore[return-value]
 
     async def keep(self, bot: Bot, raws: Sequence[Mapping[str, Any]]) -> list[Update]:
-        """Keep raw updates in one transaction; the updates, empty ones in the place of those that went to quarantine.
+        """Store raw updates in one transaction; quarantined ones are returned as empty updates.
 
-        Raises ArchiveUnavailable where they cannot be kept: then none is.
+        Raises ArchiveUnavailable where they cannot be stored: then none of them is.
         """
         wrong: dict[int, str] = {}
         parsed = [_parse_update(bot, raw, wrong) for raw in raws]
@@ -167,12 +167,12 @@ class InboxMiddleware(BaseRequestMiddleware):
 
 
 def _parse_update(bot: Bot, raw: Mapping[str, Any], wrong: dict[int, str]) -> Update:
-    """The update, or an empty one in its place, and then what is `wrong` with it."""
+    """Parse an update; where that fails, return an empty one and record the error in `wrong`."""
     try:
         update = Update.model_validate(raw, context={"bot": bot})
         _ = update.event_type
     except (ValidationError, UpdateTypeLookupError) as exc:
-        # Only where and what: the values are somebody's message.
+        # Only place and kind of the error: the values are somebody's message.
         error = _format_validation_errors(exc) if isinstance(exc, ValidationError) else f"unknown kind {sorted(raw)}"
         log.warning("update %s goes to quarantine: %s", raw["update_id"], error)
         wrong[raw["update_id"]] = error
@@ -186,9 +186,9 @@ def _format_validation_errors(exc: ValidationError) -> str:
 
 
 class RetryMiddleware(BaseRequestMiddleware):
-    """Tries a call again when Telegram says wait, is down, or cannot be reached, and when access cannot be checked.
+    """Retry middleware: repeats a call on flood control, server and network errors, and when access cannot be checked.
 
-    getUpdates has aiogram's own back-off; what shows only for seconds (drafts, "typing") is not worth a wait.
+    getUpdates has aiogram's own back-off; temporary displays (drafts, "typing") are not retried.
     """
 
     def __init__(self, tries: int = 6, pause: float = 0.5) -> None:
@@ -223,10 +223,10 @@ class RetryMiddleware(BaseRequestMiddleware):
 
 
 def compute_retry_delay(exc: Exception, pause: float) -> float | None:
-    """Seconds until the next try; None where another try cannot help or would say it twice."""
+    """Seconds until the next try; None where another try cannot help or would send the message twice."""
     if isinstance(exc, TelegramRetryAfter):
         return exc.retry_after if exc.retry_after <= _MAX_RETRY_AFTER_SECONDS else None
     if isinstance(exc, ClientDecodeError):
-        # A proxy's HTML page is text; an answer that merely surprises aiogram is not: that call went through.
+        # A string is a proxy's HTML page; any other answer that aiogram cannot parse means that the call went through.
         return pause if isinstance(exc.data, str) else None
     return None if isinstance(exc, TelegramEntityTooLarge) else pause

@@ -29,11 +29,11 @@ from rag_core.errors import ArchiveUnavailable, SettingsWrong
 __all__ = ["keep_webhook_set", "serve_webhook"]
 
 _SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
-# Bytes. A rich message of 32,768 characters, each with markup of its own, in reply to another: two or three millions.
-# What is refused for its size comes again for a day and holds up its chat.
+# Bytes. A rich message of 32,768 characters, each with its own markup, in reply to another: two or three million.
+# An update refused for its size is delivered again for a day and blocks its chat.
 _MAX_BODY_BYTES = 2**23
 _READ_TIMEOUT_SECONDS = 20.0
-# Telegram keeps to it; without it its pauses grow to minutes.
+# Telegram respects it; without it its pauses grow to minutes.
 _RETRY_AFTER_HEADERS = {"Retry-After": "5"}
 _CLOSE_SECONDS = 3.0
 _CHECK_INTERVAL_SECONDS = 60.0
@@ -45,7 +45,7 @@ FeedUpdate = Callable[[Bot, Update], Awaitable[Any]]
 
 
 class _WebhookHandler:
-    """One address, one kind of request."""
+    """Handler of the webhook's one route."""
 
     def __init__(self, bot: Bot, inbox: InboxMiddleware, secret: str, feed: FeedUpdate) -> None:
         self._bot, self._inbox, self._feed = bot, inbox, feed
@@ -53,9 +53,9 @@ class _WebhookHandler:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def on_update(self, request: web.Request) -> web.Response:
-        """Check who knocks, keep what they bring, say so, and only then handle it."""
-        given = request.headers.get(_SECRET_HEADER, "").encode(errors="surrogateescape")
-        if not hmac.compare_digest(given, self._secret):
+        """Check the secret, store the update, confirm it, and only then handle it."""
+        secret = request.headers.get(_SECRET_HEADER, "").encode(errors="surrogateescape")
+        if not hmac.compare_digest(secret, self._secret):
             refusal = web.Response(status=401)
             refusal.force_close()
             return refusal
@@ -68,21 +68,21 @@ class _WebhookHandler:
         except ArchiveUnavailable as exc:
             log.error("update %d cannot be kept and is asked for again: %s", raw["update_id"], exc.reason)
             return web.Response(status=503, headers=_RETRY_AFTER_HEADERS)
-        except RecursionError:  # what can be read can be too deep to be written
+        except RecursionError:  # a body that can be parsed may be nested too deeply to be stored
             return web.Response(status=400)
-        task = asyncio.create_task(self._handled(update))
+        task = asyncio.create_task(self._handle(update))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return web.Response()
 
-    async def _handled(self, update: Update) -> None:
+    async def _handle(self, update: Update) -> None:
         try:
             await self._feed(self._bot, update)
-        except Exception:  # it is kept; one update must not be heard of in another
+        except Exception:  # the update is stored; its failure must not affect another one
             log.exception("update %d cannot be handled", update.update_id)
 
     async def idle(self, seconds: float) -> None:
-        """Let handlers that have begun finish; those that do not are begun anew at the next start."""
+        """Let running handlers finish; the others are repeated after the next start."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=seconds)
@@ -97,12 +97,12 @@ async def _read_body(request: web.Request) -> bytes:
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
-    except web.RequestPayloadError:  # chunks that are none
+    except web.RequestPayloadError:  # invalid chunks
         raise web.HTTPBadRequest from None
 
 
 def _parse_raw_update(body: bytes) -> dict[str, Any] | None:
-    """The raw update, whatever else is in it; None where there is none that could be kept under its number."""
+    """Parse the raw update; None where there is no update with a number to store it under."""
     try:
         raw = json.loads(body)
     except (ValueError, RecursionError):
@@ -115,11 +115,11 @@ def _parse_raw_update(body: bytes) -> dict[str, Any] | None:
 async def serve_webhook(
     feed: FeedUpdate, bot: Bot, inbox: InboxMiddleware, settings: WebhookSettings
 ) -> AsyncIterator[None]:
-    """Take updates at the path of WEBHOOK__URL. Raises SettingsWrong where the port cannot be opened."""
+    """Receive updates at the path of WEBHOOK__URL. Raises SettingsWrong where the port cannot be opened."""
     host = check_listen_host(settings.host, settings.public, "WEBHOOK__HOST")
-    door = _WebhookHandler(bot, inbox, settings.secret.get_secret_value(), feed)
+    handler = _WebhookHandler(bot, inbox, settings.secret.get_secret_value(), feed)
     app = web.Application(client_max_size=_MAX_BODY_BYTES)
-    app.router.add_post(urlsplit(settings.url).path or "/", door.on_update)
+    app.router.add_post(urlsplit(settings.url).path or "/", handler.on_update)
     try:
         async with AsyncExitStack() as opened:
             try:
@@ -131,28 +131,28 @@ async def serve_webhook(
                 ) from exc
             yield
     finally:
-        await door.idle(_CLOSE_SECONDS)
+        await handler.idle(_CLOSE_SECONDS)
 
 
 async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[str], heard: Callable[[], None]) -> None:
-    """Tell Telegram of the webhook, and look every minute whether it still knows and can deliver. Never ends.
+    """Register the webhook, and check every minute that it is still set and updates can be delivered. Never ends.
 
-    `heard` is called when nothing waits at Telegram. Raises SettingsWrong where it does not take the address.
+    `heard` is called when no updates wait at Telegram. Raises SettingsWrong where it rejects the address.
     """
-    told, seen = False, datetime.now(UTC)
+    registered, reported_until = False, datetime.now(UTC)
     while True:
         try:
-            info = await bot.get_webhook_info() if told else None
+            info = await bot.get_webhook_info() if registered else None
             if info is None or info.url != settings.url or set(info.allowed_updates or ()) != set(allowed):
-                await _set_webhook(bot, settings, allowed, again=told)
-                told = True
+                await _set_webhook(bot, settings, allowed, again=registered)
+                registered = True
             else:
-                seen = _report_delivery_error(info, seen)
+                reported_until = _report_delivery_error(info, reported_until)
                 if not info.pending_update_count:
                     heard()
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.warning("the webhook could not be set or looked at (%s); trying again", exc)
-        await asyncio.sleep(_CHECK_INTERVAL_SECONDS if told else _RECONNECT_SECONDS)
+        await asyncio.sleep(_CHECK_INTERVAL_SECONDS if registered else _RECONNECT_SECONDS)
 
 
 async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], *, again: bool) -> None:
@@ -173,7 +173,7 @@ async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], 
 
 
 def _report_delivery_error(info: WebhookInfo, seen: datetime) -> datetime:
-    """Say what keeps Telegram from delivering, once; the moment up to which was said."""
+    """Log Telegram's last delivery error, once; returns the time up to which errors were logged."""
     failed = info.last_error_date
     if not isinstance(failed, datetime) or failed <= seen:
         return seen

@@ -61,13 +61,13 @@ _MAX_NEAREST = 3
 
 
 async def get_answer_translator(asked: QuestionRow, archive: Archive) -> Translator:
-    """The bot's own sentences around an answer: in the group's language where it has one, else the question's."""
+    """Translator for the sentences around an answer: the group's language where it chose one, else the question's."""
     chosen = "" if asked.private else (await load_group_rules(archive, asked.chat_id)).lang
     return get_translator(chosen or asked.lang)
 
 
 async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive) -> Answer:
-    """The answer, or a refusal where the group wants nothing that is not sure and cited."""
+    """Apply the group's rules: a refusal where the group wants only sure and cited answers and this one is not."""
     if asked.private or answer.refused or not (await load_group_rules(archive, asked.chat_id)).cited_only:
         return answer
     if answer.confidence >= MIN_SURE_CONFIDENCE and all(sentence.citations for sentence in answer.sentences):
@@ -81,7 +81,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CitedPost:
-    """A post that was cited: its date, and the `mark` of the text it had then; "" where that had just gone."""
+    """Cited post: its date, and `mark`, the hash of its text at that time; "" where the text had just gone."""
 
     key: PostKey
     date: datetime
@@ -89,7 +89,7 @@ class CitedPost:
 
 
 class CitedSpan(NamedTuple):
-    """A citation: where its words began and ended, in code points of the text that the post had then."""
+    """Cited span: code points in the text that the post had when it was cited."""
 
     key: PostKey
     start: int
@@ -98,9 +98,9 @@ class CitedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSentence:
-    """A sentence of an answer: what was said around the quote, and the places in the posts it cites.
+    """Stored sentence: the words around the quote, and the cited spans.
 
-    `quote`: which of the places ends the sentence word for word; None where the sentence is no quote.
+    `quote` is the index of the span whose words end the sentence verbatim; None where the sentence is no quote.
     """
 
     around: str
@@ -110,9 +110,9 @@ class StoredSentence:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer as it was given: `cited` in the order of their numbers, `others` found and not cited, best first.
+    """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
 
-    `trace_id` tells this answer from every other.
+    `trace_id` identifies the answer.
     """
 
     cited: tuple[CitedPost, ...]
@@ -124,22 +124,22 @@ class StoredAnswer:
 
     @property
     def posts(self) -> tuple[PostKey, ...]:
-        """All posts that it names or found."""
+        """All posts that the answer cites or found."""
         return (*(one.key for one in self.cited), *self.others)
 
     @property
     def quotes(self) -> tuple[CitedSpan, ...]:
-        """Its citations, each once, in their order."""
+        """Cited spans, each once, in order."""
         return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.places))
 
 
 def hash_text_version(text: str) -> str:
-    """What tells one version of a post from another, white space at the ends aside; no text can be made of it."""
+    """Hash a post's text to tell versions apart, ignoring white space at its ends. It does not reveal the text."""
     return blake2b(text.strip().encode(), digest_size=8).hexdigest()
 
 
 def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:
-    """What is kept of an answer; `posts` are those it cites, as they are now."""
+    """Serialize an answer for the archive; `posts` are those it cites, as they are now."""
     dates = {c.post: int(c.date.timestamp()) for s in answer.sentences for c in s.citations}
     return {
         "sentences": [
@@ -162,21 +162,21 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
 
 
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
-    """The JSON text for the archive; `messages` are the ids of those it was sent in.
+    """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    What the messages stood on ("basis", bot/recheck.py) is kept until they have arrived, and no longer.
+    The basis of the messages ("basis", bot/recheck.py) is stored only until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
 
 
 def parse_stored_answer(text: str) -> StoredAnswer:
-    """What was kept; nothing of an answer that only said that no channel is open."""
+    """Parse a stored answer; an answer that only said that no channel is open is empty."""
     return deserialize_answer(json.loads(text))
 
 
 def deserialize_answer(raw: JsonObject) -> StoredAnswer:
-    """The same of what was `written` and is not yet in the archive."""
+    """Deserialize an answer from the result of `serialize_answer`."""
     cited = tuple(
         CitedPost(PostKey(chat_id, message_id), datetime.fromtimestamp(date, UTC), then)
         for chat_id, message_id, date, then in raw.get("cited", ())
@@ -203,34 +203,34 @@ def deserialize_answer(raw: JsonObject) -> StoredAnswer:
 
 
 def _hash_cited_text(key: PostKey, answer: Answer, posts: Mapping[PostKey, Post]) -> str:
-    """The mark of the text that an answer cites; "" where the post went, or was edited, while it was written."""
+    """Hash of the text that an answer cites; "" where the post was deleted or edited while it was written."""
     quotes = (c for s in answer.sentences for c in s.citations if c.post == key)
     text = posts[key].text if key in posts else ""
     return hash_text_version(text) if key in posts and all(text[c.start : c.end] == c.quote for c in quotes) else ""
 
 
 def _find_closing_quote(sentence: Sentence) -> int | None:
-    """Which citation's quote ends the sentence."""
+    """Index of the citation whose quote ends the sentence."""
     ends = (place for place, c in enumerate(sentence.citations) if c.quote and sentence.text.endswith(c.quote))
     return next(ends, None)
 
 
 def _strip_closing_quote(sentence: Sentence) -> str:
-    """What was said before the quote; the whole sentence where it is no quote (a count, a model's words)."""
+    """Words before the closing quote; the whole sentence where it is no quote (a count, a model's words)."""
     place = _find_closing_quote(sentence)
     return sentence.text.removesuffix("" if place is None else sentence.citations[place].quote).rstrip()
 
 
-# A longer list of sources folds; a tap opens it.
+# A longer list of sources is folded until it is tapped.
 _FOLD_THRESHOLD = 4
 # About two lines on a phone.
 _MAX_SNIPPET_LENGTH = 140
 
 
 def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
-    """The answer as one formatted text; `posts` are those it names, for their edits, origins and times.
+    """Render an answer as one formatted text; `posts` supplies edits, origins and times of the posts it names.
 
-    A post missing from `posts` keeps its line, without these marks.
+    A post missing from `posts` keeps its line, without these details.
     """
     blocks = _render_refusal(answer, shown) if answer.refused else _render_answer_blocks(answer, posts, shown)
     if answer.understood:
@@ -249,12 +249,12 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
 
 
 def make_link(label: str, url: str) -> Text:
-    """The label as a link, or plain where the address is not https."""
+    """Make a link, or plain text where the address is not https."""
     return TextLink(label, url=url) if url.startswith("https://") else neutralize_links(label)
 
 
 def link_author(channel: Channel | None, origin: Origin | None, url: str, words: Translator) -> Text:
-    """Who speaks in a post, as the link that opens it."""
+    """Author of a post, as a link that opens it."""
     return make_link(format_author(channel, origin, words), url)
 
 
@@ -269,11 +269,11 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
 
 
 def render_sentences(answer: Answer) -> Text:
-    """The sentences with the numbers of their posts, nothing else."""
+    """Render the sentences with the numbers of their posts, nothing else."""
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    said = [_render_sentence(s, answer, numbers) for s in answer.sentences]
-    # A model writes a paragraph; quotes of different posts stand apart.
-    return as_list(*said, sep=" " if answer.model is not None else "\n\n")
+    rendered = [_render_sentence(s, answer, numbers) for s in answer.sentences]
+    # A model writes a paragraph; quotes of different posts are separated.
+    return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
 
 
 def _render_sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
@@ -290,15 +290,15 @@ def _render_source(
     marks: list[Text | str] = [format_day_and_edit(cited.date, post.edited if post else None, shown)]
     if channels := {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}:
         marks += [" · ", _render_copies(key, len(channels), answer, posts, shown)]
-    who = link_author(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
-    return Text(f"{number}. ", who, " · ", *marks)
+    author = link_author(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
+    return Text(f"{number}. ", author, " · ", *marks)
 
 
 def _render_copies(
     key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
-    """In how many other channels a post is, which was first and when; the day too where it is another one."""
-    if any(copy not in posts for copy in (key, *answer.copies[key])):  # some of them went just now: who was first?
+    """Number of other channels with the post, and the first of them with its time; the day too where it differs."""
+    if any(copy not in posts for copy in (key, *answer.copies[key])):  # some were just deleted, so the first is unknown
         return Text(shown.words("source-copies", count=count))
     first = order_copies(posts[copy] for copy in (key, *answer.copies[key]))[0]
     channel = answer.channels.get(first.key.chat_id)
@@ -311,10 +311,10 @@ def _render_copies(
 
 
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
-    # Where a part of the search failed, "it is not there" would be a claim we cannot make.
+    # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
-    said = "refused-partly" if partly else "refused-group" if shown.group else "refused"
-    blocks = [Text(shown.words(said))]
+    sentence = "refused-partly" if partly else "refused-group" if shown.group else "refused"
+    blocks = [Text(shown.words(sentence))]
     if answer.nearest:
         found = list(_render_nearest(answer, shown))
         quoted = BlockQuote(as_list(*found, sep="\n\n"))
@@ -325,8 +325,8 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
 def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
     for number, passage in enumerate(answer.nearest, 1):
         key, date = passage.key, format_day_and_edit(passage.date, passage.edited, shown)
-        who = link_author(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
-        line = Text(f"{number}. ", who, f" · {date}")
+        author = link_author(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
+        line = Text(f"{number}. ", author, f" · {date}")
         yield Text(line, "\n", neutralize_links(_cut_snippet(passage))) if passage.text.strip() else line
 
 
@@ -341,19 +341,19 @@ def _cut_snippet(passage: Passage) -> str:
 def _format_footer(answer: Answer, words: Translator) -> str:
     if answer.model:
         return words("footer-model", model=strip_control_characters(answer.model))
-    # a further post that says otherwise has a few words before its quote; what is worked out begins the answer
+    # a sentence on a contradicting post has a few words before its quote; a computed sentence comes first
     first = answer.sentences[0]
     verbatim = any(c.quote.strip() == first.text.strip() for c in first.citations)
     return words("footer-verbatim" if verbatim else "footer-counted")
 
 
-# Letters that look like nothing: Telegram takes a button with nothing but these for empty.
+# Invisible letters: Telegram treats a button with nothing but these as empty.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-_MAX_TITLE_LENGTH = 100  # characters; Telegram's own limit is 128, an export's title may be a book
+_MAX_TITLE_LENGTH = 100  # characters; Telegram's own limit is 128, but a title in an export can have any length
 
 
 def format_one_line(text: str, longest: int = _MAX_TITLE_LENGTH) -> str:
-    """A text from outside in one line of at most `longest` characters; "" where nothing of it would be seen."""
+    """Clean an untrusted text to one line of at most `longest` characters; "" where nothing visible is left."""
     line = " ".join(strip_control_characters(text).split())
     if not any(unicodedata.category(c)[0] in "LNPS" and c not in _BLANK_LETTERS for c in line):
         return ""
@@ -361,11 +361,11 @@ def format_one_line(text: str, longest: int = _MAX_TITLE_LENGTH) -> str:
 
 
 def format_channel_title(channel: Channel, words: Translator, longest: int = _MAX_TITLE_LENGTH) -> str:
-    """The title in one line, which is not empty and has at most `longest` characters."""
+    """Channel title in one line, not empty, at most `longest` characters."""
     return format_one_line(channel.title, longest) or words("unnamed-channel")
 
 
 def link_channel_title(channel: Channel, words: Translator) -> Text:
-    """The title as a link to a public channel, in bold otherwise."""
+    """Channel title as a link for a public channel, in bold otherwise."""
     title = format_channel_title(channel, words)
     return make_link(title, f"https://t.me/{channel.username}") if channel.username else style_text(Bold, title)

@@ -45,7 +45,7 @@ __all__ = [
 
 
 class ChannelAction(StrEnum):
-    """What a button does. Short: Telegram gives a button 64 bytes."""
+    """Action of a channel button. Values are short: Telegram gives a button 64 bytes."""
 
     LIST = "l"
     CARD = "c"
@@ -64,7 +64,7 @@ class ChannelAction(StrEnum):
 
 
 class ChannelCallback(CallbackData, prefix="ch"):
-    """A button: what it does, the mark of its channel, and one number more (a part of the list, a time, an id)."""
+    """Callback data of a channel button: action, channel token, and one more number (a page, a time, an id)."""
 
     act: ChannelAction
     mark: str = ""
@@ -72,17 +72,17 @@ class ChannelCallback(CallbackData, prefix="ch"):
 
 
 def make_channel_token(archive: Archive, chat_id: int) -> str:
-    """Eight signs that stand for a channel in this archive, also after a restart; nobody else can make them."""
+    """Token of a channel in this archive: eight characters, the same after a restart, and it cannot be forged."""
     return make_callback_token(str(chat_id), archive.identity)
 
 
 def find_channel_by_token(archive: Archive, mark: str, known: Mapping[int, Channel]) -> Channel | None:
-    """The known channel that a mark stands for."""
+    """Find the known channel that a token stands for."""
     return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == mark), None)
 
 
 async def refuse_non_admin(pressed: CallbackQuery, desk: AppContext, words: Translator) -> bool:
-    """Tell whoever is no admin, or does not press in private, that this is not for them."""
+    """Refuse a button press by a user who is no admin, or outside a private chat."""
     private = pressed.message is not None and pressed.message.chat.type == "private"
     if private and pressed.from_user.id in desk.admins:
         return False
@@ -93,37 +93,37 @@ async def refuse_non_admin(pressed: CallbackQuery, desk: AppContext, words: Tran
 async def redraw_message(
     pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
 ) -> None:
-    """Change the message that the button is at, and let the button go."""
+    """Edit the button's message and answer the callback."""
     await edit_message(pressed, said, buttons)
     await pressed.answer(done[:200] or None)
 
 
 async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
-    """Change the message that the button is at."""
+    """Edit the message that has the button."""
     if isinstance(pressed.message, Message):  # else it is too old to be edited
-        with suppress(TelegramBadRequest):  # the same button twice: "message is not modified"
+        with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
             await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
 
 
 def build_keyboard(*rows: Sequence[tuple[str, ChannelCallback]]) -> InlineKeyboardMarkup:
-    """Buttons by rows: label and what it carries."""
+    """Build a keyboard from rows of labels and callback data."""
     shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
     return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
 
 
-_MAX_GAPS = 5  # told one by one; more of them say no more
+_MAX_GAPS = 5  # shown one by one; further ones add nothing
 
 _ButtonRow = list[tuple[str, ChannelCallback]]
 
 
 def awaits_approval(channel: Channel) -> bool:
-    """True for a channel that an admin has to approve: also one that was removed and went on posting."""
+    """Check that an admin has to approve the channel; also true for one that was removed and goes on posting."""
     return channel.state in ("pending", "removed")
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelView:
-    """A channel with what is shown of it."""
+    """Channel with the data that its card shows."""
 
     channel: Channel
     stands: ChannelStatus
@@ -131,7 +131,7 @@ class ChannelView:
 
 
 async def load_channel_views(desk: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
-    """The channels as both legs have them now."""
+    """Load the views of channels, with what both legs have indexed."""
     found = await gaps.list_open_gaps(desk.archive)
     mark, store = desk.rag.lexical.watermark, desk.rag.dense.store if desk.rag.dense else None
     return [
@@ -141,12 +141,12 @@ async def load_channel_views(desk: AppContext, channels: Iterable[Channel]) -> l
 
 
 def render_channel_line(view: ChannelView, desk: AppContext, words: Translator) -> Text:
-    """The channel in the list."""
+    """Render a channel's line in the list."""
     return Text(link_channel_title(view.channel, words), "\n", " · ".join(_format_facts(view, desk, words)))
 
 
 def render_channel_card(view: ChannelView, desk: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    """The channel alone, with its buttons."""
+    """Render a channel's card, with its buttons."""
     blocks = [render_channel_line(view, desk, words), *_format_gaps(view, desk, words)]
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
     mark = make_channel_token(desk.archive, view.channel.chat_id)
@@ -157,7 +157,7 @@ def render_channel_card(view: ChannelView, desk: AppContext, words: Translator) 
 
 
 def _format_gaps(view: ChannelView, desk: AppContext, words: Translator) -> Iterator[Text]:
-    """Where posts may be missing, and how to fill it: a bot cannot read back."""
+    """Periods in which posts may be missing, and how to import them: a bot cannot read earlier posts."""
     if not view.gaps:
         return
     times = [format_gap(gap, words, desk.settings.bot) for gap in view.gaps[:_MAX_GAPS]]
@@ -167,7 +167,7 @@ def _format_gaps(view: ChannelView, desk: AppContext, words: Translator) -> Iter
 
 
 def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup:
-    """The buttons of a channel that waits: who may read it, or away with it."""
+    """Buttons of a channel that waits for approval: choose its readers, or refuse it."""
     mark = make_channel_token(archive, chat_id)
     return build_keyboard(
         *_build_visibility_rows(mark, words),
@@ -191,7 +191,7 @@ def _build_switch_rows(mark: str, view: ChannelView, words: Translator) -> Itera
         yield [(words("button-unbindable"), ChannelCallback(act=ChannelAction.UNBINDABLE, mark=mark))]
     elif (
         not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC
-    ):  # what is public may be bound anyway
+    ):  # public channels may be bound anyway
         yield [(words("button-bindable"), ChannelCallback(act=ChannelAction.BINDABLE, mark=mark))]
     if channel.guarded_too:
         yield [(words("button-guarded-out"), ChannelCallback(act=ChannelAction.GUARDED_OUT, mark=mark))]

@@ -37,11 +37,11 @@ __all__ = [
     "update_vote_counts",
 ]
 
-DEEP_MODE = "deep"  # the mode of a question that was asked again for more
+DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
 
 
 class AnswerAction(StrEnum):
-    """What a button does. Short: Telegram gives a button 64 bytes."""
+    """Action of an answer button. Values are short: Telegram gives a button 64 bytes."""
 
     GOOD = "g"
     BAD = "b"
@@ -57,7 +57,7 @@ class AnswerAction(StrEnum):
     LINK = "l"
 
 
-# What may be wrong with an answer, by the names that the archive has for it.
+# Reasons for a bad answer, by their names in the archive.
 REASONS_BY_ACTION = {
     AnswerAction.WRONG: "wrong",
     AnswerAction.OUTDATED: "outdated",
@@ -68,7 +68,7 @@ _VOTE_EMOJI = {AnswerAction.GOOD: "👍", AnswerAction.BAD: "👎"}
 
 
 class AnswerCallback(CallbackData, prefix="an"):
-    """A button: what it does, the handle of its question, and the page it turns to."""
+    """Callback data of an answer button: action, handle of the question, and page."""
 
     deed: AnswerAction
     handle: str
@@ -79,26 +79,26 @@ ButtonRow = list[InlineKeyboardButton]
 
 
 def make_answer_button(label: str, deed: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
-    """One button."""
+    """Make one button."""
     return InlineKeyboardButton(text=label, callback_data=AnswerCallback(deed=deed, handle=handle, page=page).pack())
 
 
 def build_answer_keyboard(
     asked: QuestionRow, kept: JsonObject | None, words: Translator, *more: ButtonRow
 ) -> InlineKeyboardMarkup | None:
-    """The buttons of an answer, with `more` rows below; none under a sentence that answers nothing."""
+    """Build the keyboard of an answer, with `more` rows below; none under a sentence that answers nothing."""
     if not kept or not asked.handle:
         return None
-    said, handle = len(kept["sentences"]), asked.handle
+    sentences, handle = len(kept["sentences"]), asked.handle
     rows: list[ButtonRow] = [
         [make_answer_button(emoji, deed, handle) for deed, emoji in _VOTE_EMOJI.items()],
         [
-            *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if said else []),
+            *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if sentences else []),
             make_answer_button(words("button-why"), AnswerAction.WHY, handle),
             make_answer_button(words("button-link"), AnswerAction.LINK, handle),
         ],
         [
-            *([make_answer_button(words("button-shorter"), AnswerAction.SHORTER, handle)] if said > 1 else []),
+            *([make_answer_button(words("button-shorter"), AnswerAction.SHORTER, handle)] if sentences > 1 else []),
             *(
                 [make_answer_button(words("button-deeper"), AnswerAction.DEEPER, handle)]
                 if asked.mode != DEEP_MODE
@@ -111,12 +111,12 @@ def build_answer_keyboard(
 
 
 def remove_buttons(shown: InlineKeyboardMarkup | None, *deeds: AnswerAction) -> InlineKeyboardMarkup:
-    """The same buttons but for those that did their work; other rows stay as they are."""
+    """Remove buttons that have done their work; other rows stay."""
     return _map_buttons(shown, lambda one: None if get_button_action(one) in deeds else one)
 
 
 def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) -> InlineKeyboardMarkup:
-    """The same buttons with the votes counted."""
+    """Update the vote counts on the buttons."""
     counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad}
 
     def counted(one: InlineKeyboardButton) -> InlineKeyboardButton:
@@ -131,7 +131,7 @@ def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) ->
 
 
 def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
-    """The same buttons with what may be wrong, below the votes."""
+    """Add the buttons with reasons for a bad answer, below the votes."""
     rows = remove_buttons(shown, *REASONS_BY_ACTION).inline_keyboard
     reasons = [
         make_answer_button(words("button-reason", reason=name), deed, handle)
@@ -141,7 +141,7 @@ def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translat
 
 
 def get_button_action(one: InlineKeyboardButton) -> AnswerAction | None:
-    """What a button does; None for one that is not of ours."""
+    """Action of a button; None for a button that is not one of these."""
     prefix, _, rest = (one.callback_data or "").partition(":")
     known = prefix == AnswerCallback.__prefix__ and rest[:1] in {deed.value for deed in AnswerAction}
     return AnswerAction(rest[:1]) if known else None
@@ -155,20 +155,20 @@ def _map_buttons(
 
 
 _BUTTONS_PER_ROW = 5
-# So few have room for a word on a phone.
+# Up to this many buttons have room for a word on a phone.
 _MAX_LABELLED = 3
-# Citations beyond have their links: more rows than this push the answer off a phone's screen.
+# Further citations have their links: more rows than this push the answer off a phone's screen.
 _MAX_QUOTE_BUTTONS = 20
 
 
 class QuoteCallback(CallbackData, prefix="q"):
-    """A button: the mark of its citation."""
+    """Callback data of a quote button: the token of its citation."""
 
     mark: str
 
 
 def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
-    """The buttons in the order of the sources' numbers; None where nothing is cited."""
+    """Build the quote buttons in the order of the sources' numbers; None where nothing is cited."""
     labelled = list(_number_quotes(given))[:_MAX_QUOTE_BUTTONS]
     spelt = len(labelled) <= _MAX_LABELLED
     buttons = [
@@ -183,12 +183,12 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
 
 
 def find_quote_by_token(given: StoredAnswer, archive: Archive, mark: str) -> CitedSpan | None:
-    """The citation of this answer that a mark stands for."""
+    """Find the citation of this answer that a token stands for."""
     return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == mark), None)
 
 
 def _number_quotes(given: StoredAnswer) -> Iterator[tuple[str, CitedSpan]]:
-    """The number of the post; where several places of it are cited, with their own behind it."""
+    """Labels of the quotes: the post's number, with a second number where several places of the post are cited."""
     of_post = Counter(quoted.key for quoted in given.quotes)
     for number, cited in enumerate(given.cited, 1):
         quotes = (quoted for quoted in given.quotes if quoted.key == cited.key)

@@ -1,4 +1,4 @@
-"""What is said of posts in plain text, for chat and terminal. Knows no aiogram, which takes seconds to load."""
+"""Plain-text formatting of posts, for chat and terminal. Imports no aiogram, which takes seconds to load."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rag_core.types import Channel, Origin
 
 __all__ = ["WRITING_STAGES", "RenderContext", "format_author", "format_day_and_edit", "strip_control_characters"]
 
-# Stages without which everything was searched all the same.
+# Stages whose failure does not make the search incomplete.
 WRITING_STAGES = frozenset(
     {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}
 )
 
-# Embeddings, overrides and isolates of writing direction: they could turn our own words around.
+# Embeddings, overrides and isolates of writing direction: they could reorder the words around them.
 _DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
 class RenderContext:
-    """How things are said to this reader: the sentences of a language, a time zone, and whether in a group."""
+    """Render context: translator, time zone, and whether the message goes to a group."""
 
     words: Translator
     zone: tzinfo
@@ -31,13 +31,13 @@ class RenderContext:
 
 
 def strip_control_characters(text: str) -> str:
-    """A text from outside without control characters and turns of writing direction; lines are kept."""
+    """Strip control characters and direction marks from an untrusted text; line breaks are kept."""
     kept = (c if c == "\n" or unicodedata.category(c) != "Cc" else " " for c in _DIRECTION_MARKS.sub("", text))
     return "".join(kept).strip()
 
 
 def format_author(channel: Channel | None, origin: Origin | None, words: Translator) -> str:
-    """Whose words a post has: the channel's, or those of whom it forwards."""
+    """Author of a post's words: the channel, or the origin of a forwarded post."""
     title = (strip_control_characters(channel.title).replace("\n", " ") if channel else "") or words("unnamed-channel")
     if origin is None or (channel and origin.chat_id == channel.chat_id):
         return title
@@ -46,8 +46,8 @@ def format_author(channel: Channel | None, origin: Origin | None, words: Transla
 
 
 def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderContext) -> str:
-    """The day of a post, and that of its last edit."""
-    said = shown.words.date(date, shown.zone)
+    """Format the day of a post, and the day of its last edit."""
+    day = shown.words.date(date, shown.zone)
     if edited is None:
-        return said
-    return f"{said} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
+        return day
+    return f"{day} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"

@@ -24,10 +24,10 @@ from rag_core.types import Channel, format_post_link
 __all__ = ["RESULTS_PER_PAGE", "get_last_page", "get_page_entries", "render_search_page"]
 
 RESULTS_PER_PAGE = 5
-# So much of names and texts that a page of nothing but emoji, which count twice, fits 4096 characters.
+# Lengths at which a page of nothing but emoji, which count twice, fits into 4096 characters.
 _MAX_SNIPPET_LENGTH, _MAX_NAME_LENGTH, _MAX_QUERY_LENGTH = 180, 48, 80
-_MAX_NAMED = 2  # channels, authors and the like
-# Telegram forgets entities after about a hundred of a message, also those that it finds in a text by itself.
+_MAX_NAMED = 2  # channels, authors and other filters that are named
+# Telegram drops entities after about a hundred per message, including those it detects in a text by itself.
 _MAX_BOLD, _MAX_AUTO_ENTITIES = 8, 5
 _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w[.@][^\W\d_]|://|\d{7,}")
 
@@ -35,17 +35,17 @@ _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
 def get_last_page(listing: SearchListing) -> int:
-    """The number of the last page, from 0."""
+    """Number of the last page, from 0."""
     return max(0, len(listing.found) - 1) // RESULTS_PER_PAGE
 
 
 def get_page_entries(listing: SearchListing, number: int) -> Sequence[FoundPost]:
-    """The posts that a page shows."""
+    """Posts on a page."""
     return listing.found[number * RESULTS_PER_PAGE : (number + 1) * RESULTS_PER_PAGE]
 
 
 def render_search_page(listing: SearchListing, number: int, shown: RenderContext) -> Text:
-    """One page of what was found; a sentence that says what to try where nothing was."""
+    """Render one page of results; where nothing was found, a sentence with advice."""
     words = shown.words
     if not listing.found:
         blocks = [Text(_format_no_results(listing, words))]
@@ -63,7 +63,7 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
 
 
 def _format_no_results(listing: SearchListing, words: Translator) -> str:
-    # where a part of the search failed, "there is none" would be a claim we cannot make
+    # where a part of the search failed, "there is none" would be a claim that cannot be made
     if listing.shortfalls:
         return words("search-nothing-partly")
     filters = [
@@ -84,12 +84,12 @@ def _render_head(listing: SearchListing, number: int, shown: RenderContext) -> T
         words.rich("search-quoted", text=neutralize_links(format_one_line(piece, _MAX_NAME_LENGTH)))
         for piece in sought.beside[:_MAX_NAMED]
     ]
-    said = words.rich("search-for", what=as_list(*what, sep=" · "))
-    return as_list(said, " · ".join((*_format_counts(listing, words), *_format_page_number(listing, number, words))))
+    title = words.rich("search-for", what=as_list(*what, sep=" · "))
+    return as_list(title, " · ".join((*_format_counts(listing, words), *_format_page_number(listing, number, words))))
 
 
 def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
-    """The days that were searched, in the reader's time zone."""
+    """Format the searched period, in the reader's time zone."""
     words, only = shown.words, listing.only
     since = words.date(only.since, shown.zone) if only.since else ""
     until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
@@ -112,16 +112,16 @@ def _format_channels(listing: SearchListing, words: Translator) -> Iterator[str]
 
 
 def _format_counts(listing: SearchListing, words: Translator) -> Iterator[str]:
-    whole, near = listing.whole, len(listing.found) - listing.whole
-    if not whole and not listing.shortfalls:
-        yield words("search-none-whole", count=near)
+    exact, similar = listing.whole, len(listing.found) - listing.whole
+    if not exact and not listing.shortfalls:
+        yield words("search-none-whole", count=similar)
         return
-    if whole:
+    if exact:
         yield words("search-more" if listing.more else "search-count", count=listing.matching)
-    if listing.matching > whole and not listing.more:
-        yield words("search-different", count=whole)
-    if near:
-        yield words("search-similar", count=near)
+    if listing.matching > exact and not listing.more:
+        yield words("search-different", count=exact)
+    if similar:
+        yield words("search-similar", count=similar)
 
 
 def _format_page_number(listing: SearchListing, number: int, words: Translator) -> Iterator[str]:
@@ -130,35 +130,37 @@ def _format_page_number(listing: SearchListing, number: int, words: Translator) 
 
 
 def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:
-    """A post: who speaks as the link to it, its day, in how many other channels it is, and a piece of its text."""
+    """Render a result: author as a link, day, number of other channels with the post, and a snippet."""
     post, words = found.post, shown.words
     channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
     origin = replace(post.origin, name=format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
-    who = format_author(replace(channel, title=format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words)
+    author = format_author(
+        replace(channel, title=format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words
+    )
     marks = [format_day_and_edit(post.date, post.edited, shown)]
     if others := {key.chat_id for key in found.copies} - {post.key.chat_id}:
         marks.append(words("source-copies", count=len(others)))
-    head = Text(f"{place}. ", make_link(who, format_post_link(post.key, channel.username)), " · ", " · ".join(marks))
+    head = Text(f"{place}. ", make_link(author, format_post_link(post.key, channel.username)), " · ", " · ".join(marks))
     snippet = _render_snippet(found.text, listing.spots)
     return Text(head, "\n", snippet) if format_one_line(snippet.render()[0]) else head
 
 
-def _render_snippet(said: str, spots: TextMatcher) -> Text:
-    """The piece of a text that shows best what was looked for, on one line, with that in bold."""
-    line = " ".join(strip_control_characters(said).split())
+def _render_snippet(text: str, spots: TextMatcher) -> Text:
+    """Render the snippet that shows the matches best, on one line, with the matches in bold."""
+    line = " ".join(strip_control_characters(text).split())
     found = spots.within(line)
     start, end = select_snippet(line, found, _MAX_SNIPPET_LENGTH)
     active = list(_AUTO_ENTITY_PATTERN.finditer(line, start, end))
     if len(active) > _MAX_AUTO_ENTITIES:
         end = max(active[_MAX_AUTO_ENTITIES].start(), start + 1)
-    said = line[start:end].rstrip(" ,;:–—-") if end < len(line) else line[start:end]
-    taken = find_link_spans(said)
+    text = line[start:end].rstrip(" ,;:–—-") if end < len(line) else line[start:end]
+    taken = find_link_spans(text)
     bold = ((spot.start - start, spot.end - start) for spot in found if spot.start >= start)
-    free = (one for one in bold if one[1] <= len(said) and all(one[1] <= a or b <= one[0] for a, b in taken))
+    free = (one for one in bold if one[1] <= len(text) and all(one[1] <= a or b <= one[0] for a, b in taken))
     marks = [*((*span, Code) for span in taken), *((*span, Bold) for span in islice(free, _MAX_BOLD))]
     pieces: list[Text | str] = ["…"] if start else []
     at = 0
     for a, b, style in sorted(marks, key=itemgetter(0)):
-        pieces += [said[at:a], style(said[a:b])]
+        pieces += [text[at:a], style(text[a:b])]
         at = b
-    return Text(*filter(None, (*pieces, said[at:], "…" if end < len(line) else "")))
+    return Text(*filter(None, (*pieces, text[at:], "…" if end < len(line) else "")))

@@ -38,9 +38,9 @@ __all__ = [
     "style_text",
 ]
 
-# One that Telegram may see, and some more. A word with one capital after a dot ("closed.Come") is no address; see
-# is_common_tld in https://github.com/tdlib/td/blob/master/td/telegram/MessageEntity.cpp. All repeats are bounded or
-# take what they see, so that no text takes long; where the front of an address is too long for them, its end is found.
+# Addresses that Telegram may detect, and some more. A word with one capital after a dot ("closed.Come") is no
+# address; see is_common_tld in https://github.com/tdlib/td/blob/master/td/telegram/MessageEntity.cpp. All repeats are
+# bounded or plainly greedy, so that no text takes long; of an address too long for them the end is found.
 _DOT = "[.\u3002\uff0e\uff61]"
 LINK_REGEX = (
     r"(?i:\w{0,12}://\S*"
@@ -51,7 +51,7 @@ LINK_REGEX = (
     r"(?::\d+)?(?:[/?#]\S*)?"
     r"|(?<!\d)(?:\d{1,3}\.){3}\d{1,3}(?:[:/]\S*)?"
     r"|(?<!\w)[@/]\w+(?:@\w+)?"
-    # a tag has a letter: #1 is none
+    # a hashtag has a letter: #1 is none
     r"|(?<!\w)[#\uff03](?=\d*[^\W\d])\w+(?:@\w+)?"
     r"|(?<![\w$])(?-i:\$(?:1INCH|[A-Z]{1,8}))(?![\w$])(?:@\w+)?"
     # cards have 13 to 19 digits; phones a plus, or ten digits and more, or the usual groups
@@ -61,29 +61,29 @@ LINK_REGEX = (
     r"|(?<![\w.,])(?:[0178][ -]?)?\(?\d{3}\)?[ -]\d{3}[ -]?\d{2}[ -]?\d{2}(?!\d))"
 )
 _LINK_PATTERN = re.compile(LINK_REGEX)
-# What this bot's own sentences tell readers to tap.
+# Commands that the bot's own sentences offer readers to tap.
 BOT_COMMANDS = frozenset(
     "ask bind channels check delete forget grant help import link mode models mydata new privacy reindex revoke search "
     "settings sources start stats stop unbind verify why".split()
 )
-# Telegram forgets entities after a hundred of a message: our own links must be among them.
+# Telegram drops entities after a hundred per message: the bot's own links must be among them.
 _MAX_LINKS = 6
-# Entities in which Telegram looks for nothing, and styles, which code cannot have.
+# Entities in which Telegram detects nothing, and styles that code cannot be combined with.
 _LINKLESS_ENTITIES = frozenset({"code", "pre", "text_link", "text_mention", "url", "custom_emoji"})
 _STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 
 
 def find_link_spans(text: str) -> list[tuple[int, int]]:
-    """Where something stands that Telegram may make a link of; what is near each other is one where it is much."""
+    """Find the spans of which Telegram may make links; neighbouring spans are merged where there are many."""
     found = [match.span() for match in _LINK_PATTERN.finditer(text)]
     if len(found) <= _MAX_LINKS:
         return found
-    apart = sorted(nlargest(_MAX_LINKS - 1, range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1]))
-    return [(found[start][0], found[end - 1][1]) for start, end in pairwise((0, *apart, len(found)))]
+    cuts = sorted(nlargest(_MAX_LINKS - 1, range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1]))
+    return [(found[start][0], found[end - 1][1]) for start, end in pairwise((0, *cuts, len(found)))]
 
 
 def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[MessageEntity]:
-    """The entities of a message, and code for all in it that would be a link and is no command of this bot."""
+    """Entities of a message, with code added over all text that Telegram would link, except this bot's commands."""
     spans = [match.span() for match in _LINK_PATTERN.finditer(text) if match[0].removeprefix("/") not in BOT_COMMANDS]
     if not spans:
         return list(entities)
@@ -105,7 +105,7 @@ def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[Me
 
 
 def _subtract_spans(start: int, end: int, others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What is left of a span outside of others, which are in their order."""
+    """Parts of a span that lie outside of others, which must be sorted."""
     left = []
     for other_start, other_end in others:
         if other_end <= start or other_start >= end:
@@ -117,7 +117,7 @@ def _subtract_spans(start: int, end: int, others: Sequence[tuple[int, int]]) -> 
 
 
 def neutralize_links(text: str) -> Text:
-    """The text as it may be put into a message."""
+    """Set as code what Telegram would link in a text."""
     pieces: list[Text | str] = []
     at = 0
     for start, end in find_link_spans(text):
@@ -127,29 +127,29 @@ def neutralize_links(text: str) -> Text:
 
 
 def style_text(style: type[Text], text: str, sign: str = "") -> Text:
-    """The text in a style such as Bold; where something in it must be code, which has no other, after the sign."""
+    """Apply a style such as Bold; where the text needs code, which takes no style, put `sign` before it instead."""
     return Text(sign, neutralize_links(text)) if find_link_spans(text) else style(text)
 
 
 # Words around a change: about a line on a phone before it and one after.
 _CONTEXT_WORDS = 6
-# So few words are not worth leaving out.
+# Gaps this short are not left out.
 _MIN_GAP_WORDS = 2
-# Changes shown of one edit, and characters shown of one of them, from its beginning and its end.
+# Changes shown of one edit, and characters shown of each, from its beginning and its end.
 _MAX_CHANGES = 5
 _HEAD_LENGTH, _TAIL_LENGTH = 160, 60
-# An address, a word with what is inside it (7:30, e-mail, 12.50), or a run of signs; then the space after it.
+# An address, a word with inner signs (7:30, e-mail, 12.50), or a run of signs; then the space after it.
 _TOKEN_PATTERN = re.compile(rf"({LINK_REGEX}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
 
 _Tokens = Sequence[tuple[str, str]]
-# What was there, what is there now: both are half-open ranges of tokens.
+# Old and new tokens of a change, as half-open ranges.
 _Change = tuple[range, range]
 
 
 def format_changes(old: str, new: str) -> tuple[Text, int]:
-    """The changes from `old` to `new` with the words around them, and how many more there are than are shown.
+    """Format the changes from `old` to `new` with context, and count the changes that are not shown.
 
-    An empty text where only white space changed. Control characters and turns of direction are left out.
+    The text is empty where only white space changed. Control characters and direction marks are left out.
     """
     was, now = (
         _TOKEN_PATTERN.findall(strip_control_characters(old)),
@@ -173,7 +173,7 @@ def format_changes(old: str, new: str) -> tuple[Text, int]:
 
 
 def _find_changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
-    # Most edits are local: without what both texts begin and end with, there is little left to compare.
+    # Most edits are local: without the common prefix and suffix there is little left to compare.
     a, b = [word for word, _ in was], [word for word, _ in now]
     head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b = a[head:], b[head:]
@@ -185,7 +185,7 @@ def _find_changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
 
 
 def _merge_adjacent_changes(changes: Sequence[_Change]) -> list[_Change]:
-    """Changes with a single word between them read as one."""
+    """Merge changes with a single word between them."""
     found: list[_Change] = []
     for old, new in changes:
         if found and new.start - found[-1][1].stop <= 1:
@@ -196,7 +196,7 @@ def _merge_adjacent_changes(changes: Sequence[_Change]) -> list[_Change]:
 
 
 def _format_context(now: _Tokens, shown: int, start: int) -> Iterator[str]:
-    """The last words between what has been shown and the next change."""
+    """Context between the text already shown and the next change: its last words."""
     begin = start - _CONTEXT_WORDS if start - _CONTEXT_WORDS - shown > _MIN_GAP_WORDS else shown
     if begin > shown:
         yield "… "
@@ -204,7 +204,7 @@ def _format_context(now: _Tokens, shown: int, start: int) -> Iterator[str]:
 
 
 def _format_change(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str]:
-    """What went and what came, with a space between them, and after them where there is one in the text."""
+    """Removed and added words, separated by a space, with a trailing space where the text has one."""
     old, new = change
     if old:
         yield style_text(Strikethrough, _shorten_middle(_join_tokens(was, old)), "−")
@@ -224,17 +224,17 @@ def _shorten_middle(text: str) -> str:
 
 
 def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
-    """The words as they stand, any white space as one space; `spaced` keeps that after the last."""
-    said = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
-    return said if spaced else said.rstrip()
+    """Join tokens with single spaces; `spaced` keeps the space after the last one."""
+    text = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
+    return text if spaced else text.rstrip()
 
 
 MAX_MESSAGE_LENGTH = 4096
-# Telegram silently drops formatting after about a hundred entities of one message.
+# Telegram silently drops formatting after about a hundred entities per message.
 MAX_ENTITIES = 100
-# Where a cut reads best, best first: between paragraphs, lines, words.
+# Best places to cut, in order: between paragraphs, lines, words.
 _CUT_SEPARATORS = ("\n\n", "\n", " ")
-# What Telegram may make an entity of by itself: links, mentions, hashtags, commands. They count as well.
+# Entities that Telegram may detect by itself: links, mentions, hashtags, commands. They count as well.
 _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w\.\w|://")
 _QUOTE_TYPES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
 
@@ -250,7 +250,7 @@ class Page:
 def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:
     """Cut `content` into messages of at most `limit` UTF-16 units, none of them blank.
 
-    A quote that goes over a cut becomes two quotes; any other entity is cut only when it alone is too long.
+    A quote that crosses a cut becomes two quotes; any other entity is cut only when it alone is too long.
     """
     text, entities = content.render()
     ruler = _MessageSplitter(text, entities)
@@ -265,7 +265,7 @@ def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:
 
 
 class _MessageSplitter:
-    """A text with both ways to measure it: code points, by which it is cut, and UTF-16 units."""
+    """Splits a text into messages; maps between code points (to cut at) and UTF-16 units (to measure)."""
 
     def __init__(self, text: str, entities: Sequence[MessageEntity]) -> None:
         self.text = text
@@ -277,18 +277,18 @@ class _MessageSplitter:
         self.found = [self.units[match.start()] for match in _AUTO_ENTITY_PATTERN.finditer(text)]
 
     def cut(self, start: int, limit: int) -> int:
-        """Where the message that begins at `start` ends."""
-        end = self._furthest(start, limit)
+        """End of the message that begins at `start`."""
+        end = self._find_last_fit(start, limit)
         if end == len(self.text):
             return end
         kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
-        # The second half only: a short message followed by a long one reads worse than a plain cut.
-        for place in self._seams(start, end):
+        # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
+        for place in self._cut_places(start, end):
             if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
                 return place
         return end
 
-    def _furthest(self, start: int, limit: int) -> int:
+    def _find_last_fit(self, start: int, limit: int) -> int:
         end = start
         while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
             end += 1
@@ -299,8 +299,8 @@ class _MessageSplitter:
             end = min(end, max(start + 1, self.points[inside[MAX_ENTITIES]]))
         return max(end, start + 1)
 
-    def _seams(self, start: int, end: int) -> Iterator[int]:
-        """Places to cut, best first: seams of the second half, seams of the first, then any place."""
+    def _cut_places(self, start: int, end: int) -> Iterator[int]:
+        """Places to cut, best first: separators in the second half, separators in the first, then any place."""
         middle = (start + end) // 2
         for low, high in ((middle, end), (start, middle)):
             for seam in _CUT_SEPARATORS:
@@ -311,16 +311,16 @@ class _MessageSplitter:
         yield from range(end, start, -1)
 
     def page(self, start: int, end: int) -> Page | None:
-        """The message between two places, without blank ends; None where nothing is left."""
+        """Message between two places, without white space at its ends; None where nothing is left."""
         raw = self.text[start:end]
         if not raw.strip():
             return None
         first = self.units[start + len(raw) - len(raw.lstrip())]
         last = self.units[start + len(raw.rstrip())]
-        shown = (self._moved(e, first, last) for e in self.entities)
+        shown = (self._clip_entity(e, first, last) for e in self.entities)
         return Page(raw.strip(), tuple(e for e in shown if e))
 
-    def _moved(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
+    def _clip_entity(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
         begin, end = max(entity.offset, first), min(entity.offset + entity.length, last)
         if begin >= end or not self.text[self.points[begin] : self.points[end]].strip():
             return None

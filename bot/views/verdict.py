@@ -19,7 +19,7 @@ _INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")
 
 
 def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
-    """All the verdicts as one formatted text; `posts` are those they name."""
+    """Render all verdicts as one formatted text; `posts` are those they name."""
     words = shown.words
     if not found.verdicts:
         return Text(words("verify-nothing"))
@@ -36,12 +36,12 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
 
 
 def _is_search_partial(found: Verification) -> bool:
-    """Whether something was not searched, so that "the posts do not say" would be more than is known."""
+    """Check for failed search stages: then "the posts do not say" would claim more than is known."""
     return bool({shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES)
 
 
 def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> JsonObject:
-    """What is kept of them, for /why: the posts they stand on, as bot/kept.py keeps those of an answer."""
+    """Serialize verdicts for the archive, for /why: the posts they cite, as in `serialize_answer`."""
     cited = [c for v in found.verdicts for c in (*v.citations, *v.against)]
     dates = {c.post: int(c.date.timestamp()) for c in cited}
     return {
@@ -64,7 +64,7 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
 
 
 def _replace_inner_quotes(text: str) -> str:
-    """Quotation marks within quotation marks."""
+    """Replace quotation marks inside a quotation by inner ones."""
     return text.translate(_INNER_QUOTE_MARKS)
 
 
@@ -113,17 +113,17 @@ def _render_quotes(
 
 def _render_quote(citation: Citation, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
     post = posts.get(citation.post)
-    who = link_author(
+    author = link_author(
         found.channels.get(citation.post.chat_id), post.origin if post else None, found.link(citation.post), shown.words
     )
     when = format_day_and_edit(citation.date, post.edited if post else None, shown)
-    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", who, " · ", when)
+    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", author, " · ", when)
 
 
 def _render_source_count(
     verdict: Verdict, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Iterator[Text]:
-    """How many independent sources bear it out, and who was first and when; the day too where it is another one."""
+    """Number of independent supporting sources, and the first of them with its time; the day too where it differs."""
     words, key = shown.words, verdict.earliest
     first = posts.get(key) if key else None
     if key is None or first is None or verdict.sources < 1:
@@ -133,5 +133,5 @@ def _render_source_count(
     date, shown_date = (moment.astimezone(shown.zone) for moment in (first.date, verdict.citations[0].date))
     same = date.date() == shown_date.date()
     when = f"{date:%H:%M}" if same else f"{words.date(date, shown.zone)}, {date:%H:%M}"
-    who = make_link(name, found.link(key))
-    yield words.rich("verify-sources", count=verdict.sources, first=who, when=when)
+    author = make_link(name, found.link(key))
+    yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)

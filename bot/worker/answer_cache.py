@@ -36,22 +36,22 @@ _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
 
 
 def normalize_question(text: str) -> str:
-    """The text without what makes no other question of it: case, white space, marks at its end."""
+    """Normalize a question for the cache key: case, white space and final punctuation are ignored."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" ?!.…")
 
 
 class AnswerCache:
-    """Answers by question, channels, language, day and model, of one state of the indexes."""
+    """Answer cache by question, channels, language, day and model, valid for one index version."""
 
     def __init__(self, rag: Engine, clock: Callable[[], float] = time.monotonic) -> None:
         self._rag = rag
         self._answers: VersionedCache[Answer] = VersionedCache(_MAX_ANSWERS, _MAX_AGE_SECONDS, clock)
 
     async def key(self, question: Question, mode: str | None) -> Hashable | None:
-        """All that an answer depends on, but for the posts; None for one that is not to be remembered.
+        """Cache key: all that an answer depends on, except the posts; None for a question that is not cached.
 
-        That is one that depends on what was asked before, and one that is begun while it is not known which posts
-        are copies of which: "also in" may be missing. Raises ArchiveUnavailable.
+        Not cached: follow-up questions, and questions asked while changed posts wait for copy detection, because "also
+        in" may be missing. Raises ArchiveUnavailable.
         """
         if await copies.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
             return None
@@ -67,46 +67,49 @@ class AnswerCache:
         )  # fmt: skip
 
     async def get(self, question: Question, key: Hashable | None) -> Answer | None:
-        """The answer, if it can still be given as it was; a talk remembers it too. Raises ArchiveUnavailable."""
+        """Cached answer, if its citations still hold; also added to the conversation. Raises ArchiveUnavailable."""
         known = None if key is None else self._answers.get(key, self._rag.version)
         if known is None:
             return None
-        standing = await check_citations(Draft(known.sentences), question.viewer, self._rag)
-        if standing != known.sentences:
+        sentences = await check_citations(Draft(known.sentences), question.viewer, self._rag)
+        if sentences != known.sentences:
             return None
         await remember_answer(question, known, self._rag)
         now = await channels.load_channels(self._rag.archive)
         return replace(known, channels={chat: now[chat] for chat in question.viewer.channels if chat in now})
 
     def forget(self) -> None:
-        """Drop all answers: a reader wants nothing of theirs to be known."""
+        """Drop all answers, for a reader who has their data erased."""
         self._answers.forget()
 
     def put(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
-        """Keep an answer that lacks nothing, begun with this version. Refusals show other posts, and are not kept."""
+        """Cache an answer without shortfalls, made with this index version.
+
+        Refusals show other posts and are not cached.
+        """
         if key is not None and not answer.refused and not answer.shortfalls:
             self._answers.put(key, version, answer)
 
 
-_MAX_WAITING_TRACES = 200  # a busy archive must not fill the memory
+_MAX_WAITING_TRACES = 200  # limits memory while the archive is busy
 
 log = logging.getLogger(__name__)
 
 
 async def _save_trace(archive: Archive, run: Run) -> None:
-    """Keep one. A trace that cannot be kept is no reason to keep no other: it is logged."""
+    """Save one trace. A failure is logged, so that the following traces are still saved."""
     try:
         spans = [asdict(span) for span in run.spans]
         await save_trace(archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls])
     except ArchiveUnavailable as exc:
         log.warning("the trace %s was not kept: %s", run.trace_id, exc.reason)
-    except Exception:  # else nobody would take the next, and the end would wait for it
+    except Exception:  # otherwise the loop would end, and `join` would wait for ever
         log.exception("the trace %s was not kept", run.trace_id)
 
 
 @asynccontextmanager
 async def record_traces(rag: Engine) -> AsyncIterator[None]:
-    """While this lasts, what the tray's runs were like is kept; what waits at the end is still written."""
+    """Save the traces of all runs in the background while the block lasts; those waiting at its end are still saved."""
     waiting: asyncio.Queue[Run] = asyncio.Queue(_MAX_WAITING_TRACES)
     before: Callable[[Run], None] = rag.traced
 

@@ -63,7 +63,7 @@ __all__ = [
     "is_permanent_failure",
 ]
 
-# What may be over in a moment.
+# Errors that a retry may overcome.
 _TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _PERMANENT_ERRORS = (
     TelegramForbiddenError,
@@ -79,14 +79,14 @@ log = logging.getLogger(__name__)
 
 
 def is_permanent_failure(exc: Exception) -> bool:
-    """True where sending it later would fail as well: the reader blocked the bot, the group is gone."""
+    """Check that a later attempt would fail as well: the reader blocked the bot, the group is gone."""
     return isinstance(exc, _PERMANENT_ERRORS)
 
 
 def build_delivery_messages(
     pages: Sequence[Page], markup: InlineKeyboardMarkup | None = None, first: int | None = None
 ) -> list[DeliveryMessage]:
-    """The messages of an answer as they are kept: the buttons under the last, `first` the message to begin in."""
+    """Build the messages of an answer: buttons under the last one; `first` is an existing message to edit."""
     last = len(pages) - 1
     buttons = markup.model_dump_json(exclude_none=True) if markup else None
     return [
@@ -102,72 +102,72 @@ def _dump_entities(entities: Sequence[MessageEntity]) -> str:
 
 
 class AnswerDelivery:
-    """The way of one answer. `send` may be called again; what has arrived is not sent again.
+    """Delivery of one answer. `send` may be called again; messages that have arrived are not sent again.
 
-    Where the archive cannot be written the answer is sent all the same: only a restart would not know how far it was.
+    Where the archive cannot be written the answer is sent all the same: only a restart would not know the progress.
     """
 
     def __init__(self, bot: Bot, archive: Archive, asked: QuestionRow, waiting: Sequence[DeliveryMessage]) -> None:
         self.asked = asked
         self._bot = bot
         self._archive = archive
-        self._parcels = list(waiting)
-        self.whole: str | None = None  # what is kept of the answer itself
+        self._messages = list(waiting)
+        self.whole: str | None = None  # the serialized answer
 
     async def keep(self, whole: str | None) -> None:
-        """Keep the messages until they have arrived, and `whole`, which is kept of the answer itself."""
+        """Save the messages until they have arrived, and `whole`, the serialized answer."""
         self.whole = whole
-        with self._as_well_as_it_goes():
-            await deliveries.save_delivery(self._archive, self.asked.id, self._parcels, whole)
+        with self._log_archive_errors():
+            await deliveries.save_delivery(self._archive, self.asked.id, self._messages, whole)
 
     async def replace(self, said: str) -> None:
-        """Put one sentence in place of all that was not sent, and keep nothing more of the answer."""
-        sent = [parcel for parcel in self._parcels if parcel.sent]
-        # In a group, or after a try of which nobody knows, there is a message already that is to become the sentence.
-        begun = next((parcel.message_id for parcel in self._parcels if not parcel.sent), None)
-        self._parcels = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
+        """Replace all unsent messages by one sentence, and drop the stored answer."""
+        sent = [message for message in self._messages if message.sent]
+        # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
+        begun = next((message.message_id for message in self._messages if not message.sent), None)
+        self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         self.whole = None
-        with self._as_well_as_it_goes():
-            await deliveries.replace_delivery(self._archive, self.asked.id, self._parcels)
+        with self._log_archive_errors():
+            await deliveries.replace_delivery(self._archive, self.asked.id, self._messages)
 
     async def send(self) -> list[int]:
-        """Send what has not been sent; the ids of all messages. Raises what Telegram refused, or was out of reach."""
+        """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
         sent = []
-        for parcel in [*self._parcels]:
-            message_id = parcel.message_id if parcel.sent else await self._arrived(parcel)
+        for message in [*self._messages]:
+            message_id = message.message_id if message.sent else await self._deliver_message(message)
             assert message_id is not None
             sent.append(message_id)
-            if not parcel.sent and len(self._parcels) > 1:
-                await self._note(replace(parcel, message_id=message_id, sent=True))
+            if not message.sent and len(self._messages) > 1:
+                await self._save_state(replace(message, message_id=message_id, sent=True))
         return sent
 
-    async def _arrived(self, parcel: DeliveryMessage) -> int:
-        """The id of the message in which the text stands now."""
-        if parcel.message_id is not None and await self._put(parcel, parcel.message_id):
-            return parcel.message_id
-        if not parcel.tried:
-            parcel = await self._note(replace(parcel, tried=True, message_id=None))
+    async def _deliver_message(self, message: DeliveryMessage) -> int:
+        """Deliver a message and return its id."""
+        if message.message_id is not None and await self._edit_message(message, message.message_id):
+            return message.message_id
+        if not message.tried:
+            message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
-                return await self._sent(parcel)
+                return await self._send_message(message)
             except Exception as exc:
                 if not _may_have_arrived(exc):
-                    await self._note(replace(parcel, tried=False))
+                    await self._save_state(replace(message, tried=False))
                     raise
-                log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, parcel.page + 1)
-        return await self._again(parcel)
+                log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
+        return await self._send_then_edit(message)
 
-    async def _again(self, parcel: DeliveryMessage) -> int:
-        """A short message, and the text into it: it may then stand there twice, which is counted."""
-        with self._as_well_as_it_goes():
+    async def _send_then_edit(self, message: DeliveryMessage) -> int:
+        """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
+        with self._log_archive_errors():
             await deliveries.record_repeated_send(self._archive, self.asked.id)
-        said = get_translator(self.asked.lang)("delivery-again")
-        short = await self._bot.send_message(self.asked.chat_id, said, **self._where(parcel))
-        await self._note(replace(parcel, message_id=short.message_id))
-        await self._put(parcel, short.message_id)
+        notice = get_translator(self.asked.lang)("delivery-again")
+        short = await self._bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
+        await self._save_state(replace(message, message_id=short.message_id))
+        await self._edit_message(message, short.message_id)
         return short.message_id
 
-    async def _sent(self, parcel: DeliveryMessage) -> int:
-        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(parcel), **self._where(parcel))
+    async def _send_message(self, message: DeliveryMessage) -> int:
+        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(message), **self._build_target(message))
         for attempt in range(_MAX_TRIES):
             try:
                 return (await self._bot(call)).message_id
@@ -179,61 +179,61 @@ class AnswerDelivery:
             await asyncio.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    async def _put(self, parcel: DeliveryMessage, message_id: int) -> bool:
-        """Put the text into a message; False where it is no longer there."""
+    async def _edit_message(self, message: DeliveryMessage, message_id: int) -> bool:
+        """Edit the text into a message; False where the message is gone."""
         try:
             await self._bot.edit_message_text(
-                chat_id=self.asked.chat_id, message_id=message_id, **_build_content(parcel)
+                chat_id=self.asked.chat_id, message_id=message_id, **_build_content(message)
             )
         except TelegramBadRequest as exc:
             return "not modified" in exc.message
         return True
 
-    def _where(self, parcel: DeliveryMessage) -> dict[str, Any]:
+    def _build_target(self, message: DeliveryMessage) -> dict[str, Any]:
         reply = ReplyParameters(message_id=self.asked.message_id, allow_sending_without_reply=True)
-        return {"message_thread_id": self.asked.thread, "reply_parameters": None if parcel.page else reply}
+        return {"message_thread_id": self.asked.thread, "reply_parameters": None if message.page else reply}
 
-    async def _note(self, parcel: DeliveryMessage) -> DeliveryMessage:
-        self._parcels[parcel.page] = parcel
-        with self._as_well_as_it_goes():
-            await deliveries.update_delivery_message(self._archive, self.asked.id, parcel)
-        return parcel
+    async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
+        self._messages[message.page] = message
+        with self._log_archive_errors():
+            await deliveries.update_delivery_message(self._archive, self.asked.id, message)
+        return message
 
     @contextmanager
-    def _as_well_as_it_goes(self) -> Iterator[None]:
+    def _log_archive_errors(self) -> Iterator[None]:
         try:
             yield
         except RagError as exc:
             log.warning("question %d: its delivery is not kept: %s", self.asked.id, exc)
 
 
-def _build_content(parcel: DeliveryMessage) -> dict[str, Any]:
-    markup = InlineKeyboardMarkup.model_validate_json(parcel.markup) if parcel.markup else None
-    entities = [MessageEntity.model_validate(entity) for entity in json.loads(parcel.entities)]
-    return {"text": parcel.text, "entities": entities, "reply_markup": markup}
+def _build_content(message: DeliveryMessage) -> dict[str, Any]:
+    markup = InlineKeyboardMarkup.model_validate_json(message.markup) if message.markup else None
+    entities = [MessageEntity.model_validate(entity) for entity in json.loads(message.entities)]
+    return {"text": message.text, "entities": entities, "reply_markup": markup}
 
 
 def _may_have_arrived(exc: Exception) -> bool:
-    """True where Telegram may have taken the message all the same."""
+    """Check whether Telegram may have accepted the message despite the error."""
     if isinstance(exc, ClientDecodeError):
-        return not isinstance(exc.data, str)  # a proxy's page instead of Telegram's answer
+        return not isinstance(exc.data, str)  # a string is a proxy's page instead of Telegram's answer
     reached = not isinstance(exc.__cause__, ClientConnectorError)
     return isinstance(exc, TelegramNetworkError) and not isinstance(exc, TelegramEntityTooLarge) and reached
 
 
-ANSWERS_JOB = "answers"  # in the ledger
-# After a failure that is not a question's: the archive is busy or broken.
+ANSWERS_JOB = "answers"  # name in the job log
+# After a failure that no question caused: the archive is busy or broken.
 FAILURE_PAUSE_SECONDS = 1.0
-# An answer that does not arrive is tried again after so long, then after twice that ..., until nobody waits any more.
+# Pause before an undelivered answer is tried again; it doubles up to the maximum, until the answer is a day old.
 _FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 60.0
 _MAX_ANSWER_AGE = timedelta(days=1)
 
 
 class Outbox:
-    """Sends answers and closes their questions; `closed` is called when one that was late has been closed.
+    """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
-    What an answer stands on is checked before each attempt to send it, whoever makes the attempt (bot/recheck.py);
-    one that does not hold any more becomes a sentence that says so.
+    The basis of an answer is checked before each attempt to send it, whoever makes the attempt (bot/recheck.py); an
+    answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(
@@ -243,31 +243,31 @@ class Outbox:
         self._archive = archive
         self._rights = rights
         self._ledger = ledger
-        self._closed = closed
-        self._late: set[asyncio.Task[None]] = set()
+        self._on_closed = closed
+        self._retries: set[asyncio.Task[None]] = set()
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
-        """Keep an answer, send it, close its question; `whole` is what is kept of it, None of an apology."""
+        """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
         delivery = AnswerDelivery(self._bot, self._archive, asked, parcels)
         await delivery.keep(whole)
-        if not await self._arrived(delivery):
-            task = asyncio.create_task(self._later(delivery))
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+        if not await self._try_to_send(delivery):
+            task = asyncio.create_task(self._retry(delivery))
+            self._retries.add(task)
+            task.add_done_callback(self._retries.discard)
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
-        """Check an answer that an earlier life of the bot left. Raises Withdrawn, or CouldNotCheck."""
+        """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
         await recheck_basis(_load_basis(whole), _build_reader(asked), self._archive, self._rights)
 
     async def stop(self) -> None:
-        """Leave what has not arrived to the next start."""
-        late = [*self._late]
+        """Stop retrying; undelivered answers are sent after the next start."""
+        late = [*self._retries]
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    async def _arrived(self, delivery: AnswerDelivery) -> bool:
-        """Send an answer and close its question; False where it is to be tried again later."""
+    async def _try_to_send(self, delivery: AnswerDelivery) -> bool:
+        """Send an answer and close its question; False where it has to be tried again later."""
         asked, sent = delivery.asked, list[int]()
         try:
             try:
@@ -283,13 +283,13 @@ class Outbox:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
             if not is_permanent_failure(exc) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
-        whole = delivery.whole
-        told = answer.dump_with_messages(json.loads(whole), sent) if sent and whole is not None else None
-        await self._finish(asked, "answered" if told else "failed", told, sent[0] if sent else None)
+        stored = delivery.whole
+        final = answer.dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
+        await self._finish(asked, "answered" if final else "failed", final, sent[0] if sent else None)
         return True
 
     async def _withdraw(self, delivery: AnswerDelivery) -> None:
-        """Put a sentence in the answer's place; the names in it, which a follow-up would repeat, are forgotten too."""
+        """Replace the answer by a sentence, and forget the conversation: a follow-up would repeat its names."""
         asked = delivery.asked
         await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
         try:
@@ -299,17 +299,17 @@ class Outbox:
         except RagError as exc:
             log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 
-    async def _later(self, delivery: AnswerDelivery) -> None:
-        """Try until it arrives. Meanwhile the question stays open, and its reader's next one waits."""
+    async def _retry(self, delivery: AnswerDelivery) -> None:
+        """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
         pause = _FIRST_RETRY_SECONDS
         while True:
             await asyncio.sleep(pause)
-            if await self._arrived(delivery):
-                return self._closed()
+            if await self._try_to_send(delivery):
+                return self._on_closed()
             pause = min(2 * pause, _MAX_RETRY_SECONDS)
 
     async def _finish(self, asked: QuestionRow, state: str, whole: str | None, first: int | None) -> None:
-        """Close the question. An open one keeps its reader from the next, so that this is tried until it works."""
+        """Close the question, retrying until it works: an open one blocks the reader's next question."""
         while True:
             try:
                 return await questions.finish_question(
@@ -325,10 +325,10 @@ def _build_reader(asked: QuestionRow) -> Reader:
 
 
 def _load_basis(whole: str | None) -> Basis:
-    """What an answer stands on, out of what is kept of it. Raises Withdrawn where an earlier version kept nothing."""
-    given = json.loads(whole) if whole else None
-    if not given:
-        return Basis()  # only a sentence of ours
-    if "basis" not in given:
+    """Load the basis of a stored answer. Raises ContentWithdrawn where an earlier version stored none."""
+    stored = json.loads(whole) if whole else None
+    if not stored:
+        return Basis()  # only a sentence of the bot
+    if "basis" not in stored:
         raise ContentWithdrawn
-    return parse_basis(given["basis"])
+    return parse_basis(stored["basis"])

@@ -21,67 +21,67 @@ from rag_core.storage import Archive, questions
 __all__ = ["RateLimiter", "TokenBuckets", "format_rate_limit"]
 
 _LIMIT_PERIOD = timedelta(hours=1)
-# Whoever goes on writing is told again after so long, and hears nothing in between.
+# A reader who goes on writing is told again after this time, and gets no reply in between.
 _REMINDER_INTERVAL = timedelta(minutes=1)
-# Rounding of shares of a bucket.
+# Rounding errors of bucket shares.
 _ROUNDING_ERROR = 1e-9
-# A press turns a page or opens a post: whoever reads presses more often than they ask.
+# A press turns a page or opens a post: readers press more often than they ask.
 _PRESSES_PER_COMMAND = 4
-# Buckets that are full again say nothing; they are looked for when there are so many.
+# Full buckets carry no information; they are removed when there are this many buckets.
 _MAX_BUCKETS = 10_000
 
 
 class TokenBuckets:
-    """Token buckets, one for each key: so many at once, refilled within `span` seconds. Kept in memory, bounded."""
+    """Token buckets, one per key: `capacity` tokens, refilled within `span` seconds. Kept in memory, bounded."""
 
     def __init__(
         self, span: float = _LIMIT_PERIOD.total_seconds(), clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._span = span
         self._clock = clock
-        self._spent: dict[Hashable, tuple[float, float]] = {}  # key -> share of the bucket that is missing, and when
+        self._spent: dict[Hashable, tuple[float, float]] = {}  # key -> missing share of the bucket, and when
 
     def wait(self, key: Hashable, capacity: int) -> float:
-        """Seconds until a token is there; 0: now."""
-        over = self._missing(key) - 1 + 1 / capacity
+        """Seconds until a token is available; 0: now."""
+        over = self._missing_share(key) - 1 + 1 / capacity
         return over * self._span if over > _ROUNDING_ERROR else 0.0
 
     def take(self, key: Hashable, capacity: int) -> float:
-        """Take a token, or the seconds until one is there."""
+        """Take a token; returns the seconds to wait where none is available."""
         wait = self.wait(key, capacity)
         if not wait:
             if len(self._spent) >= _MAX_BUCKETS:
-                self._spent = {one: spent for one, spent in self._spent.items() if self._missing(one)}
-            self._spent[key] = (self._missing(key) + 1 / capacity, self._clock())
+                self._spent = {one: spent for one, spent in self._spent.items() if self._missing_share(one)}
+            self._spent[key] = (self._missing_share(key) + 1 / capacity, self._clock())
         return wait
 
-    def _missing(self, key: Hashable) -> float:
+    def _missing_share(self, key: Hashable) -> float:
         share, then = self._spent.get(key, (0.0, 0.0))
         left = share - (self._clock() - then) / self._span
         return left if left > _ROUNDING_ERROR else 0.0
 
 
 class RateLimiter:
-    """The limits of readers and chats in the last hour. Admins have none."""
+    """Rate limits of readers and chats over the last hour. Admins have none."""
 
     def __init__(self, archive: Archive, settings: BotSettings, rights: AdminRegistry) -> None:
         self._archive = archive
         self._settings = settings
         self._rights = rights
-        self._told: dict[int, datetime] = {}
+        self._reminded: dict[int, datetime] = {}
         self._buckets = TokenBuckets()
-        self._counting = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def counted(self, reader: int, chat_id: int) -> AsyncIterator[timedelta | None]:
-        """How long until this reader may ask again in this chat; None: now. Raises ArchiveUnavailable.
+        """Time until this reader may ask again in this chat; None: now. Raises ArchiveUnavailable.
 
-        What is queued within counts for whoever asks at the same moment.
+        Holds a lock: a question queued inside the block counts for a simultaneous one.
         """
-        async with self._counting:
-            yield await self._wait(reader, chat_id)
+        async with self._lock:
+            yield await self._compute_wait(reader, chat_id)
 
-    async def _wait(self, reader: int, chat_id: int) -> timedelta | None:
+    async def _compute_wait(self, reader: int, chat_id: int) -> timedelta | None:
         if reader in self._rights:
             return None
         now = datetime.now(UTC)
@@ -95,9 +95,9 @@ class RateLimiter:
         return max(waits, default=None)
 
     def count_command(self, reader: int, chat_id: int, *, press: bool = False) -> timedelta | None:
-        """Count a command or a press of a button: how long until this reader may send the next one; None: now.
+        """Count a command or a button press; returns the time until the next one is allowed, None: counted.
 
-        As many commands as questions are let through. They leave no rows, so they are counted in memory.
+        The limit is as many commands as questions. Commands leave no rows, so they are counted in memory.
         """
         if reader in self._rights:
             return None
@@ -112,15 +112,15 @@ class RateLimiter:
         return None
 
     def said(self, wait: timedelta, reader: int, words: Translator) -> str | None:
-        """What to tell a reader who has to wait; None where they have just been told."""
+        """Rate limit notice for a reader; None where they have just been told."""
         now = datetime.now(UTC)
-        self._told = {one: then for one, then in self._told.items() if now - then < _REMINDER_INTERVAL}
-        if reader in self._told:
+        self._reminded = {one: then for one, then in self._reminded.items() if now - then < _REMINDER_INTERVAL}
+        if reader in self._reminded:
             return None
-        self._told[reader] = now
+        self._reminded[reader] = now
         return format_rate_limit(wait, words)
 
 
 def format_rate_limit(wait: timedelta, words: Translator) -> str:
-    """The sentence for whoever has to wait so long."""
+    """Format the rate limit notice."""
     return words("ask-limit", minutes=max(1, -(-int(wait.total_seconds()) // 60)))

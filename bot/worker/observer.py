@@ -12,39 +12,39 @@ __all__ = ["BotObserver", "IndexProgressReporter"]
 
 
 class BotObserver(Protocol):
-    """Who looks on. Both calls return at once and raise nothing."""
+    """Observer of the bot. Both methods return at once and raise nothing."""
 
     def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
-        """The question in this message has been answered; `answer.found` is what its asker may read."""
+        """The question in this message has been answered; `answer.found` holds only posts that its asker may read."""
 
     def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
-        """A leg ("lexical", "dense") has so many changes to come, and finds these posts as they are here."""
+        """A leg ("lexical", "dense") has this many changes waiting, and has indexed these posts."""
 
 
 class IndexProgressReporter:
-    """Tells a watch what one leg takes in while it catches up."""
+    """Reports the indexing progress of one leg to an observer."""
 
     def __init__(self, watch: BotObserver, archive: Archive, leg: str) -> None:
-        self._watch = watch
+        self._observer = watch
         self._archive = archive
         self._leg = leg
-        self._told = 0
+        self._reported = 0
 
     async def begin(self) -> None:
-        """What is in the archive now is no news."""
-        self._told = await posts.get_last_seq(self._archive)
-        self._watch.indexed(self._leg, 0, ())
+        """Skip the posts that are in the archive now."""
+        self._reported = await posts.get_last_seq(self._archive)
+        self._observer.indexed(self._leg, 0, ())
 
     async def during(self, catch_up: Callable[[Callable[[int], None]], Awaitable[int]]) -> int:
-        """Catch up and tell of it; what `catch_up` returns."""
-        # What changes while the leg works is told next time: it may or may not have been taken in.
+        """Run `catch_up`, report its progress and return its result."""
+        # Changes made while the leg works are reported next time: it may or may not have indexed them.
         until = await posts.get_last_seq(self._archive)
-        if waiting := until - self._told:
-            self._watch.indexed(self._leg, waiting, ())
-        done = await catch_up(lambda n: self._watch.indexed(self._leg, max(0, waiting - n), ()))
-        while batch := [c for c in await posts.list_post_changes(self._archive, self._told) if c.seq <= until]:
-            self._told = batch[-1].seq
-            self._watch.indexed(self._leg, until - self._told, [c.post for c in batch if c.post])
-        self._told = until
-        self._watch.indexed(self._leg, 0, ())
+        if waiting := until - self._reported:
+            self._observer.indexed(self._leg, waiting, ())
+        done = await catch_up(lambda n: self._observer.indexed(self._leg, max(0, waiting - n), ()))
+        while batch := [c for c in await posts.list_post_changes(self._archive, self._reported) if c.seq <= until]:
+            self._reported = batch[-1].seq
+            self._observer.indexed(self._leg, until - self._reported, [c.post for c in batch if c.post])
+        self._reported = until
+        self._observer.indexed(self._leg, 0, ())
         return done

@@ -76,27 +76,27 @@ __all__ = [
     "widen_search",
 ]
 
-# Searching is work for the processor, of which Python uses one.
+# Searching is CPU-bound, and Python uses one core.
 _MAX_CONCURRENT_SEARCHES = 2
 
 
 class SearchSemaphore:
-    """A few seats. Questions that have found something wait for the model without one."""
+    """Semaphore for searches. Questions release their slot while they wait for the model."""
 
     def __init__(self, seats: int = _MAX_CONCURRENT_SEARCHES) -> None:
-        self._seats = asyncio.Semaphore(seats)
-        self._verifying = asyncio.Semaphore(max(1, seats - 1))
+        self._slots = asyncio.Semaphore(seats)
+        self._verification_slots = asyncio.Semaphore(max(1, seats - 1))
 
     @asynccontextmanager
     async def seat(self) -> AsyncIterator[Callable[[], None]]:
-        """A seat; what is yielded gives it back early, and may be called again."""
-        await self._seats.acquire()
+        """Hold a slot; the yielded function releases it early and may be called repeatedly."""
+        await self._slots.acquire()
         taken = [True]
 
         def leave() -> None:
             if taken:
                 taken.clear()
-                self._seats.release()
+                self._slots.release()
 
         try:
             yield leave
@@ -105,15 +105,16 @@ class SearchSemaphore:
 
     @asynccontextmanager
     async def seat_to_verify(self) -> AsyncIterator[None]:
-        """A seat for verifying; one always stays free for questions."""
-        async with self._verifying, self.seat():
+        """Hold a slot for verification; at least one slot stays free for questions."""
+        async with self._verification_slots, self.seat():
             yield
 
 
 _UPDATE_INTERVAL_SECONDS = 1.0
-# Telegram takes about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+# Telegram accepts about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-
+# this
 _CALL_SPACING_SECONDS = 0.05
-# Who is further behind is told when they come nearer.
+# Questions further back are shown their position when they come nearer.
 _MAX_POSITIONS = 500
 # A group's message is changed less often: others write there as well.
 _GROUP_INTERVAL_SECONDS = 10.0
@@ -122,31 +123,32 @@ log = logging.getLogger(__name__)
 
 
 class QueuePositions:
-    """What is shown of questions that wait, and where. A question's screen goes on when its answer is made."""
+    """Queue positions shown to waiting readers, with the screen of each question, which its answer then uses."""
 
     def __init__(self, bot: Bot, archive: Archive, running: Callable[[], int]) -> None:
         self._bot = bot
         self._archive = archive
-        self._running = running
+        self._count_running = running
         self._screens: dict[int, DraftScreen | MessageScreen] = {}
-        self._told: dict[int, tuple[int, float]] = {}  # by question: the place, and when it may be told again
-        self._bell = asyncio.Event()
+        # question id -> position shown, and when it may be shown again
+        self._shown_positions: dict[int, tuple[int, float]] = {}
+        self._changed = asyncio.Event()
 
     def wake(self) -> None:
-        """The line has changed."""
-        self._bell.set()
+        """Wake the loop: the queue has changed."""
+        self._changed.set()
 
     def screen(self, asked: QuestionRow) -> DraftScreen | MessageScreen:
-        """Where this question is shown."""
+        """Screen of this question, created on first use."""
         return self._screens.setdefault(asked.id, create_screen(self._bot, asked, self._archive))
 
     def forget(self, asked: QuestionRow) -> None:
-        """Nothing more is shown of this question."""
+        """Drop the screen of this question."""
         self._screens.pop(asked.id, None)
-        self._told.pop(asked.id, None)
+        self._shown_positions.pop(asked.id, None)
 
     async def gone(self, asked: QuestionRow) -> None:
-        """The question has left the line; a message that showed its place says so."""
+        """Close the screen of a cancelled question; a message that showed its position says that it was stopped."""
         screen = self.screen(asked)
         await screen.close()
         self.forget(asked)
@@ -157,39 +159,39 @@ class QueuePositions:
             )
 
     async def run(self) -> None:
-        """Tell places, until cancelled. A question that is answered at once is not told any."""
+        """Show positions until cancelled. A question that is answered at once never shows one."""
         while True:
-            await self._bell.wait()
-            self._bell.clear()
+            await self._changed.wait()
+            self._changed.clear()
             await asyncio.sleep(_UPDATE_INTERVAL_SECONDS)
             try:
                 waiting = await questions.list_waiting_questions(self._archive, _MAX_POSITIONS)
             except RagError as exc:
                 log.warning("places are not told: %s", exc)
                 continue
-            for place, asked in enumerate(waiting, self._running()):
-                await self._tell(asked, place)
+            for place, asked in enumerate(waiting, self._count_running()):
+                await self._show_position(asked, place)
             if waiting:
-                self._bell.set()  # a draft must be shown again before it fades
+                self._changed.set()  # a draft must be sent again before it fades
 
-    async def _tell(self, asked: QuestionRow, place: int) -> None:
-        told, again = self._told.get(asked.id, (None, 0.0))
+    async def _show_position(self, asked: QuestionRow, place: int) -> None:
+        shown, due = self._shown_positions.get(asked.id, (None, 0.0))
         screen, now = self.screen(asked), time.monotonic()
-        # a draft fades: it is shown again although the place is the same
-        if (told == place and (not asked.private or now < again)) or (not asked.private and now < again):
+        # a draft fades: it is sent again although the position is the same
+        if (shown == place and (not asked.private or now < due)) or (not asked.private and now < due):
             return
-        self._told[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
+        self._shown_positions[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
         await screen.put(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
         await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 
-DEEP_SENTENCES = 5  # the most that an answer may have
+DEEP_SENTENCES = 5  # the maximum number of sentences in an answer
 _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
 def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
-    """What a question is answered with: the tray as it is, or one that searches wider and says more."""
+    """Engine for a question: the given one or, for a deeper question, one that searches wider and writes more."""
     if asked.mode != DEEP_MODE:
         return rag
     usual = rag.settings
@@ -203,7 +205,7 @@ def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
 async def append_deeper_note(
     said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
 ) -> Text:
-    """The answer with a line that says whether asking deeper brought up anything new."""
+    """Append a line that says whether the deeper search found anything new."""
     if asked.mode != DEEP_MODE:
         return said
     earlier = await fetch_previous_answer(archive, asked.bot_id, asked.chat_id, asked.message_id, asked.id)
@@ -212,16 +214,16 @@ async def append_deeper_note(
     return as_list(said, Italic(words("deeper-note", count=more)), sep="\n\n")
 
 
-# Most of them only wait for the model, with the posts' own words already shown: see answering/lightly.py.
+# Most of them only wait for the model, with an extract already shown: searches are limited by SearchSemaphore.
 _WORKER_COUNT = 16
-# A question that took the process down this often is answered with an apology instead.
+# A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
-# How long running questions may go on after the bot was told to stop.
+# Time for running questions to finish after the bot was told to stop.
 _DRAIN_SECONDS = 5.0
 
 
 class QuestionWorker:
-    """Who is answered when. `wake` after queueing; `start` and `stop` around the life of the bot."""
+    """Question worker: `start` and `stop` with the bot, `wake` after queueing, `halt` to stop questions."""
 
     def __init__(
         self,
@@ -240,59 +242,59 @@ class QuestionWorker:
         self.meter = Meter()
         self._ledger = ledger or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
-        self._remembered = AnswerCache(rag)
-        self._lightly = SearchSemaphore()
+        self._cache = AnswerCache(rag)
+        self._searches = SearchSemaphore()
         self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, kept.JsonObject]]]] = {}
-        self._halted: set[int] = set()
-        self._places = QueuePositions(bot, rag.archive, lambda: len(self._running))
-        self._bells = [asyncio.Event() for _ in range(_WORKER_COUNT)]
+        self._stopped_by_reader: set[int] = set()
+        self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
+        self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
         self._tasks: list[asyncio.Task[None]] = []
         self._outbox = Outbox(bot, rag.archive, rights, self._ledger, self.wake)
         self._closing = False
 
     def wake(self) -> None:
-        """A question has been queued."""
-        self._places.wake()
-        for bell in self._bells:
+        """Wake the workers: a question has been queued."""
+        self._positions.wake()
+        for bell in self._wakeups:
             bell.set()
 
     async def start(self) -> None:
-        """Queue again what was running when the process ended, then work."""
+        """Queue the interrupted questions of the last process again, then start the workers."""
         if left := await questions.requeue_running_questions(self._rag.archive):
             log.info("%d unanswered questions are queued again", left)
-        self._tasks = [asyncio.create_task(self._work(bell)) for bell in self._bells]
-        self._telling = asyncio.create_task(self._places.run())
+        self._tasks = [asyncio.create_task(self._work(bell)) for bell in self._wakeups]
+        self._positions_task = asyncio.create_task(self._positions.run())
 
     async def stop(self, drain: float = _DRAIN_SECONDS) -> None:
-        """Take no more; let running questions finish for `drain` seconds; queue again those that do not."""
+        """Stop the workers; running questions have `drain` seconds to finish, the others are queued again."""
         self._closing = True
         self.wake()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=drain)
-            for task in (*late, self._telling):
+            for task in (*late, self._positions_task):
                 task.cancel()
-            await asyncio.gather(*self._tasks, self._telling, return_exceptions=True)
+            await asyncio.gather(*self._tasks, self._positions_task, return_exceptions=True)
         await self._outbox.stop()
         await questions.requeue_running_questions(self._rag.archive)
 
     async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
-        """Stop this reader's questions in a chat, or one of them: how many were running, and how many waited."""
+        """Stop this reader's questions in a chat, or one of them; returns how many were running and how many waited."""
         meant = [
             (asked, task)
             for asked, task in self._running.values()
             if (asked.chat_id, asked.user_id) == (chat_id, reader) and question in {None, asked.id}
         ]
         for asked, task in meant:
-            self._halted.add(asked.id)
+            self._stopped_by_reader.add(asked.id)
             task.cancel()
         left = await line.cancel_waiting_questions(self._rag.archive, chat_id, reader, question)
         for asked in left:
-            await self._places.gone(asked)
+            await self._positions.gone(asked)
         return len(meant), len(left)
 
     def forget(self) -> None:
-        """Remember no answer of a moment ago."""
-        self._remembered.forget()
+        """Drop all cached answers."""
+        self._cache.forget()
 
     async def _work(self, bell: asyncio.Event) -> None:
         while not self._closing:
@@ -304,43 +306,45 @@ class QuestionWorker:
                     continue
                 started = asyncio.get_running_loop().time()
                 with self.meter.turn(asked):
-                    await self._one(asked)
+                    await self._process(asked)
                 self._ledger.passed(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
-                self.wake()  # the next question of the same reader may go now
+                self.wake()  # the next question of the same reader may run now
             except Exception as exc:  # the worker itself must not die
                 self._ledger.failed(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
-    async def _one(self, asked: QuestionRow) -> None:
-        """One question, from row to finished row, or to an answer that is on its way."""
-        waiting, whole = await deliveries.load_delivery(self._rag.archive, asked.id)
+    async def _process(self, asked: QuestionRow) -> None:
+        """Process one question until its row is finished, or its answer is being delivered."""
+        waiting, stored = await deliveries.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
-                await self._outbox.recheck_kept(asked, whole)
+                await self._outbox.recheck_kept(asked, stored)
             except ContentWithdrawn:
                 await deliveries.drop_delivery(self._rag.archive, asked.id)
                 waiting = []
             except RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
                 log.info("question %d: its answer of an earlier life is checked later", asked.id)
         if not waiting:
-            screen = self._places.screen(asked)
-            said, found = await self._said(asked)
+            screen = self._positions.screen(asked)
+            text, answer_json = await self._answer_or_error(asked)
             await screen.close()
-            waiting = build_delivery_messages(split_pages(said), self._buttons(asked, found), screen.message_id)
-            whole = None if found is None else json.dumps(found, ensure_ascii=False)
-        self._places.forget(asked)
-        await self._outbox.send(asked, waiting, whole)
+            waiting = build_delivery_messages(
+                split_pages(text), self._build_buttons(asked, answer_json), screen.message_id
+            )
+            stored = None if answer_json is None else json.dumps(answer_json, ensure_ascii=False)
+        self._positions.forget(asked)
+        await self._outbox.send(asked, waiting, stored)
 
-    def _buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
-        """What can be pressed under an answer; under verdicts the quotes alone."""
+    def _build_buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
+        """Buttons under an answer; under verdicts only the quote buttons."""
         words = get_translator(asked.lang)
         quotes = keyboards.build_quote_keyboard(kept.deserialize_answer(found or {}), self._rag.archive, words)
         if asked.kind == "verify":
             return quotes
         return keyboards.build_answer_keyboard(asked, found, words, *(quotes.inline_keyboard if quotes else ()))
 
-    async def _said(self, asked: QuestionRow) -> tuple[Text, kept.JsonObject | None]:
-        """What to send, and what to keep of it; where it failed, a sentence about that, and nothing to keep."""
+    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, kept.JsonObject | None]:
+        """Text to send and answer to store; after a failure, an error sentence and None."""
         try:
             if asked.attempts > _MAX_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
@@ -348,37 +352,37 @@ class QuestionWorker:
             checking = partial(
                 recheck_before_sending, reader=_build_reader(asked), archive=self._rag.archive, rights=self._rights
             )
-            async with show_progress(live, self._places.screen(asked), self._bot, asked, checking):
-                return await self._unless_halted(asked, live)
+            async with show_progress(live, self._positions.screen(asked), self._bot, asked, checking):
+                return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
             self.meter.noted("trouble")
             log.error("question %d failed: %s", asked.id, exc, exc_info=errors.get_unexpected_error(exc))
             admin = asked.private and asked.user_id in self._rights
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
-    async def _unless_halted(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
-        work = asyncio.create_task(self._answered(asked, live))
+    async def _answer_unless_stopped(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+        work = asyncio.create_task(self._answer(asked, live))
         self._running[asked.id] = asked, work
         try:
             return await work
         except asyncio.CancelledError:
             me = asyncio.current_task()
-            if asked.id not in self._halted or (me and me.cancelling()):
+            if asked.id not in self._stopped_by_reader or (me and me.cancelling()):
                 raise
-            return await self._halfway(asked, live)
+            return await self._render_partial(asked, live)
         finally:
             del self._running[asked.id]
-            self._halted.discard(asked.id)
+            self._stopped_by_reader.discard(asked.id)
 
-    async def _halfway(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
-        """What there was of an answer when its reader stopped it."""
+    async def _render_partial(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+        """Partial answer of a question that its reader stopped."""
         found = live.so_far(self._rag.writer.name if self._rag.writer else None)
         self.meter.noted("stopped", found)
         if found is None:
             return Text(live.words("stopped-nothing")), {}
-        return await self._rendered(asked, found.without(Shortfall("stopped", "")), live.words)
+        return await self._render(asked, found.without(Shortfall("stopped", "")), live.words)
 
-    async def _answered(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+    async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
         archive = self._rag.archive
         where = {"user_id": asked.user_id, "chat_id": asked.chat_id}
         viewer = await access.build_viewer(archive, self._rights, **where, private=asked.private)
@@ -386,48 +390,49 @@ class QuestionWorker:
             self.meter.noted("refused")
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
-        asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is the reader's
+        asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is in the reader's time zone
         question = Question(asked.text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
-            return await self._verified(asked, question, live.words)
-        found = await apply_group_rules(asked, await self._found(asked, question, live), archive)
+            return await self._verify(asked, question, live.words)
+        found = await apply_group_rules(asked, await self._answer_or_cached(asked, question, live), archive)
         self.meter.noted("answered", found)
         if self._watch:
             self._watch.answered(asked.chat_id, asked.message_id, found)
-        return await self._rendered(asked, found, live.words)
+        return await self._render(asked, found, live.words)
 
-    async def _found(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
-        """The answer, or the same one of a moment ago."""
-        key, version = await self._remembered.key(question, asked.mode), self._rag.version
-        if (known := await self._remembered.get(question, key)) is not None:
+    async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
+        """Answer a question, or take the answer from the cache."""
+        key, version = await self._cache.key(question, asked.mode), self._rag.version
+        if (known := await self._cache.get(question, key)) is not None:
             return known
-        async with self._lightly.seat() as leave:
+        async with self._searches.seat() as leave:
             live.waits = leave
             rag = widen_search(asked, self._rag)
             found = await answer_question(question, rag, **live.callbacks())
-        self._remembered.put(key, version, found)
+        self._cache.put(key, version, found)
         return found
 
-    async def _rendered(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, kept.JsonObject]:
+    async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, kept.JsonObject]:
         cited = await posts.fetch_posts(
             self._rag.archive, (*found.named(), *(passage.key for passage in found.nearest))
         )
-        whole = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
-        said = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
-        return await append_deeper_note(said, asked, whole, self._rag.archive, words), whole
+        stored = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
+        text = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
+        return await append_deeper_note(text, asked, stored, self._rag.archive, words), stored
 
-    async def _verified(
-        self, asked: QuestionRow, question: Question, words: Translator
-    ) -> tuple[Text, kept.JsonObject]:
-        """What to send and to keep of verdicts. What was forwarded may be in another language than its reader's."""
+    async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, kept.JsonObject]:
+        """Verify a text; returns the rendered and the serialized verdicts.
+
+        A forwarded text may be in another language than the reader's.
+        """
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
-        async with self._lightly.seat_to_verify():
+        async with self._searches.seat_to_verify():
             found = await verify_text(question, self._rag)
         self.meter.noted("answered")
         named = await posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, self._settings.zone, group=not asked.private)
-        whole = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
-        return render_verdicts(found, named, shown), whole
+        stored = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
+        return render_verdicts(found, named, shown), stored
 
 
 def _build_reader(asked: QuestionRow) -> Reader:

@@ -48,13 +48,13 @@ log = logging.getLogger(__name__)
 
 
 class StopCallback(CallbackData, prefix="halt"):
-    """The button that stops a question. Who presses it is checked: anybody in the group can."""
+    """Callback data of the button that stops a question. Anybody in a group can press it, so the presser is checked."""
 
     question: int
 
 
 class DraftScreen:
-    """The draft of an answer in a private chat. Nothing is lost with it: the answer comes as a message."""
+    """Screen in a private chat: a draft of the answer. It may be lost, as the answer comes as a message."""
 
     every, lasts = 1.0, 20.0
 
@@ -65,7 +65,7 @@ class DraftScreen:
         self._closed = False
 
     async def put(self, text: Text) -> float:
-        """Show it; see `Screen`."""
+        """Show a text; see `Screen`."""
         if self._closed:
             return self.lasts
         page, asked = split_pages(text)[0], self._asked
@@ -81,12 +81,12 @@ class DraftScreen:
         return await call_best_effort(call)
 
     async def close(self) -> None:
-        """Show nothing more: the answer comes now."""
+        """Stop showing: the answer is sent now."""
         self._closed = True
 
 
 class MessageScreen:
-    """The message of a group that becomes the answer. It is there again after a restart."""
+    """Screen in a group: a message that becomes the answer. It survives a restart."""
 
     # 20 messages a minute and group: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
     every, lasts = 3.0, 3600.0
@@ -96,21 +96,21 @@ class MessageScreen:
         self._asked = asked
         self._archive = archive
         self.message_id = asked.shown_in
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._closed = False
-        self._under_way: asyncio.Future[float] | None = None
+        self._running_call: asyncio.Future[float] | None = None
 
     async def put(self, text: Text) -> float:
-        """Show it; see `Screen`. One after the other: an older text must not come over a newer one."""
-        self._under_way = asyncio.ensure_future(self._next(text))
-        # Cut off in the middle nobody would know whether it is shown, and in which message.
-        return await asyncio.shield(self._under_way)
+        """Show a text; see `Screen`. Calls are serialized: an older text must not replace a newer one."""
+        self._running_call = asyncio.ensure_future(self._put_in_order(text))
+        # After a cancelled call it would be unknown whether the text is shown, and in which message.
+        return await asyncio.shield(self._running_call)
 
-    async def _next(self, text: Text) -> float:
-        async with self._turn:
-            return 0.0 if self._closed else await call_best_effort(self._put(text))
+    async def _put_in_order(self, text: Text) -> float:
+        async with self._lock:
+            return 0.0 if self._closed else await call_best_effort(self._send_or_edit(text))
 
-    async def _put(self, text: Text) -> None:
+    async def _send_or_edit(self, text: Text) -> None:
         page, asked = split_pages(text)[0], self._asked
         stop = InlineKeyboardButton(
             text=get_translator(asked.lang)("button-halt"), callback_data=StopCallback(question=asked.id).pack()
@@ -123,28 +123,28 @@ class MessageScreen:
         reply = ReplyParameters(message_id=asked.message_id, allow_sending_without_reply=True)
         call = SendWithoutRetry(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
         self.message_id = (await self._bot(call)).message_id
-        with suppress(RagError):  # then a restart shows another one
+        with suppress(RagError):  # a restart then creates another message
             await questions.set_shown_message(self._archive, asked.id, self.message_id)
 
     async def close(self) -> None:
-        """Show nothing more: the answer comes now. An edit that is under way is waited for."""
+        """Stop showing: the answer is sent now. Waits for a running edit."""
         self._closed = True
-        async with self._turn:
+        async with self._lock:
             pass
 
 
 def create_screen(bot: Bot, asked: QuestionRow, archive: Archive) -> DraftScreen | MessageScreen:
-    """Where this question is shown."""
+    """Create the screen of a question: a draft in a private chat, a message in a group."""
     return DraftScreen(bot, asked) if asked.private else MessageScreen(bot, asked, archive)
 
 
 async def acknowledge_question(bot: Bot, chat_id: int, message_id: int) -> None:
-    """Put 👀 under a question: somebody has seen it."""
+    """Acknowledge a question with a 👀 reaction."""
     await call_best_effort(bot.set_message_reaction(chat_id, message_id, [ReactionTypeEmoji(emoji="👀")]))
 
 
 async def call_best_effort(call: Awaitable[object]) -> float:
-    """Do what only shows for a while. What goes wrong is not worth more than the seconds to leave Telegram alone."""
+    """Await a call whose effect is temporary, ignoring failures; returns the seconds that Telegram asks to wait."""
     try:
         await call
     except TelegramRetryAfter as exc:
@@ -154,16 +154,16 @@ async def call_best_effort(call: Awaitable[object]) -> float:
     return 0.0
 
 
-# Before so much is over nothing is said of a search: the answer itself may come first.
+# No progress is shown before this: the answer itself may come first.
 _FIRST_UPDATE_SECONDS = 0.8
 # "typing" shows for five seconds: https://core.telegram.org/bots/api#sendchataction
 _TYPING_INTERVAL_SECONDS = 4.0
-# Stages that a reader is told of; the others are a part of them.
+# Stages shown to the reader; the others are parts of them.
 _SHOWN_STAGES = {"plan", "search", "rerank", "hyde", "write"}
 
 
 class ProgressView:
-    """What is known of one answer so far. The callbacks of `answer` fill it; `news` is set by each of them."""
+    """Progress of one answer, filled by the callbacks of `answer_question`; each of them sets `news`."""
 
     def __init__(self, words: Translator) -> None:
         self.words = words
@@ -172,11 +172,11 @@ class ProgressView:
         self.place = 0
         self.stage = "search"
         self.news = asyncio.Event()
-        self.waits: Callable[[], None] = lambda: None  # called when a model is waited for
-        self.worth = asyncio.Event()  # set when there is more to show than that something is being done
+        self.waits: Callable[[], None] = lambda: None  # called when the question waits for a model
+        self.worth = asyncio.Event()  # set when there is more to show than the current stage
 
     def callbacks(self) -> dict[str, Any]:
-        """What `answer` is to call."""
+        """Callbacks for `answer_question`."""
         return {
             "on_extract": self.extracted,
             "on_sentence": self.written,
@@ -185,47 +185,47 @@ class ProgressView:
         }
 
     def extracted(self, answer: Answer) -> None:
-        """The best of the posts' own words."""
+        """Show an extract: the posts' best sentences."""
         self.waits()
         self.extract = answer
-        self._changed(worth=True)
+        self._notify(worth=True)
 
     def written(self, sentence: Sentence) -> None:
-        """One more sentence of the model."""
+        """Add a sentence written by the model."""
         self.sentences.append(sentence)
-        self._changed(worth=True)
+        self._notify(worth=True)
 
     def placed(self, place: int) -> None:
-        """So many are before this question."""
+        """Show the number of questions before this one."""
         self.waits()
         self.place = place
-        self._changed(worth=place > 0)
+        self._notify(worth=place > 0)
 
     def begun(self, stage: str) -> None:
-        """This is being done now."""
+        """Show the stage that has begun."""
         if stage in _SHOWN_STAGES and stage != self.stage:
             self.stage = stage
-            self._changed()
+            self._notify()
 
-    def _changed(self, *, worth: bool = False) -> None:
+    def _notify(self, *, worth: bool = False) -> None:
         self.news.set()
         if worth:
             self.worth.set()
 
     def so_far(self, model: str | None) -> Answer | None:
-        """The answer as far as it goes: the model's sentences, else the posts' own words; None where there is none."""
+        """Partial answer: the model's sentences, else the extract; None where there is neither."""
         if self.extract is None or not self.sentences:
             return self.extract
         return replace(self.extract, sentences=tuple(self.sentences), model=model)
 
     def basis(self) -> Basis:
-        """The posts whose words `text` shows."""
+        """Basis of the posts whose words `text` shows."""
         if self.extract is None:
             return Basis()
         return build_draft_basis(self.sentences or self.extract.sentences[:1])
 
     def text(self, *, with_posts: bool = True) -> Text:
-        """What the reader sees now; without posts only what is being done."""
+        """Text that the reader sees now; without posts, only the current stage."""
         now = self.words("live-place", count=self.place) if self.place else self.words("live-stage", stage=self.stage)
         blocks: list[Text] = [Italic(now)]
         if not with_posts:
@@ -238,21 +238,21 @@ class ProgressView:
 
 
 def _format_best_quote(extract: Answer, words: Translator) -> Text:
-    """The first sentence of the posts' own words, and the link to its post."""
+    """First sentence of the extract, and the link to its post."""
     first = extract.sentences[0]
     key = first.citations[0].post
-    who = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
-    return as_list(BlockQuote(neutralize_links(strip_control_characters(first.text))), who)
+    author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
+    return as_list(BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
 
 
 class Screen(Protocol):
-    """Where something can be shown that passes. `every`: seconds between two changes, `lasts`: until it is gone."""
+    """Temporary display of progress. `every`: seconds between two changes, `lasts`: until it disappears."""
 
     every: float
     lasts: float
 
     async def put(self, text: Text) -> float:
-        """Show it in place of what was shown before; the seconds that Telegram wants to be left alone."""
+        """Replace the text shown before; returns the seconds that Telegram asks to wait."""
         ...
 
 
@@ -263,9 +263,9 @@ RecheckFactory = Callable[..., AbstractContextManager[None]]
 async def show_progress(
     live: ProgressView, screen: Screen, bot: Bot, asked: QuestionRow, checking: RecheckFactory
 ) -> AsyncIterator[None]:
-    """While the answer is made, show what is known of it, and "typing".
+    """Show progress and "typing" until the block ends.
 
-    `checking` is `rechecked` for its reader: posts that are not open to them any more are not shown.
+    `checking` is `recheck_before_sending` for its reader: posts that are no longer open to them are not shown.
     """
     tasks = [asyncio.create_task(_update_screen(live, screen, checking)), asyncio.create_task(_show_typing(bot, asked))]
     try:
@@ -273,9 +273,9 @@ async def show_progress(
     finally:
         for task in tasks:
             task.cancel()
-        for said in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(said, Exception):
-                log.error("an answer could not be shown while it was made", exc_info=said)
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                log.error("an answer could not be shown while it was made", exc_info=result)
 
 
 async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFactory) -> None:

@@ -22,6 +22,7 @@ from bot.access import AdminRegistry
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
+from bot.demo_observer import BotObserver
 from bot.dispatcher import ALLOWED_UPDATES, DeduplicationMiddleware, build_dispatcher, replay_unhandled_updates
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
@@ -37,11 +38,10 @@ from bot.settings import BotSettings, Settings, WebhookSettings
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces
-from bot.worker.observer import BotObserver
-from bot.worker.queue import QuestionWorker
+from bot.worker.question_worker import QuestionWorker
 from ingest.gaps import Heartbeat
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.jobs import MaintenanceJobs, open_scheduler
+from ingest.scheduler import MaintenanceJobs, open_scheduler
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 

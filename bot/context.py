@@ -11,7 +11,7 @@ from bot.access import AdminRegistry
 from bot.indexing import IndexingWorker
 from bot.reindexing import RebuildRunner
 from bot.settings import Settings
-from bot.worker.queue import QuestionWorker
+from bot.worker.question_worker import QuestionWorker
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 

@@ -29,7 +29,7 @@ from bot.handlers import (
     errors,
     explain,
     feedback,
-    groups,
+    group_settings,
     imports,
     mode,
     models,
@@ -43,10 +43,10 @@ from bot.handlers import (
     stop,
     verify,
 )
-from bot.handlers import groups as group_settings
+from bot.handlers import group_settings as groups
 from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.i18n import choose_interface_language, get_translator
-from bot.views.text import BOT_COMMANDS
+from bot.views.message_text import BOT_COMMANDS
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, inbox
 from rag_core.storage.channels import load_group_rules

@@ -13,11 +13,11 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.worker.observer import BotObserver, IndexProgressReporter
+from bot.demo_observer import BotObserver, IndexProgressReporter
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.jobs import JobLog
+from ingest.scheduler import JobLog
 from rag_core.errors import RagError
 from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.storage import Archive, channels, index_state, posts

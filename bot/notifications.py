@@ -21,7 +21,7 @@ from bot.i18n import Translator, get_translator
 from bot.logs import SecretFilter, TextFilter
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
-from bot.views.plain_text import strip_control_characters
+from bot.views.post_phrases import strip_control_characters
 from ingest.clock import elapsed
 from ingest.notices import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing, NotifyAdmins
 from rag_core.storage import Archive, stats
@@ -38,7 +38,7 @@ _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
 # Failures of jobs are sent separately (ingest/jobs.py), or shown in /stats.
-_LEDGER_LOGGER = "ingest.jobs"
+_LEDGER_LOGGER = "ingest.scheduler"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 

@@ -26,7 +26,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_erro
 from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.index.open_vectors import StoredPoint, VectorStore
 from rag_core.index.open_words import LexicalIndex
-from rag_core.index.vectors import VectorArray, hash_to_number
+from rag_core.index.vector_store import VectorArray, hash_to_number
 from rag_core.models.selection import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids

@@ -49,15 +49,15 @@ FEW = ["не ", "Anna Ivanova ", ".", "w{0} ", "a…!"]
 # No reader's and no poster's text gets there.
 NOT_REACHED = {
     "rag_core.llm": "talks to a model",
-    "rag_core.models.offline_onnx": "builds a model",
+    "rag_core.models.onnx_conversion": "builds a model",
     "rag_core.models.download": "downloads models",
-    "rag_core.index.vectors": "numbers, not texts",
+    "rag_core.index.vector_store": "numbers, not texts",
     "rag_core.index.vectors_edge": "numbers, not texts",
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.index.edge_worker": "numbers, not texts",
     "rag_core.index.open_vectors": "numbers, not texts",
     "rag_core.index.qdrant_client": "talks to a server",
-    "ingest.rebuild": "a program of its own: its arguments are the bot's",
+    "ingest.rebuild_child": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",
     "bot.cli": "commands of the terminal: their arguments are the administrator's",
     "bot.doctor": "a command of the terminal: reads settings and files",
@@ -66,7 +66,7 @@ NOT_REACHED = {
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.imports.worker.main": "ends its process",
+    "bot.imports.child.main": "ends its process",
     "bot.logs.set_up_logging": "sets up the log",
     "bot.logs.set_log_format": "sets up the log",
     "bot.logs.set_text_logging": "sets up the log",
@@ -85,7 +85,7 @@ NOT_MADE = {
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
-    "ingest.jobs.JobLog": "the archive",
+    "ingest.scheduler.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",

@@ -11,8 +11,8 @@ from typing import Any
 from bot.cli.open_index import catch_up_copies, catch_up_lexical_index, catch_up_vectors, show_progress_bar
 from bot.control.client import FolderOwner, hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.plain_text import strip_control_characters
-from ingest.exports.json_export import ImportOptions, ImportReport, import_export
+from bot.views.post_phrases import strip_control_characters
+from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
 from rag_core.engine import open_engine
 from rag_core.storage import Archive
 from rag_core.types import Visibility

@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from bot.control.facts import IndexFacts
+from bot.control.doctor_facts import IndexFacts
 from bot.control.protocol import (
     HEARTBEAT_SECONDS,
     MAX_LINE_BYTES,

@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Any, TypedDict
 
 from bot.i18n import Translator
-from bot.views.plain_text import (
+from bot.views.post_phrases import (
     WRITING_STAGES,
     RenderContext,
     format_author,

@@ -17,7 +17,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, Protocol
 
-from bot.control.facts import collect_index_facts
+from bot.control.doctor_facts import collect_index_facts
 from bot.control.protocol import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,

@@ -31,7 +31,7 @@ from aiohttp import ClientError, ClientTimeout
 from bot.doctor.report import CheckContext, Finding
 from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
-from bot.views.plain_text import strip_control_characters
+from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import SettingsWrong
 from rag_core.storage import channels
 from rag_core.types import Channel

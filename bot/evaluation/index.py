@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from bot.cli.open_index import catch_up_vectors
 from bot.evaluation.datasets import Dataset
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.desktop_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.context.calibration import Calibration
 from rag_core.engine import Engine, open_engine

@@ -27,7 +27,7 @@ from bot.i18n import Translator, get_translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.channel_card import redraw_message, refuse_non_admin
-from bot.views.text import neutralize_links
+from bot.views.message_text import neutralize_links
 from rag_core.storage import Archive, stats
 
 __all__ = ["routes"]

@@ -21,8 +21,8 @@ from bot.handlers.explain import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.i18n import Translator
 from bot.views.answer import make_link
-from bot.views.plain_text import strip_control_characters
-from bot.views.text import neutralize_links
+from bot.views.message_text import neutralize_links
+from bot.views.post_phrases import strip_control_characters
 from rag_core.storage import Archive, questions
 
 __all__ = ["create_question_link", "decode_payload", "encode_payload", "routes"]

@@ -28,8 +28,8 @@ from bot.context import AppContext
 from bot.i18n import Translator
 from bot.links import PostLink, find_post_links, resolve_post_link
 from bot.views.answer import make_link
-from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
-from bot.views.text import neutralize_links, split_pages
+from bot.views.message_text import neutralize_links, split_pages
+from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link

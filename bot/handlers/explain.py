@@ -24,8 +24,8 @@ from bot.i18n import Translator, get_translator
 from bot.recheck import Reader, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
-from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
-from bot.views.text import format_changes, split_pages, style_text
+from bot.views.message_text import format_changes, split_pages, style_text
+from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion

@@ -41,10 +41,10 @@ from bot.views.keyboards import (
     remove_buttons,
     update_vote_counts,
 )
-from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
-from bot.views.text import neutralize_links, split_pages
+from bot.views.message_text import neutralize_links, split_pages
+from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from bot.worker.limits import format_rate_limit
-from bot.worker.queue import DEEP_SENTENCES
+from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage import questions as feedback
 from rag_core.storage.questions import AnsweredQuestionRow, fetch_answered_question

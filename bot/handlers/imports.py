@@ -40,8 +40,8 @@ from bot.imports.unpack import DocumentRefused
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard, refuse_non_admin
-from bot.views.plain_text import strip_control_characters
-from bot.views.text import split_pages
+from bot.views.message_text import split_pages
+from bot.views.post_phrases import strip_control_characters
 from ingest.exports.scan import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels

@@ -27,8 +27,8 @@ from bot.recheck import Basis, Reader, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
-from bot.views.plain_text import RenderContext, format_day_and_edit, strip_control_characters
-from bot.views.text import neutralize_links
+from bot.views.message_text import neutralize_links
+from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, posts, questions
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey, Viewer, format_post_link

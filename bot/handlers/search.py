@@ -28,10 +28,10 @@ from bot.i18n import Translator, detect_question_language
 from bot.recheck import Basis, Reader, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.channel_card import redraw_message
-from bot.views.plain_text import RenderContext
+from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
-from rag_core.retrieval.browse import SearchListing, list_posts
+from rag_core.retrieval.post_search import SearchListing, list_posts
 from rag_core.storage import Archive
 from rag_core.types import Question
 

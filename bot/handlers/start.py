@@ -25,7 +25,7 @@ from bot.context import AppContext
 from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.recheck import Basis, Reader, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
-from bot.views.text import neutralize_links
+from bot.views.message_text import neutralize_links
 from rag_core.types import Channel
 
 __all__ = ["list_channel_titles", "publish_menu", "routes", "withdraw_menu"]

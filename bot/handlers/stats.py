@@ -15,11 +15,11 @@ from bot import files
 from bot.access import is_admin
 from bot.context import AppContext
 from bot.i18n import Translator
-from bot.views.plain_text import strip_control_characters
+from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import channels, conversations, gaps, inbox, index_state, posts, questions, stats
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.jobs import JobRecord
+from rag_core.storage.job_runs import JobRecord
 
 __all__ = ["format_age", "routes"]
 

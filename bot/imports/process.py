@@ -21,7 +21,7 @@ __all__ = ["read_child_messages"]
 
 _MAX_SECONDS = 900.0
 _MAX_LINE_BYTES = 2**20
-_CHILD_ARGUMENTS = ("-m", "bot.imports.limits", "bot.imports.worker")
+_CHILD_ARGUMENTS = ("-m", "bot.imports.limits", "bot.imports.child")
 
 
 async def read_child_messages(order: Mapping[str, object]) -> AsyncGenerator[dict[str, Any], None]:

@@ -15,7 +15,7 @@ from bot.cli.open_index import catch_up_lexical_index, catch_up_vectors
 from bot.control.client import hold_folder
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings, WebhookSettings
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.desktop_export import ImportOptions, import_export
 from rag_core.engine import open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, channels, posts

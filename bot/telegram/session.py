@@ -40,7 +40,7 @@ from pydantic import ValidationError
 
 from bot.recheck import RecheckUnavailable
 from bot.settings import BotSettings
-from bot.views.text import neutralize_entities
+from bot.views.message_text import neutralize_entities
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, inbox
 

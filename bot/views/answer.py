@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.views.plain_text import (
+from bot.views.message_text import neutralize_links, style_text
+from bot.views.post_phrases import (
     WRITING_STAGES,
     RenderContext,
     format_author,
     format_day_and_edit,
     strip_control_characters,
 )
-from bot.views.text import neutralize_links, style_text
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
 from rag_core.storage.channels import load_group_rules

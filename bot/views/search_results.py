@@ -16,9 +16,9 @@ from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
 
 from bot.i18n import Translator
 from bot.views.answer import format_channel_title, format_one_line, make_link
-from bot.views.plain_text import RenderContext, format_author, format_day_and_edit, strip_control_characters
-from bot.views.text import find_link_spans, neutralize_links, style_text
-from rag_core.retrieval.browse import FoundPost, SearchListing, TextMatcher, select_snippet
+from bot.views.message_text import find_link_spans, neutralize_links, style_text
+from bot.views.post_phrases import RenderContext, format_author, format_day_and_edit, strip_control_characters
+from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.types import Channel, format_post_link
 
 __all__ = ["RESULTS_PER_PAGE", "get_last_page", "get_page_entries", "render_search_page"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
 
 from bot.views.answer import JsonObject, hash_text_version, link_author, make_link
-from bot.views.plain_text import RenderContext, format_author, format_day_and_edit, strip_control_characters
-from bot.views.text import neutralize_links
+from bot.views.message_text import neutralize_links
+from bot.views.post_phrases import RenderContext, format_author, format_day_and_edit, strip_control_characters
 from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification

@@ -47,8 +47,8 @@ from bot.recheck import (
 )
 from bot.telegram.session import SendWithoutRetry, compute_retry_delay
 from bot.views import answer
-from bot.views.text import Page
-from ingest.jobs import JobLog
+from bot.views.message_text import Page
+from ingest.scheduler import JobLog
 from rag_core.errors import RagError
 from rag_core.storage import Archive, conversations, deliveries, questions
 from rag_core.storage.deliveries import DeliveryMessage

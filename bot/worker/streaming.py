@@ -25,8 +25,8 @@ from bot.i18n import Translator, get_translator
 from bot.recheck import DRAFT_MEMBERSHIP_MAX_AGE_SECONDS, Basis, ContentWithdrawn, RecheckUnavailable, build_draft_basis
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
-from bot.views.plain_text import strip_control_characters
-from bot.views.text import neutralize_links, split_pages
+from bot.views.message_text import neutralize_links, split_pages
+from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import QuestionRow

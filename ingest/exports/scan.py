@@ -3,7 +3,7 @@
 The scan is cheap (a second for 100 MB): a truncated file is refused before its first post is in the archive, whatever
 the order of its keys.
 
-Telegram Desktop writes control characters as `\\x0B`, which is not JSON; they are read as `\\u000B`. Source:
+Telegram Desktop writes control characters as `\x0b`, which is not JSON; they are read as `\u000b`. Source:
 SerializeString in tdesktop's export_output_json.cpp.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_core.index.vectors import AsyncVectorStore, BlockingVectorStore, StoredPoint, VectorPoint, VectorStore
+from rag_core.index.vector_store import AsyncVectorStore, BlockingVectorStore, StoredPoint, VectorPoint, VectorStore
 from rag_core.index.vectors_edge import EdgeVectorStore
 from rag_core.settings import QdrantSettings
 
@@ -35,10 +35,7 @@ async def open_vector_store(
 
 
 def _open_qdrant_store(qdrant: QdrantSettings, about: tuple[str, int], *, patient: bool) -> BlockingVectorStore:
-    from rag_core.index.vectors_qdrant import (
-        QdrantVectorStore,
-        ReconnectingVectorStore,  # imported here: it takes a second, and is seldom needed
-    )
+    from rag_core.index.vectors_qdrant import QdrantVectorStore, ReconnectingVectorStore
 
     if not patient:
         return QdrantVectorStore.open(qdrant, about)

@@ -30,8 +30,8 @@ def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:
     if not _is_on_qdrant(qdrant):
         return Bm25Index()
     from rag_core.index.sparse_qdrant import (
-        QdrantLexicalIndex,
-    )  # imported here: it takes a second, and is seldom needed
+        QdrantLexicalIndex,  # imported here: it takes a second, and is seldom needed
+    )
 
     return QdrantLexicalIndex(qdrant)
 

@@ -36,7 +36,7 @@ from rag_core.index.qdrant_client import (
     make_shard_options,
     match_any,
 )
-from rag_core.index.vectors import REF_FIELDS, make_point_id, split_batches
+from rag_core.index.vector_store import REF_FIELDS, make_point_id, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PostKey

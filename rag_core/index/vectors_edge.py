@@ -38,8 +38,8 @@ from typing import IO, Any
 import numpy as np
 
 from rag_core.errors import VectorsUnavailable, translate_errors
-from rag_core.files import IrregularFile, read_regular_file
-from rag_core.index.vectors import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.untrusted_files import IrregularFile, read_regular_file
 
 __all__ = [
     "EDGE_CALL_TIMEOUT_S",

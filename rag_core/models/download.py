@@ -42,7 +42,7 @@ from rag_core.models.model_folder import (
     stage_model_folder,
     write_manifest,
 )
-from rag_core.models.offline_onnx import convert_bert_wheel, convert_maxsim_wheel, convert_navec_wheel
+from rag_core.models.onnx_conversion import convert_bert_wheel, convert_maxsim_wheel, convert_navec_wheel
 
 __all__ = ["DEFAULT_HUB_URL", "pull_from_folder", "pull_from_hub", "pull_from_packages", "pull_model"]
 

@@ -14,10 +14,10 @@ from aiogram import Bot
 
 from bot.__main__ import main
 from bot.app import run_bot
+from bot.demo_observer import BotObserver
 from bot.sandbox import Sandbox
 from bot.sandbox.client import make_local_bot
 from bot.settings import Settings
-from bot.worker.observer import BotObserver
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts

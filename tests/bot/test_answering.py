@@ -171,8 +171,8 @@ async def test_in_a_group_one_message_becomes_the_answer(
 async def test_who_waits_is_told_how_many_are_before_them(
     sandbox: Sandbox, live: Any, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.worker.queue._WORKER_COUNT", 1)
-    monkeypatch.setattr("bot.worker.queue._UPDATE_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
+    monkeypatch.setattr("bot.worker.question_worker._UPDATE_INTERVAL_SECONDS", 0.1)
     writes(1.0)
     async with live():
         await sandbox.say(RITA, "Когда обжиг?")
@@ -187,7 +187,7 @@ async def test_who_waits_is_told_how_many_are_before_them(
 async def test_waiting_questions_are_stopped_as_well(
     sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.worker.queue._WORKER_COUNT", 1)
+    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
     writes(20.0)
     async with live():
         await sandbox.say(OTTO, FERRY)
@@ -204,7 +204,7 @@ async def test_waiting_questions_are_stopped_as_well(
 async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(
     sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.worker.queue._WORKER_COUNT", 1)
+    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
     model = writes(0.1)
     async with live():
         for number in range(20):

@@ -115,16 +115,16 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
 async def test_stopping_lets_a_running_question_finish(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot.worker import queue
+    from bot.worker import question_worker
 
-    asking, real = asyncio.Event(), queue.answer_question
+    asking, real = asyncio.Event(), question_worker.answer_question
 
     async def slowly(*args: Any, **told: Any) -> Any:
         asking.set()
         await asyncio.sleep(0.3)
         return await real(*args, **told)
 
-    monkeypatch.setattr(queue, "answer_question", slowly)
+    monkeypatch.setattr(question_worker, "answer_question", slowly)
     await sandbox.say(OTTO, FERRY)
     async with live():
         await asking.wait()
@@ -135,7 +135,7 @@ async def test_stopping_lets_a_running_question_finish(
 async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot.worker import queue
+    from bot.worker import question_worker
 
     asking = asyncio.Event()
 
@@ -145,8 +145,8 @@ async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
 
     await sandbox.say(OTTO, FERRY)
     with monkeypatch.context() as stuck:
-        stuck.setattr(queue, "answer_question", forever)
-        stuck.setattr(queue.QuestionWorker.stop, "__defaults__", (0.1,))
+        stuck.setattr(question_worker, "answer_question", forever)
+        stuck.setattr(question_worker.QuestionWorker.stop, "__defaults__", (0.1,))
         async with live():
             await asking.wait()
     assert sent(sandbox, OTTO) == 0

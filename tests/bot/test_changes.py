@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.views.text import format_changes
+from bot.views.message_text import format_changes
 
 
 def told(old: str, new: str) -> str:

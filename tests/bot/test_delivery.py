@@ -12,7 +12,7 @@ import pytest
 from bot.sandbox import Sandbox
 from bot.sandbox.faults import FaultKind
 from bot.telegram.session import RetryMiddleware
-from bot.worker import queue
+from bot.worker import question_worker
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import PostKey
 
@@ -128,7 +128,7 @@ async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot
         await on_its_way(home, "tried")
     assert sum(answers(sandbox).values()) == (kind == "lost")
     sandbox.faults.clear()
-    monkeypatch.setattr(queue, "answer_question", never)
+    monkeypatch.setattr(question_worker, "answer_question", never)
     async with live():
         await settled(home, 1)
     assert list(answers(sandbox).values()) == [1 if kind == "drop" else 2]

@@ -14,7 +14,7 @@ from aiogram.types import Update
 
 from bot.dispatcher import DeduplicationMiddleware
 from bot.sandbox import Sandbox
-from bot.worker import queue
+from bot.worker import question_worker
 from rag_core.storage import Archive, inbox, posts
 from rag_core.types import PostKey
 
@@ -27,7 +27,7 @@ LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "сло�
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits after a failure waits shorter."""
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
-    monkeypatch.setattr(queue, "FAILURE_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.worker.delivery.FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.dispatcher._CLAIM_RETRY_SECONDS", 0.02)
     monkeypatch.setattr("bot.indexing._MAX_PAUSE_SECONDS", 0.05)
@@ -105,14 +105,14 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
 async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again_and_the_reader_may_ask_on(
     sandbox: Sandbox, live: Any, archives: list[Archive], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking, go_on, really = asyncio.Event(), asyncio.Event(), queue.answer_question
+    asking, go_on, really = asyncio.Event(), asyncio.Event(), question_worker.answer_question
 
     async def slowly(*given: Any, **told: Any) -> Any:
         asking.set()
         await go_on.wait()
         return await really(*given, **told)
 
-    monkeypatch.setattr(queue, "answer_question", slowly)
+    monkeypatch.setattr(question_worker, "answer_question", slowly)
     async with live():
         await sandbox.say(OTTO, FERRY)
         await asking.wait()

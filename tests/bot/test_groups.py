@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.handlers.groups import find_channel
+from bot.handlers.group_settings import find_channel
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
 from rag_core.storage import Archive, channels, users

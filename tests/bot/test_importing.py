@@ -437,7 +437,7 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
     (folder / "document").write_bytes(export(20_000))
     order = {"folder": str(folder), "document": "document", "data": str(home), "zone": "UTC", "chat": None}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.imports.worker", json.dumps(order),
+        sys.executable, "-m", "bot.imports.child", json.dumps(order),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout and process.stdin

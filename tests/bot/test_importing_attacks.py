@@ -17,7 +17,7 @@ from bot.handlers.imports import translate_note, translate_refusal
 from bot.i18n import get_translator
 from bot.imports.unpack import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.desktop_export import ImportOptions, import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel

@@ -69,7 +69,7 @@ async def test_a_failure_is_logged_without_the_text_that_made_it(
         except ValueError as exc:
             raise RuntimeError(f"cannot answer {question.text}") from exc
 
-    monkeypatch.setattr("bot.worker.queue.answer_question", broken)
+    monkeypatch.setattr("bot.worker.question_worker.answer_question", broken)
     monkeypatch.setattr("bot.handlers.search.list_posts", broken)
     with log_of() as written:
         async with live():
@@ -125,7 +125,7 @@ async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(
         logging.getLogger("bot.x").warning("https://api.telegram.org/bot%s/getMe", secret)
         raise RuntimeError(f"cannot answer {question.text} {secret}")
 
-    monkeypatch.setattr("bot.worker.queue.answer_question", broken)
+    monkeypatch.setattr("bot.worker.question_worker.answer_question", broken)
     with log_of(structured=structured) as written:
         async with live():
             await ask(OTTO, QUESTION)

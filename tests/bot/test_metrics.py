@@ -35,16 +35,16 @@ def watching(port: int) -> dict[str, Any]:
 async def test_questions_are_counted_by_what_became_of_them(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot.worker import queue
+    from bot.worker import question_worker
 
-    real = queue.answer_question
+    real = question_worker.answer_question
 
     async def broken(question: Any, *args: Any, **more: Any) -> Any:
         if "mackerel" in question.text:
             raise IndexUnavailable("The index is gone.")
         return await real(question, *args, **more)
 
-    monkeypatch.setattr(queue, "answer_question", broken)
+    monkeypatch.setattr(question_worker, "answer_question", broken)
     port = free_port()
     async with live(sections=watching(port)):
         for text in (FERRY, FERRY, NOTHING, "Is mackerel sold?", "/verify The ferry leaves at 7:30 from pier four."):
@@ -68,7 +68,7 @@ async def test_questions_are_counted_by_what_became_of_them(
 async def test_a_stopped_question_counts_as_stopped(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot.worker import queue
+    from bot.worker import question_worker
 
     begun = asyncio.Event()
 
@@ -76,7 +76,7 @@ async def test_a_stopped_question_counts_as_stopped(
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(queue, "answer_question", endless)
+    monkeypatch.setattr(question_worker, "answer_question", endless)
     port = free_port()
     async with live(sections=watching(port)):
         await sandbox.say(OTTO, FERRY)

@@ -17,7 +17,7 @@ from watching import fetched, free_port
 from bot.monitoring.collectors import StateCollector
 from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import Meter
-from ingest.jobs import JobLog
+from ingest.scheduler import JobLog
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import PassageRef
 from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store

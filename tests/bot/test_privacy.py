@@ -166,7 +166,7 @@ async def test_what_is_being_answered_is_stopped_and_erased(
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bot.worker.queue.answer_question", slow)
+    monkeypatch.setattr("bot.worker.question_worker.answer_question", slow)
     async with live():
         await sandbox.say(OTTO, FERRY)
         await sandbox.say(OTTO, MACKEREL)

@@ -8,7 +8,7 @@ import pytest
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
 from bot.sandbox.user_actions import UploadedFile, send_file_as_person
-from bot.views.text import split_pages
+from bot.views.message_text import split_pages
 
 RITA, OTTO, ADMIN = 500, 502, 501
 FERRY = "When does the ferry to Owl Island leave?"
@@ -104,7 +104,7 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, 
 async def test_an_answer_longer_than_a_message_comes_in_several(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.worker.queue.split_pages", partial(split_pages, limit=60))
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
     async with live():
         asked = await sandbox.say(OTTO, FERRY)
         first, second, *_ = await sandbox.replies(OTTO, 3)

@@ -16,7 +16,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
 from bot.views import answer, keyboards
 from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
-from bot.views.text import split_pages
+from bot.views.message_text import split_pages
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Entity, PostKey, Visibility
 
@@ -249,7 +249,7 @@ async def test_a_public_channel_is_quoted_without_the_bot_in_it(sandbox: Sandbox
 async def test_receipts_are_under_the_last_part_of_a_long_answer(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.worker.queue.split_pages", partial(split_pages, limit=60))
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
     async with live():
         await sandbox.say(OTTO, FERRY)
         first, _, last = await sandbox.replies(OTTO, 3)

@@ -20,7 +20,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.permissions import set_chat_member
 from bot.telegram.session import RetryMiddleware
-from bot.views import text as paging
+from bot.views import message_text as paging
 from rag_core.models.selection import LanguageModels
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post, PostKey, Visibility
@@ -218,7 +218,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
-    monkeypatch.setattr("bot.worker.queue.split_pages", lambda said: paging.split_pages(said, 30))
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: paging.split_pages(said, 30))
     async with live(), opened(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)

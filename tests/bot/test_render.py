@@ -10,7 +10,7 @@ from aiogram.utils.formatting import Text
 
 from bot.i18n import get_translator
 from bot.views.answer import make_link, render_answer
-from bot.views.plain_text import RenderContext, format_author, strip_control_characters
+from bot.views.post_phrases import RenderContext, format_author, strip_control_characters
 from rag_core.types import Answer, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 from bot.handlers import search
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
-from bot.worker import queue
+from bot.worker import question_worker
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable
@@ -310,7 +310,7 @@ async def test_a_search_does_not_wait_behind_answers(
         await free.wait()
         raise ZeroDivisionError
 
-    monkeypatch.setattr(queue, "answer_question", slow)
+    monkeypatch.setattr(question_worker, "answer_question", slow)
     async with live():
         for who in (OTTO, RITA, ADMIN):
             await sandbox.say(who, "When does the ferry leave?")

@@ -10,7 +10,7 @@ import pytest
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_bot_blocked
-from bot.worker import queue
+from bot.worker import question_worker
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.storage import Archive, questions
 from rag_core.types import Question
@@ -51,7 +51,7 @@ async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
     russian: str,
     english: str,
 ) -> None:
-    monkeypatch.setattr(queue, "answer_question", raising(error))
+    monkeypatch.setattr(question_worker, "answer_question", raising(error))
     async with live():
         await sandbox.say(RITA, "Когда уходит паром?")
         await sandbox.say(OTTO, FERRY)
@@ -66,7 +66,7 @@ async def test_an_admin_is_told_the_reason_in_private(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        queue, "answer_question", raising(IndexUnavailable("The index is damaged: run citegram reindex."))
+        question_worker, "answer_question", raising(IndexUnavailable("The index is damaged: run citegram reindex."))
     )
     async with live():
         await sandbox.say(ADMIN, FERRY)
@@ -77,7 +77,7 @@ async def test_an_admin_is_told_the_reason_in_private(
 async def test_a_bug_is_logged_with_its_traceback(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(queue, "answer_question", raising(ZeroDivisionError("a bug")))
+    monkeypatch.setattr(question_worker, "answer_question", raising(ZeroDivisionError("a bug")))
     async with live():
         await sandbox.say(OTTO, FERRY)
         await sandbox.replies(OTTO)
@@ -90,7 +90,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
 ) -> None:
     running: list[int] = []
     most: list[int] = []
-    otto, real = asyncio.Event(), queue.answer_question
+    otto, real = asyncio.Event(), question_worker.answer_question
 
     async def answer(question: Question, rag: Any, **told: Any) -> Any:
         running.append(question.viewer.user_id)
@@ -104,7 +104,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
         finally:
             running.remove(question.viewer.user_id)
 
-    monkeypatch.setattr(queue, "answer_question", answer)
+    monkeypatch.setattr(question_worker, "answer_question", answer)
     async with live():
         for _ in range(3):
             await sandbox.say(RITA, FERRY)

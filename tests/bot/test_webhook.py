@@ -196,7 +196,7 @@ async def test_what_could_not_be_kept_is_brought_again_and_answered(
 async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_the_next_start(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, by_webhook: bool
 ) -> None:
-    from bot.worker import queue
+    from bot.worker import question_worker
 
     asking = asyncio.Event()
 
@@ -207,8 +207,8 @@ async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_
     sections = {"webhook": hook} if by_webhook else {}
     asked = [(await sandbox.say(OTTO, f"{FERRY} {n}"))["message_id"] for n in range(3)]
     with monkeypatch.context() as stuck:
-        stuck.setattr(queue, "answer_question", forever)
-        stuck.setattr(queue.QuestionWorker.stop, "__defaults__", (0.1,))
+        stuck.setattr(question_worker, "answer_question", forever)
+        stuck.setattr(question_worker.QuestionWorker.stop, "__defaults__", (0.1,))
         async with live(sections=sections):
             await asking.wait()
     late = (await sandbox.say(OTTO, FERRY))["message_id"]  # while nobody is there

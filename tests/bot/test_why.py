@@ -14,8 +14,8 @@ from bot.handlers.explain import explain_answer
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.views.answer import hash_text_version, parse_stored_answer, serialize_answer
-from bot.views.plain_text import RenderContext
-from bot.views.text import split_pages
+from bot.views.message_text import split_pages
+from bot.views.post_phrases import RenderContext
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import (
@@ -101,7 +101,7 @@ async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any)
 async def test_any_message_of_a_long_answer_will_do(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.worker.queue.split_pages", partial(split_pages, limit=60))
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
     async with live():
         await sandbox.say(OTTO, FERRY)
         *_, last = await sandbox.replies(OTTO, 3)

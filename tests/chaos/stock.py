@@ -10,7 +10,7 @@ from pathlib import Path
 from chaos.told import Told
 from chaos.traffic import CHANNELS
 
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.desktop_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ingest.gaps import Heartbeat
-from ingest.jobs import MaintenanceJobs
 from ingest.notices import AdminNotice, GapsFound
+from ingest.scheduler import MaintenanceJobs
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, gaps, inbox, questions
 from rag_core.storage.backups import list_backups

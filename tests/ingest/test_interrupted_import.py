@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.desktop_export import ImportOptions, import_export
 from rag_core.storage import Archive, posts
 from rag_core.storage.posts import PostTally
 
@@ -20,7 +20,7 @@ POSTS = 6000
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.desktop_export import ImportOptions, import_export
 from rag_core.storage import Archive
 
 async def main():

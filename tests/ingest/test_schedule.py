@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
-from ingest import jobs as schedule
+from ingest import scheduler as schedule
 from ingest.clock import Clock
-from ingest.jobs import (
+from ingest.notices import AdminNotice, JobFailing
+from ingest.scheduler import (
     FixedDelayTrigger,
     JobLog,
     ScheduledJob,
@@ -17,9 +18,8 @@ from ingest.jobs import (
     make_one_time_trigger,
     open_scheduler,
 )
-from ingest.notices import AdminNotice, JobFailing
 from rag_core.errors import BackupFailed
-from rag_core.storage import Archive, jobs
+from rag_core.storage import Archive, job_runs
 
 SOON = timedelta(seconds=0.02)
 
@@ -68,7 +68,7 @@ async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive
     work, done = counting(3)
     async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
         await until(done)
-    (job,) = await jobs.load_jobs(archive)
+    (job,) = await job_runs.load_jobs(archive)
     assert job.runs >= 3
     assert job.said and job.said.startswith("time")
 

@@ -30,7 +30,7 @@ from pydantic import BaseModel, SecretStr
 from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
-from rag_core.retrieval.browse import Highlight, TextMatcher
+from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Passage, PostKey, Question, Source, Viewer

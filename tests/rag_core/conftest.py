@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
 from rag_core.models.model_folder import write_manifest
-from rag_core.models.offline_onnx import FLOAT, OnnxGraphBuilder
+from rag_core.models.onnx_conversion import FLOAT, OnnxGraphBuilder
 
 WORDS = "<pad> <unk> <s> ferry boat island morning glaze kiln query passage : паром остров печь глазурь".split()
 

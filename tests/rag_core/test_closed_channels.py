@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.retrieval.browse import list_posts
+from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Origin, Post, Visibility
 from rag_core.verification.verdicts import verify_text

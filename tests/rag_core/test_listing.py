@@ -9,8 +9,8 @@ import pytest
 
 from ingest.dedup import CopyIndexer
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable
-from rag_core.retrieval import browse as listings
-from rag_core.retrieval.browse import SearchListing, list_posts
+from rag_core.retrieval import post_search as listings
+from rag_core.retrieval.post_search import SearchListing, list_posts
 from rag_core.storage import channels
 from rag_core.types import Channel, Media, Origin, Post, Visibility
 

@@ -26,7 +26,7 @@ import pytest
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
-from rag_core.retrieval.browse import list_posts
+from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run

@@ -14,7 +14,13 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from rag_core.models.offline_onnx import NavecVectors, read_navec, read_safetensors, write_bert_onnx, write_navec_onnx
+from rag_core.models.onnx_conversion import (
+    NavecVectors,
+    read_navec,
+    read_safetensors,
+    write_bert_onnx,
+    write_navec_onnx,
+)
 
 Floats = NDArray[np.float64]
 

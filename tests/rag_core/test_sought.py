@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.retrieval.browse import SearchRequest, parse_search_request
+from rag_core.retrieval.post_search import SearchRequest, parse_search_request
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Question, Viewer
 

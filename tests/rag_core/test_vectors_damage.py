@@ -17,7 +17,7 @@ import pytest
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.bm25 import PassageRef
 from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vectors import AsyncVectorStore
+from rag_core.index.vector_store import AsyncVectorStore
 from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
 from rag_core.types import PostKey
 

@@ -22,7 +22,7 @@ from aiogram.enums import MessageEntityType
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Bold, Code, Strikethrough, Text
 
-from bot.views.plain_text import strip_control_characters
+from bot.views.post_phrases import strip_control_characters
 
 __all__ = [
     "BOT_COMMANDS",

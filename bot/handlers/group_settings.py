@@ -24,7 +24,7 @@ from bot.handlers.start import list_channel_titles
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token, redraw_message
-from bot.views.text import style_text
+from bot.views.message_text import style_text
 from rag_core.conversation import migrate_memory_setting
 from rag_core.storage import Archive, channels
 from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules

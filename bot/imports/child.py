@@ -24,7 +24,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.imports.unpack import DocumentRefused, unpack_document
-from ingest.exports.json_export import ImportOptions, ImportReport, import_export
+from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import write_vector_inventory
-from ingest.rebuild import (
+from ingest.rebuild_child import (
     SAVE_INTERVAL_SECONDS,
     format_rebuild_identity,
     get_next_index_folder,
@@ -102,7 +102,7 @@ class _RebuildChild:
         self._archive, self._moved, self._told = archive, moved, told
         self.log: Path = get_next_index_folder(archive.folder) / "rebuild.log"
         # -P: the working directory must not shadow modules of the standard library
-        self._command = [sys.executable, "-P", "-m", "ingest.rebuild", str(archive.folder), *options]
+        self._command = [sys.executable, "-P", "-m", "ingest.rebuild_child", str(archive.folder), *options]
         self._done = self._before = 0
         self._renewed = 0
 

@@ -25,6 +25,7 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry
+from bot.demo_observer import BotObserver
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.monitoring.metrics import Meter
@@ -42,13 +43,12 @@ from bot.views import answer, keyboards
 from bot.views import answer as kept
 from bot.views.answer import JsonObject, apply_group_rules, get_answer_translator, render_answer
 from bot.views.keyboards import DEEP_MODE
-from bot.views.plain_text import RenderContext
-from bot.views.text import split_pages
+from bot.views.message_text import split_pages
+from bot.views.post_phrases import RenderContext
 from bot.views.verdict import render_verdicts, serialize_verdicts
 from bot.worker.answer_cache import AnswerCache
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
 from bot.worker.limits import RateLimiter
-from bot.worker.observer import BotObserver
 from bot.worker.streaming import (
     DraftScreen,
     MessageScreen,
@@ -57,7 +57,7 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.jobs import JobLog
+from ingest.scheduler import JobLog
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError

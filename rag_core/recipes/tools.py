@@ -56,10 +56,8 @@ from rag_core.recipes.tool_schemas import (
     VerifyOutput,
 )
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
-from rag_core.retrieval.rerank import rerank_hits as reranked
-from rag_core.retrieval.search import LEXICAL, fetch_passages
-from rag_core.retrieval.search import fetch_passages as read
-from rag_core.retrieval.search import search_passages as look
+from rag_core.retrieval.rerank import rerank_hits
+from rag_core.retrieval.search import LEXICAL, fetch_passages, search_passages
 from rag_core.storage import channels
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
@@ -281,7 +279,7 @@ async def search_posts(asked: SearchInput, context: ToolContext) -> PostListOutp
     since, until = resolve_day_bounds(asked.since, asked.until, context)
     if since or until:
         plan = replace(plan, since=since, until=until, slack=0)
-    hits = await look(plan, question, context.rag, context.run)
+    hits = await search_passages(plan, question, context.rag, context.run)
     return PostListOutput(posts=await context.short(context.lay(hits[:_MAX_FOUND_POSTS])))
 
 
@@ -331,7 +329,7 @@ async def rerank_posts(asked: RerankInput, context: ToolContext) -> PostListOutp
     scored = [replace(h, score=statistics.score(query, tokenize(_join_passage_text(h.passage)))) for h in hits]
     best = tuple(sorted(scored, key=lambda hit: -hit.score))
     async with context.run.stage("rerank"):
-        best = await reranked(replace(context.question, text=asked.query), best, context.rag, context.run)
+        best = await rerank_hits(replace(context.question, text=asked.query), best, context.rag, context.run)
     return PostListOutput(posts=await context.short(context.lay(best)))
 
 
@@ -340,7 +338,7 @@ def _join_passage_text(passage: Passage) -> str:
 
 
 async def _list_places(places: Sequence[PassageRef], context: ToolContext) -> PostListOutput:
-    passages = await read(places, context.rag)
+    passages = await fetch_passages(places, context.rag)
     hits = [Hit(passages[place], 0.0, LEXICAL) for place in places if place in passages]
     return PostListOutput(posts=await context.short(context.lay(hits)))
 

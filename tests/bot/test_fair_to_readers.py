@@ -63,7 +63,7 @@ async def test_six_hostile_requests_do_not_delay_another_reader(
 
 @pytest.mark.alone
 async def test_the_requests_of_one_reader_wait_in_a_row_of_their_own(sandbox: Sandbox, live: Any, home: Path) -> None:
-    """Six hostile requests of one reader: another's question, asked last, is answered after one of them at most."""
+    """Six hostile requests of one reader: another's question, asked last, does not wait for the last."""
     await keep_hostile_posts(home)
     sandbox.world.add_person(ATTACKERS[0], "A", lang="en")
     async with live():
@@ -74,4 +74,4 @@ async def test_the_requests_of_one_reader_wait_in_a_row_of_their_own(sandbox: Sa
         assert "7:30" in reply["text"]
         await sandbox.replies(ATTACKERS[0], 3, timeout=60)
     order = [int(c["params"]["chat_id"]) for c in sandbox.transcript if c["method"] == "sendMessage"]
-    assert order.index(RITA) <= 1
+    assert order.index(RITA) <= 2  # the first may be over, and the second under way, when she asks

@@ -388,9 +388,10 @@ class QdrantLexicalIndex:
             old = self._handle.do(exchange)
         finally:
             self._revision += 1
-        for chat in {row["chat"] for row in old.values()} | {row["chat"] for _, row in rows.values()}:
-            gone = [row["terms"] for row in old.values() if row["chat"] == chat]
-            self._counts.change(chat, gone, [row["terms"] for _, row in rows.values() if row["chat"] == chat])
+        for row in old.values():
+            self._counts.change(int(row["chat"]), gone=[row["terms"]])
+        for _, row in rows.values():
+            self._counts.change(int(row["chat"]), come=[row["terms"]])
         return len(old)
 
     def remove_channel(self, chat_id: int) -> None:
@@ -468,8 +469,9 @@ class QdrantLexicalIndex:
     def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
         """Implement `LexicalIndex.search`."""
         statistics, ways = self.statistics(only.channels), _make_filter_alternatives(only)
-        weighed = [(hash_term(term), times * statistics.weight(term)) for term, times in Counter(terms).items()]
-        asked = {number: sum(weight for one, weight in weighed if one == number) for number, _ in weighed}
+        asked: defaultdict[int, float] = defaultdict(float)  # two terms may share a dimension
+        for term, times in Counter(terms).items():
+            asked[hash_term(term)] += times * statistics.weight(term)
         if not asked or not ways or n < 1:
             return []
 

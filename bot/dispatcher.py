@@ -162,7 +162,7 @@ class LanguageMiddleware(BaseMiddleware):
 
 
 class RateLimitMiddleware(BaseMiddleware):
-    """Rate limit middleware for commands and button presses, by reader and by chat; questions are limited in limits.py.
+    """Rate limit middleware for commands and button presses, by reader and by chat; for questions see worker/limits.py.
 
     A reader over the limit is told so once a minute and gets no other reply.
     """

@@ -86,7 +86,7 @@ async def run_bot(
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
         await stack.enter_async_context(record_traces(rag))
-        monitoring = await stack.enter_async_context(monitor_bot(settings.watch, rag))
+        monitoring = await stack.enter_async_context(monitor_bot(settings.monitoring, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))
         pulse = Heartbeat(rag.archive)
         inbox = InboxMiddleware(rag.archive, pulse.heard)

@@ -74,7 +74,7 @@ async def _press_model(
             name=_format_model_name(name, words),
         )
     except ModelUnavailable as exc:
-        result = words("models-refused", reason=exc.reason)
+        result = words("models-refused", reason=words.error(exc))
     text, buttons = await _render_models(desk, words)
     await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
 

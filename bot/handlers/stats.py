@@ -59,7 +59,7 @@ async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterat
     try:
         count = await vectors.count()
     except IndexUnavailable as exc:
-        yield words("stats-vectors-fail", reason=exc.reason)
+        yield words("stats-vectors-fail", reason=words.error(exc))
     else:
         yield words(
             "stats-vectors",

@@ -22,15 +22,16 @@ from pathlib import Path, PurePath
 from secrets import token_urlsafe
 from typing import Any
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.imports.fetch import MAX_DOCUMENT_BYTES, fetch_document
@@ -38,7 +39,7 @@ from bot.imports.process import read_child_messages
 from bot.imports.unpack import DocumentRefused
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
-from bot.views.channel_card import build_approval_keyboard, refuse_non_admin
+from bot.views.channel_card import build_approval_keyboard
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import strip_control_characters
 from ingest.exports.scan import resolve_chat_id
@@ -340,7 +341,6 @@ def _read_note(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-_IN_PRIVATE_CHAT = F.chat.type == "private"
 _EXPORT_SUFFIXES = frozenset({".json", ".html", ".htm", ".zip"})
 _CHANNEL_NAME_PATTERN = re.compile(r"(?:https?://)?(?:t\.me/|@)?(?P<name>[A-Za-z]\w{3,31})/?", re.ASCII)
 _LOOKUP_TIMEOUT_SECONDS = 3.0
@@ -349,9 +349,6 @@ _LOOKUP_TIMEOUT_SECONDS = 3.0
 async def _on_import(
     message: Message, command: CommandObject, bot: Bot, desk: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
     if document is None:
         await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
@@ -404,8 +401,6 @@ async def _on_document(message: Message, words: Translator) -> None:
 
 
 async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: ImportRunner, words: Translator) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
     if sent is None or sent.document is None or not is_admin(sent, desk.admins):
@@ -418,8 +413,6 @@ async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: Im
 async def _on_stop_button(
     pressed: CallbackQuery, callback_data: StopImportButton, desk: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     stopped = imports.cancel(callback_data.run)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))
 
@@ -427,8 +420,8 @@ async def _on_stop_button(
 def routes() -> Router:
     """Router of /import and its buttons. Include it before questions, which take every caption."""
     router = Router(name="importing")
-    router.message.register(_on_import, Command("import", ignore_case=True), _IN_PRIVATE_CHAT)
-    router.message.register(_on_document, _IN_PRIVATE_CHAT, _is_export_from_admin)
-    router.callback_query.register(_on_start_button, StartImportButton.filter())
-    router.callback_query.register(_on_stop_button, StopImportButton.filter())
+    router.message.register(_on_import, ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_document, IN_PRIVATE, _is_export_from_admin)
+    router.callback_query.register(_on_start_button, StartImportButton.filter(), flags=ADMINS_ONLY)
+    router.callback_query.register(_on_stop_button, StopImportButton.filter(), flags=ADMINS_ONLY)
     return router

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from aiogram.types import Message
+from aiogram.types import Chat, Message
 
 from bot.i18n import Translator
 from bot.membership import MembershipCache
@@ -32,6 +32,8 @@ __all__ = [
     "get_reader_id",
     "is_admin",
     "is_chat_member",
+    "is_group_admin",
+    "may_change_chat_settings",
     "resolve_channel_access",
 ]
 
@@ -98,6 +100,16 @@ def is_admin(message: Message, admins: Collection[int]) -> bool:
     """Check that an admin wrote the message under their own name; false for anonymous admins and channels."""
     user = message.from_user
     return message.sender_chat is None and user is not None and not user.is_bot and user.id in admins
+
+
+async def is_group_admin(rights: AdminRegistry, user_id: int, group_id: int) -> bool:
+    """Check whether a user may change the group's settings: its owner, an administrator, or an admin of the bot."""
+    return user_id in rights or await rights.members.leads(user_id, group_id)
+
+
+async def may_change_chat_settings(rights: AdminRegistry, chat: Chat, user_id: int) -> bool:
+    """Check who may change a chat's settings: its user or, in a group, an admin under their own name."""
+    return chat.type == "private" or await is_group_admin(rights, user_id, chat.id)
 
 
 async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -> bool:

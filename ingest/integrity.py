@@ -24,6 +24,7 @@ from ingest.notices import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.bm25_files import translate_write_errors
 from rag_core.index.open_vectors import StoredPoint, VectorStore
 from rag_core.index.open_words import LexicalIndex
 from rag_core.index.vector_store import VectorArray, hash_to_number
@@ -111,7 +112,7 @@ async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
         )
         await asyncio.sleep(_INVENTORY_PAUSE_SECONDS)
     rows = np.concatenate([np.zeros(0, _INVENTORY_ROW_TYPE), *pages])
-    with translate_errors(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
+    with translate_write_errors():
         await asyncio.to_thread(file.write_bytes, rows.tobytes())
     return len(rows)
 

@@ -28,7 +28,8 @@ from pathlib import Path
 from ingest.indexer import build_lexical_entry, read_changes
 from ingest.integrity import VectorInventory
 from rag_core.engine import load_or_make_lexical_index
-from rag_core.errors import IndexUnavailable, RagError, translate_errors
+from rag_core.errors import RagError
+from rag_core.index.bm25_files import translate_write_errors
 from rag_core.index.open_words import LexicalIndex, load_saved_lexical_index, make_lexical_index, parse_qdrant_settings
 from rag_core.settings import QdrantSettings
 from rag_core.storage import Archive, index_state, posts
@@ -141,9 +142,7 @@ class IndexBuild:
         folder = get_next_index_folder(self.archive.folder)
         self.lexical.save(folder, format_rebuild_identity(self.archive, self.rebuild))
         # After the index: if this write is lost, the last posts are merely indexed again.
-        with translate_errors(
-            IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."
-        ):
+        with translate_write_errors():
             staged = folder / f"{_PROGRESS_FILE_NAME}.tmp"
             staged.write_text(json.dumps({"cursor": self.cursor, "only": self.only}), encoding="utf-8")
             staged.replace(folder / _PROGRESS_FILE_NAME)

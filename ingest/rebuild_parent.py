@@ -22,6 +22,7 @@ from ingest.rebuild_child import (
 )
 from rag_core.errors import IndexUnavailable, RebuildRefused, translate_errors
 from rag_core.index.bm25 import Bm25Index
+from rag_core.index.bm25_files import translate_write_errors
 from rag_core.index.open_words import LexicalIndex
 from rag_core.storage import Archive, index_state
 from rag_core.storage.index_state import Rebuild
@@ -61,7 +62,7 @@ async def build_next_index(
     ends, and its last save stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
     """
     folder = get_next_index_folder(archive.folder)
-    with translate_errors(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
+    with translate_write_errors():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if dense:
         await write_vector_inventory(dense.vectors, get_vector_inventory_file(archive.folder))

@@ -12,21 +12,20 @@ import re
 import time
 from collections.abc import Iterator
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot.access import is_admin
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator, get_translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
-from bot.views.channel_card import redraw_message, refuse_non_admin
+from bot.views.keyboards import make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
 from rag_core.storage import Archive, stats
 
@@ -56,9 +55,6 @@ def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> st
 async def _on_grant_or_revoke(
     message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     grants, argument = command.command.lower() == "grant", (command.args or "").strip()
     if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
         await message.answer(**_render_admin_list(desk, words).as_kwargs())
@@ -98,8 +94,6 @@ def _build_confirm_keyboard(
 async def _press_confirm(
     pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     actor, who = pressed.from_user.id, callback_data.who
     if not callback_data.mark:
         await redraw_message(pressed, Text(words("grant-cancelled")), None)
@@ -193,6 +187,6 @@ def _format_admin_lines(desk: AppContext, words: Translator) -> Iterator[Text]:
 def routes() -> Router:
     """Router of /grant, /revoke and their buttons."""
     router = Router(name="granting")
-    router.message.register(_on_grant_or_revoke, Command("grant", "revoke", ignore_case=True), F.chat.type == "private")
-    router.callback_query.register(_press_confirm, _GrantCallback.filter())
+    router.message.register(_on_grant_or_revoke, ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_confirm, _GrantCallback.filter(), flags=ADMINS_ONLY)
     return router

@@ -19,12 +19,11 @@ import time
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.filters import Command
 from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.handlers.channel_notices import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
@@ -38,16 +37,13 @@ from bot.views.channel_card import (
     ChannelCallback,
     awaits_approval,
     build_approval_keyboard,
-    build_keyboard,
-    edit_message,
     find_channel_by_token,
     load_channel_views,
     make_channel_token,
-    redraw_message,
-    refuse_non_admin,
     render_channel_card,
     render_channel_line,
 )
+from bot.views.keyboards import build_keyboard, edit_message, redraw_message
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channels, gaps, posts
 from rag_core.storage import channels as unapproved
@@ -82,9 +78,7 @@ _VISIBILITY_BY_ACTION = {
 async def find_pressed_channel(
     pressed: CallbackQuery, data: ChannelCallback, desk: AppContext, words: Translator
 ) -> Channel | None:
-    """Channel of a button that an admin pressed; None where the press was answered with a refusal."""
-    if await refuse_non_admin(pressed, desk, words):
-        return None
+    """Channel of a button; None where it is gone, which the presser is told."""
     channel = find_channel_by_token(desk.archive, data.mark, await channels.load_channels(desk.archive))
     if channel is None:
         await pressed.answer(words("channel-gone"), show_alert=True)
@@ -180,9 +174,6 @@ _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 async def on_channels(message: Message, desk: AppContext, words: Translator) -> None:
     """Answer /channels with the list of channels."""
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     text, buttons = await render_channel_list(desk, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
@@ -191,8 +182,7 @@ async def press_list(
     pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
 ) -> None:
     """Show another page of the list."""
-    if not await refuse_non_admin(pressed, desk, words):
-        await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
+    await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
 
 
 async def render_channel_list(
@@ -401,8 +391,6 @@ async def press_leave(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
     """Leave a removed channel, and delete what it posted since."""
-    if await refuse_non_admin(pressed, desk, words):
-        return
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
     if callback_data.mark != make_channel_token(desk.archive, chat_id):
         await pressed.answer(words("channel-gone"), show_alert=True)
@@ -436,7 +424,6 @@ _SWITCH_ACTIONS = {
     ChannelAction.GUARDED_OUT,
 }
 _SWITCH_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 
 
 async def _on_channel_post(_: Message, desk: AppContext) -> None:
@@ -450,13 +437,13 @@ def routes(notices: ChannelNotificationLimiter) -> Router:
     router.edited_channel_post.register(_on_channel_post)
     router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
     router.chat_member.register(on_chat_member)
-    router.message.register(on_group_title, F.new_chat_title, _GROUP)
-    router.message.register(on_channels, Command("channels", ignore_case=True), F.chat.type == "private")
+    router.message.register(on_group_title, F.new_chat_title, IN_GROUP)
+    router.message.register(on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query
-    pressed.register(press_list, ChannelCallback.filter(F.act == ChannelAction.LIST))
-    pressed.register(press_card, ChannelCallback.filter(F.act == ChannelAction.CARD))
-    pressed.register(press_switch, ChannelCallback.filter(F.act.in_(_SWITCH_ACTIONS)))
-    pressed.register(press_remove, ChannelCallback.filter(F.act == ChannelAction.ASK_REMOVE))
-    pressed.register(press_confirm_remove, ChannelCallback.filter(F.act == ChannelAction.REMOVE))
-    pressed.register(press_leave, ChannelCallback.filter(F.act == ChannelAction.LEAVE))
+    pressed.register(press_list, ChannelCallback.filter(F.act == ChannelAction.LIST), flags=ADMINS_ONLY)
+    pressed.register(press_card, ChannelCallback.filter(F.act == ChannelAction.CARD), flags=ADMINS_ONLY)
+    pressed.register(press_switch, ChannelCallback.filter(F.act.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
+    pressed.register(press_remove, ChannelCallback.filter(F.act == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
+    pressed.register(press_confirm_remove, ChannelCallback.filter(F.act == ChannelAction.REMOVE), flags=ADMINS_ONLY)
+    pressed.register(press_leave, ChannelCallback.filter(F.act == ChannelAction.LEAVE), flags=ADMINS_ONLY)
     return router

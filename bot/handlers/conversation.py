@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
+from aiogram.filters import CommandObject
 from aiogram.types import Message
 
-from bot.access import get_reader_id
+from bot.access import get_reader_id, may_change_chat_settings
 from bot.context import AppContext
-from bot.handlers.mode import may_change_chat_settings
+from bot.filters import ChatCommand
 from bot.i18n import Translator
 from rag_core.conversation import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.storage.conversations import ConversationKey
@@ -19,13 +19,11 @@ _MEMORY_SWITCHES = {"on": True, "off": False}
 
 
 async def _on_new(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    if message.chat.type != "private" and not command.mention:
-        return  # a command in a group may be meant for another bot
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
         await message.reply(words("talk-unknown", new="/new"))
         return
-    if wanted and not await may_change_chat_settings(message.chat, get_reader_id(message), desk):
+    if wanted and not await may_change_chat_settings(desk.admins, message.chat, get_reader_id(message)):
         await message.reply(words("talk-not-yours"))
         return
     if wanted:
@@ -39,7 +37,5 @@ async def _on_new(message: Message, command: CommandObject, desk: AppContext, wo
 def routes() -> Router:
     """Router of /new."""
     router = Router(name="talks")
-    router.message.register(
-        _on_new, Command("new", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
+    router.message.register(_on_new, ChatCommand("new", addressed_only=True))
     return router

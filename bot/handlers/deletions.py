@@ -14,17 +14,17 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.enums import ButtonStyle, MessageEntityType
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
 from aiogram.utils.keyboard import InlineKeyboardBuilder
 
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.links import PostLink, find_post_links, resolve_post_link
 from bot.views.answer import make_link
@@ -123,10 +123,6 @@ async def _press_delete(
 ) -> None:
     """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
-    private = message is not None and message.chat.type == "private"
-    if not (private and pressed.from_user.id in desk.admins):
-        await pressed.answer(words("admins-only", start="/start"), show_alert=True)
-        return
     if not isinstance(message, Message):  # too old to be read
         await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
         return
@@ -190,9 +186,6 @@ async def _get_requested_links(
     message: Message, command: CommandObject, desk: AppContext, words: Translator
 ) -> list[PostLink]:
     """Links of a command, or of the post that it replies to; none where the sender was told why not."""
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return []
     links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}") or _get_forwarded_link(
         message.reply_to_message
     )
@@ -264,8 +257,7 @@ def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> 
 def routes() -> Router:
     """Router of /delete with its buttons, and /check."""
     router = Router(name="deletions")
-    private = F.chat.type == "private"
-    router.message.register(_on_delete, Command("delete", ignore_case=True), private)
-    router.message.register(_on_check, Command("check", ignore_case=True), private)
-    router.callback_query.register(_press_delete, DeleteCallback.filter())
+    router.message.register(_on_delete, ChatCommand("delete", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_check, ChatCommand("check", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_delete, DeleteCallback.filter(), flags=ADMINS_ONLY)
     return router

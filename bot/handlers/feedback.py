@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest
-from aiogram.filters import Command, CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
 from bot.access import get_reader_id
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
@@ -28,7 +28,6 @@ from bot.recheck import Reader, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
-from bot.views.channel_card import redraw_message
 from bot.views.keyboards import (
     DEEP_MODE,
     REASONS_BY_ACTION,
@@ -38,6 +37,7 @@ from bot.views.keyboards import (
     add_reason_buttons,
     get_button_action,
     make_answer_button,
+    redraw_message,
     remove_buttons,
     update_vote_counts,
 )
@@ -54,11 +54,9 @@ __all__ = [
     "build_render_context",
     "check_button_access",
     "prepare_viewer",
-    "press_routes",
     "render_sources_page",
     "routes",
     "shorten_answer",
-    "source_routes",
 ]
 
 # These send a message for the asker, or ask again in their name.
@@ -218,12 +216,11 @@ def _build_page_buttons(page: int, last: int, handle: str) -> InlineKeyboardMark
     return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
 
 
-async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+async def _on_sources(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:
     found = await find_asked_answer(message, bot, desk.archive)
     asked = None if isinstance(found, str) else await fetch_answered_question(desk.archive, found.handle)
     if asked is None:
-        # In a group a bare command may be meant for another bot.
-        if message.chat.type == "private" or command.mention:
+        if addressed:
             refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
             await message.reply(refusal, allow_sending_without_reply=True)
         return
@@ -231,15 +228,6 @@ async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: 
     text, buttons = await render_sources_page(asked, viewer, desk.archive, build_render_context(asked, desk))
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
-
-
-def source_routes() -> Router:
-    """Router of /sources."""
-    router = Router(name="sources")
-    router.message.register(
-        _on_sources, Command("sources", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
-    return router
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,15 +413,10 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
 }
 
 
-def press_routes() -> Router:
-    """Router of all answer buttons."""
-    router, presses = Router(name="presses"), AnswerButtonHandlers()
-    router.callback_query.register(presses.on_press, AnswerCallback.filter())
-    return router
-
-
 def routes() -> Router:
     """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
-    router = Router(name="after")
-    router.include_routers(press_routes(), source_routes(), deep_links.routes())
+    router = Router(name="feedback")
+    router.callback_query.register(AnswerButtonHandlers().on_press, AnswerCallback.filter())
+    router.message.register(_on_sources, ChatCommand("sources"))
+    router.include_router(deep_links.routes())
     return router

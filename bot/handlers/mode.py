@@ -5,22 +5,22 @@ Anybody who sees a button can press it: every press is checked.
 
 from __future__ import annotations
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, Chat, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
-from bot.access import get_reader_id, is_admin
+from bot.access import get_reader_id, is_admin, may_change_chat_settings
 from bot.context import AppContext
-from bot.group_access import is_group_admin
+from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.views.channel_card import edit_message
+from bot.views.keyboards import edit_message
 from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
 
-__all__ = ["may_change_chat_settings", "routes"]
+__all__ = ["routes"]
 
 _CAREFUL_MODE = "careful"
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
@@ -34,21 +34,18 @@ class _ModeCallback(CallbackData, prefix="md"):
     number: int = 0
 
 
-async def may_change_chat_settings(chat: Chat, user_id: int, desk: AppContext) -> bool:
-    """Check who may change a chat's settings: its user or, in a group, an admin under their own name."""
-    return chat.type == "private" or await is_group_admin(user_id, chat.id, desk)
-
-
-async def _on_mode(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+async def _on_mode(
+    message: Message, command: CommandObject, addressed: bool, desk: AppContext, words: Translator
+) -> None:
     private = message.chat.type == "private"
     wanted = (command.args or "").strip().casefold()
     known = wanted in (*_list_offered_modes(), _CAREFUL_MODE)
-    if not (private or command.mention or known):
-        return  # a command in a group may be meant for another bot
+    if not (addressed or known):
+        return
     if wanted and not known:
         await message.reply(words("mode-unknown", names=", ".join((*_list_offered_modes(), _CAREFUL_MODE))))
         return
-    if wanted and not await may_change_chat_settings(message.chat, get_reader_id(message), desk):
+    if wanted and not await may_change_chat_settings(desk.admins, message.chat, get_reader_id(message)):
         await message.reply(words("mode-not-yours"))
         return
     if wanted:
@@ -68,7 +65,7 @@ async def _press_mode(
     admin = message.chat.type == "private" and pressed.from_user.id in desk.admins
     do, name = callback_data.do, callback_data.name
     if do == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
-        if not await may_change_chat_settings(message.chat, pressed.from_user.id, desk):
+        if not await may_change_chat_settings(desk.admins, message.chat, pressed.from_user.id):
             await pressed.answer(words("mode-not-yours"), show_alert=True)
             return
         await _set_chat_mode(desk, message.chat.id, name)
@@ -138,8 +135,6 @@ def _make_button(label: str, do: str, name: str, number: int = 0) -> InlineKeybo
 def routes() -> Router:
     """Router of /mode and its buttons."""
     router = Router(name="mode")
-    router.message.register(
-        _on_mode, Command("mode", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
+    router.message.register(_on_mode, ChatCommand("mode"))
     router.callback_query.register(_press_mode, _ModeCallback.filter())
     return router

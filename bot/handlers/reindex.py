@@ -9,25 +9,25 @@ import logging
 import time
 from enum import StrEnum
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import (
     CallbackQuery,
-    InlineKeyboardButton,
     InlineKeyboardMarkup,
     MaybeInaccessibleMessageUnion,
     Message,
 )
 from aiogram.utils.formatting import Text
 
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
 from bot.reindexing import RebuildRunner, find_channel_by_name
 from bot.views.answer import format_channel_title
-from bot.views.channel_card import find_channel_by_token, make_channel_token, redraw_message, refuse_non_admin
+from bot.views.channel_card import find_channel_by_token, make_channel_token
+from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
@@ -59,13 +59,10 @@ class _RebuildCallback(CallbackData, prefix="ri"):
 
 def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
     """Keyboard that cancels this rebuild, and no later one."""
-    return _build_keyboard([(words("reindex-stop"), _RebuildCallback(do=_RebuildAction.STOP, number=rebuild))])
+    return build_keyboard([(words("reindex-stop"), _RebuildCallback(do=_RebuildAction.STOP, number=rebuild))])
 
 
 async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     if not command.args:
         await message.answer(words("reindex-ask"), reply_markup=_build_scope_keyboard(words))
         return
@@ -83,8 +80,6 @@ async def _on_reindex(message: Message, command: CommandObject, desk: AppContext
 async def _press_reindex(
     pressed: CallbackQuery, callback_data: _RebuildCallback, desk: AppContext, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     do, known = callback_data.do, await _list_rebuildable_channels(desk)
     channel = find_channel_by_token(desk.archive, callback_data.mark, known)
     if do is _RebuildAction.STOP:
@@ -131,7 +126,7 @@ async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
 
 
 def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    return _build_keyboard(
+    return build_keyboard(
         [(words("reindex-all"), _RebuildCallback(do=_RebuildAction.ALL))],
         [(words("reindex-one"), _RebuildCallback(do=_RebuildAction.CHOOSE))],
         [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))],
@@ -159,19 +154,14 @@ def _build_channel_keyboard(
         ]
         for c in shown
     ]
-    return _build_keyboard(*rows, earlier + later, [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))])
-
-
-def _build_keyboard(*rows: list[tuple[str, _RebuildCallback]]) -> InlineKeyboardMarkup:
-    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+    return build_keyboard(*rows, earlier + later, [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))])
 
 
 def routes() -> Router:
     """Router of /reindex and its buttons."""
     router = Router(name="reindex")
-    router.message.register(_on_reindex, Command("reindex", ignore_case=True), F.chat.type == "private")
-    router.callback_query.register(_press_reindex, _RebuildCallback.filter())
+    router.message.register(_on_reindex, ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_reindex, _RebuildCallback.filter(), flags=ADMINS_ONLY)
     return router
 
 

@@ -12,22 +12,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
 from bot.access import get_reader_id
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.recheck import Basis, Reader, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
-from bot.views.channel_card import redraw_message
+from bot.views.keyboards import make_callback_token, redraw_message
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
@@ -39,9 +38,6 @@ __all__ = ["SearchPageCallback", "routes"]
 
 _MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with answers
 _MAX_WAITING_SEARCHES = 3  # per reader, including the running one
-
-_PRIVATE = F.chat.type == "private"
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 
 
 class SearchPageCallback(CallbackData, prefix="s"):
@@ -67,12 +63,12 @@ class SearchHandlers:
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._queues: dict[int, _ReaderQueue] = {}
 
-    async def on_search(self, message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    async def on_search(self, message: Message, addressed: bool, desk: AppContext, words: Translator) -> None:
         """Answer /search with the first page."""
         asked = _get_search_text(message)
         private = message.chat.type == "private"
-        if not asked and not private and not command.mention:
-            return  # in a group a bare command may be meant for another bot
+        if not asked and not addressed:
+            return
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
             text = _format_search_error(asked, words)
             await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
@@ -208,6 +204,6 @@ def _build_page_buttons(number: int, last: int, search: str, found: str) -> Inli
 def routes() -> Router:
     """Router of /search and its buttons."""
     router, searches = Router(name="search"), SearchHandlers()
-    router.message.register(searches.on_search, Command("search", ignore_case=True), _PRIVATE | _GROUP)
+    router.message.register(searches.on_search, ChatCommand("search"))
     router.callback_query.register(searches.on_turn, SearchPageCallback.filter())
     return router

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from aiogram import F, Router
-from aiogram.filters import Command
+from aiogram import Router
 from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot import files
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
@@ -31,9 +30,6 @@ _StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
 
 
 async def _on_stats(message: Message, desk: AppContext, words: Translator) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     blocks: tuple[_StatsBlock, ...] = (
         _describe_contents,
         _describe_backlog,
@@ -59,7 +55,7 @@ async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterat
     try:
         count = await vectors.count()
     except IndexUnavailable as exc:
-        yield words("stats-vectors-fail", reason=exc.reason)
+        yield words("stats-vectors-fail", reason=words.error(exc))
     else:
         yield words(
             "stats-vectors",
@@ -162,5 +158,5 @@ def _format_size(size: int, words: Translator) -> str:
 def routes() -> Router:
     """Router of /stats."""
     router = Router(name="stats")
-    router.message.register(_on_stats, Command("stats", ignore_case=True), F.chat.type == "private")
+    router.message.register(_on_stats, ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
     return router

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
 from aiogram.types import CallbackQuery, Message, MessageGenerationStopped
 
 from bot.access import get_reader_id
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.worker.streaming import StopCallback
 
 __all__ = ["routes"]
 
 
-async def _on_stop(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+async def _on_stop(message: Message, addressed: bool, desk: AppContext, words: Translator) -> None:
     running, waited = await desk.turns.halt(message.chat.id, get_reader_id(message))
     if waited:
         await message.reply(words("stopped-waiting", count=waited), allow_sending_without_reply=True)
-    # In a group a bare command may be meant for another bot; a running question shows its own end.
-    elif not running and (message.chat.type == "private" or command.mention):
+    elif not running and addressed:  # a running question shows its own end
         await message.reply(words("stop-nothing"), allow_sending_without_reply=True)
 
 
@@ -44,8 +43,7 @@ async def _press_stop(pressed: CallbackQuery, callback_data: StopCallback, desk:
 def routes() -> Router:
     """Router of everything that stops an answer."""
     router = Router(name="stopping")
-    where = F.chat.type.in_({"private", "group", "supergroup"})
-    router.message.register(_on_stop, Command("stop", ignore_case=True), where)
+    router.message.register(_on_stop, ChatCommand("stop"))
     router.stopped_message_generation.register(_on_draft_stopped)
     router.callback_query.register(_press_stop, StopCallback.filter())
     return router

@@ -4,7 +4,7 @@ It writes only the archive; the bot updates the indexes. It runs confined (resou
 
     {"at": [done, all]}                    progress
     {"end": {"tally", "channels", "notes"}}
-    {"refused": [id, values]}              or {"error": sentence} where there is no id
+    {"refused": [id, values]}              the id of a sentence in bot/locales; import-refused has the reason itself
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def main(order: str) -> int:
     except DocumentRefused as exc:
         _write_message({"refused": [exc.sentence, exc.values]})
     except RagError as exc:
-        _write_message({"error": exc.reason.replace(f"{parameters['folder']}/", "")})
+        reason = exc.reason.replace(f"{parameters['folder']}/", "")
+        values = dict(exc.parameters) if exc.code else {"reason": reason}
+        _write_message({"refused": [exc.code or "import-refused", values]})
     except (MemoryError, RecursionError):
         _write_message({"refused": ["import-too-heavy", {}]})
     except OSError as exc:
@@ -88,7 +90,7 @@ def _exit_with_parent() -> None:
 
 def _build_report(report: ImportReport) -> dict[str, object]:
     channels = [channel.chat_id for channel in report.channels[:_MAX_CHANNELS]]
-    notes = report.notes[:_MAX_NOTES]
+    notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
     more = len(report.notes) - len(notes)
     return {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}
 

@@ -7,20 +7,18 @@ with made-up data, so that the presser is checked every time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
 from bot.i18n import Translator
 from bot.notifications import format_gap
 from bot.views.answer import link_channel_title
+from bot.views.keyboards import build_keyboard, make_callback_token
 from rag_core.storage import Archive, gaps
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.storage.gaps import Gap
@@ -32,13 +30,9 @@ __all__ = [
     "ChannelView",
     "awaits_approval",
     "build_approval_keyboard",
-    "build_keyboard",
-    "edit_message",
     "find_channel_by_token",
     "load_channel_views",
     "make_channel_token",
-    "redraw_message",
-    "refuse_non_admin",
     "render_channel_card",
     "render_channel_line",
 ]
@@ -79,36 +73,6 @@ def make_channel_token(archive: Archive, chat_id: int) -> str:
 def find_channel_by_token(archive: Archive, mark: str, known: Mapping[int, Channel]) -> Channel | None:
     """Find the known channel that a token stands for."""
     return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == mark), None)
-
-
-async def refuse_non_admin(pressed: CallbackQuery, desk: AppContext, words: Translator) -> bool:
-    """Refuse a button press by a user who is no admin, or outside a private chat."""
-    private = pressed.message is not None and pressed.message.chat.type == "private"
-    if private and pressed.from_user.id in desk.admins:
-        return False
-    await pressed.answer(words("admins-only", start="/start"), show_alert=True)
-    return True
-
-
-async def redraw_message(
-    pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
-) -> None:
-    """Edit the button's message and answer the callback."""
-    await edit_message(pressed, said, buttons)
-    await pressed.answer(done[:200] or None)
-
-
-async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
-    """Edit the message that has the button."""
-    if isinstance(pressed.message, Message):  # else it is too old to be edited
-        with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
-            await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
-
-
-def build_keyboard(*rows: Sequence[tuple[str, ChannelCallback]]) -> InlineKeyboardMarkup:
-    """Build a keyboard from rows of labels and callback data."""
-    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
 
 
 _MAX_GAPS = 5  # shown one by one; further ones add nothing

@@ -1,4 +1,4 @@
-"""Keyboards under answers: votes, sources, explanation, shorter, deeper, link, and one button for each citation.
+"""Keyboards: rows of buttons with callback data; those under answers (votes, sources, citations ...).
 
 Anybody who sees a button can press it, again and again, so that every press is checked (bot/handlers/feedback.py).
 A button carries a handle or a token that only this archive can resolve. The token of a citation is looked up among
@@ -7,14 +7,18 @@ the citations of the answer that the button is at: one that is made up, or of an
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from hashlib import blake2b
 
+from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text
 
-from bot.callback_data import make_callback_token
 from bot.i18n import Translator
 from bot.views.answer import CitedSpan, JsonObject, StoredAnswer
 from rag_core.storage import Archive
@@ -29,13 +33,47 @@ __all__ = [
     "QuoteCallback",
     "add_reason_buttons",
     "build_answer_keyboard",
+    "build_keyboard",
     "build_quote_keyboard",
+    "edit_message",
     "find_quote_by_token",
     "get_button_action",
     "make_answer_button",
+    "make_callback_token",
+    "redraw_message",
     "remove_buttons",
     "update_vote_counts",
 ]
+
+
+def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
+    """Make a token for callback data: four characters for every three bytes of `size`, the same after a restart.
+
+    With an archive's `identity` as the key it cannot be forged; without a key anybody can compute it.
+    """
+    return urlsafe_b64encode(blake2b(said.encode(), key=key.encode(), digest_size=size).digest()).decode()
+
+
+async def redraw_message(
+    pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
+) -> None:
+    """Edit the button's message and answer the callback."""
+    await edit_message(pressed, said, buttons)
+    await pressed.answer(done[:200] or None)
+
+
+async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
+    """Edit the message that has the button."""
+    if isinstance(pressed.message, Message):  # else it is too old to be edited
+        with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
+            await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
+
+
+def build_keyboard(*rows: Sequence[tuple[str, CallbackData]]) -> InlineKeyboardMarkup:
+    """Build a keyboard from rows of labels and callback data."""
+    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+
 
 DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
 

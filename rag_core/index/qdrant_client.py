@@ -65,18 +65,18 @@ def _translate_qdrant_errors(where: str) -> Iterator[None]:
         yield
     except UnexpectedResponse as exc:
         if exc.status_code in (401, 403):
-            raise VectorsUnavailable(_KEY_REFUSED.format(where=where)) from exc
+            raise VectorsUnavailable(_KEY_REFUSED, code="qdrant-key-refused", where=where) from exc
         said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
         if status == 404:
             raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
         kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
-        raise kind(_SERVER_FAILED.format(where=where, said=said)) from exc
+        raise kind(_SERVER_FAILED, code="qdrant-failed", where=where, said=said) from exc
     except ResponseHandlingException as exc:
         if isinstance(exc.source, ValidationError | ValueError):
-            raise VectorsUnavailable(_SERVER_UNKNOWN.format(where=where)) from exc
-        raise QdrantGone(_SERVER_SILENT.format(where=where, said=exc)) from exc
+            raise VectorsUnavailable(_SERVER_UNKNOWN, code="qdrant-unknown", where=where) from exc
+        raise QdrantGone(_SERVER_SILENT, code="qdrant-silent", where=where, said=exc) from exc
     except (ApiException, QdrantException) as exc:
-        raise QdrantGone(_SERVER_FAILED.format(where=where, said=exc)) from exc
+        raise QdrantGone(_SERVER_FAILED, code="qdrant-failed", where=where, said=exc) from exc
 
 
 def _is_transient_error(exc: Exception) -> bool:

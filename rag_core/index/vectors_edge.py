@@ -348,7 +348,7 @@ _STORE_FAILED = (
 )
 _STORE_UNUSABLE = "The vector index in {folder} cannot be read or written ({said}). Check the disk and its permissions."
 _WORKER_ENDED = (
-    "The engine of the vector index in {folder} does not run (it ended with {code}: {said}). "
+    "The engine of the vector index in {folder} does not run (it ended with {exit}: {said}). "
     "Check that memory and disk space are free."
 )
 _DISK_FULL = "The disk that holds the vector index in {folder} is full. Free some space and try again."
@@ -359,6 +359,12 @@ _OTHER_MODEL = (
     "The vector index in {folder} was made for the model {made.model} ({made.dimension} numbers), not for {model} "
     "({size}). Choose that model again, or delete the folder: it is filled anew from the archive."
 )
+
+
+def _explain_refusal(exc: EdgeWorkerRefused, folder: Path) -> VectorsUnavailable:
+    if exc.kind == "around":
+        return VectorsUnavailable(_STORE_UNUSABLE, code="vectors-unusable", folder=folder, said=exc.said)
+    return VectorsUnavailable(_STORE_FAILED, code="vectors-failed", folder=folder, said=exc.said)
 
 
 class EdgeVectorStore:
@@ -446,12 +452,13 @@ class EdgeVectorStore:
                 self._engine = _start_worker(self._folder, self.about, make=False)
                 return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
         except EdgeWorkerExited as exc:
-            raise VectorsUnavailable(_WORKER_ENDED.format(folder=folder, code=exc.code, said=exc.said)) from exc
+            raise VectorsUnavailable(
+                _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
+            ) from exc
         except EdgeWorkerRefused as exc:
-            say = _STORE_UNUSABLE if exc.kind == "around" else _STORE_FAILED
-            raise VectorsUnavailable(say.format(folder=folder, said=exc.said)) from exc
+            raise _explain_refusal(exc, folder) from exc
         except StoreDamaged as exc:
-            raise VectorsUnavailable(_DAMAGED_IN_USE.format(folder=folder, said=exc)) from exc
+            raise VectorsUnavailable(_DAMAGED_IN_USE, code="vectors-damaged", folder=folder, said=exc) from exc
 
     def close(self) -> None:
         """Flush, stop the worker and release the folder."""
@@ -489,11 +496,12 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
         engine.stop()
         if exc.kind == "failed" and not make:
             raise StoreDamaged(exc.said) from exc
-        say = _STORE_UNUSABLE if exc.kind == "around" else _STORE_FAILED
-        raise VectorsUnavailable(say.format(folder=folder, said=exc.said)) from exc
+        raise _explain_refusal(exc, folder) from exc
     except EdgeWorkerExited as exc:
         if exc.code in _CRASH_EXIT_CODES and store_folder.free() < _MIN_FREE_BYTES:
-            raise VectorsUnavailable(_DISK_FULL.format(folder=folder)) from exc
+            raise VectorsUnavailable(_DISK_FULL, code="vectors-disk-full", folder=folder) from exc
         if exc.code in _CRASH_EXIT_CODES and not make:
             raise StoreDamaged(str(exc)) from exc
-        raise VectorsUnavailable(_WORKER_ENDED.format(folder=folder, code=exc.code, said=exc.said)) from exc
+        raise VectorsUnavailable(
+            _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
+        ) from exc

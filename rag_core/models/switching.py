@@ -97,9 +97,16 @@ async def choose_model_for_next_start(
 def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
     if (fixed := get_model_setting(settings, use)) not in UNDECIDED_VALUES:
-        raise ModelUnavailable(f"{MODEL_USES[use]} is {fixed}, and a setting goes before a choice: change it there.")
+        raise ModelUnavailable(
+            "{setting} is {value}, and a setting goes before a choice: change it there.",
+            code="model-fixed",
+            setting=MODEL_USES[use],
+            value=fixed,
+        )
     if use == "writer" and settings.llm.url:
-        raise ModelUnavailable("LLM__URL is set, and that server writes: empty it to choose a model here.")
+        raise ModelUnavailable(
+            "LLM__URL is set, and that server writes: empty it to choose a model here.", code="model-server-writes"
+        )
     if given in ("none", "auto") or (given == "same" and use == "planner"):
         return
     if use in ("writer", "planner"):

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import aiosqlite
 
-from rag_core.errors import ArchiveNotUpdated, ArchiveTooNew, ArchiveUnavailable, BackupFailed
+from rag_core.errors import ArchiveNotUpdated, ArchiveTooNew, BackupFailed
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
-    CANNOT_OPEN_ARCHIVE,
     activate_backup,
     is_database_intact,
     make_backup,
     make_damaged_error,
+    make_unopened_error,
     open_read_only,
     run_cancellable,
     translate_sqlite_errors,
@@ -148,7 +148,7 @@ def _make_archive_folder(file: Path) -> None:
         # owner only: posts are for the readers of their channels
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
-        raise ArchiveUnavailable(CANNOT_OPEN_ARCHIVE.format(file=file)) from exc
+        raise make_unopened_error(file) from exc
 
 
 @asynccontextmanager

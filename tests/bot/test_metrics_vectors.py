@@ -74,7 +74,7 @@ async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(
 
 async def test_a_model_that_is_wanted_and_not_there_makes_the_bot_not_ready(live: Any) -> None:
     port = free_port()
-    async with live(sections={"watch": {"port": port}, "models": {"embedder": "minilm-navec"}}):
+    async with live(sections={"monitoring": {"port": port}, "models": {"embedder": "minilm-navec"}}):
         status, text = await fetched(port, "readyz")
     assert status == 503
     assert json.loads(text)["checks"]["vectors"] == "not opened"

@@ -57,7 +57,7 @@ NOT_REACHED = {
     "rag_core.index.edge_worker": "numbers, not texts",
     "rag_core.index.open_vectors": "numbers, not texts",
     "rag_core.index.qdrant_client": "talks to a server",
-    "ingest.rebuild_child": "a program of its own: its arguments are the bot's",
+    "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",
     "bot.cli": "commands of the terminal: their arguments are the administrator's",
     "bot.doctor": "a command of the terminal: reads settings and files",
@@ -66,7 +66,7 @@ NOT_REACHED = {
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.imports.child.main": "ends its process",
+    "bot.imports.import_process.main": "ends its process",
     "bot.logs.set_up_logging": "sets up the log",
     "bot.logs.set_log_format": "sets up the log",
     "bot.logs.set_text_logging": "sets up the log",

@@ -21,7 +21,7 @@ import pytest
 from bot.indexing import IndexingWorker
 from bot.reindexing import RebuildRunner, find_channel_by_name
 from ingest.indexer import LexicalIndexer
-from ingest.rebuild_child import get_next_index_folder
+from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused

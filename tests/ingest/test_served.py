@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from ingest import rebuild_parent
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
-from ingest.rebuild_child import IndexBuild
+from ingest.rebuild import IndexBuild, build_next_index, load_next_index
 from rag_core.answer import answer_question
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
@@ -154,9 +153,9 @@ async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
             rag.archive, -1001000000001
         )  # all is built anew: it cannot be copied there
         assert rebuild is not None
-        await rebuild_parent.build_next_index(rag.archive, None, rebuild, moved, like=words)
+        await build_next_index(rag.archive, None, rebuild, moved, like=words)
         await library.keep(make_post(7, "A heron stood on the pier.", chat=-1001000000001))
-        await library.indexer.put_in_place(await rebuild_parent.load_next_index(rag.archive, rebuild, words))
+        await library.indexer.put_in_place(await load_next_index(rag.archive, rebuild, words))
         assert (await library.ask(FERRY)).sentences
         await library.indexer.save()
         (after,) = qdrant.collections
@@ -177,8 +176,8 @@ async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
         assert len(words) == 0
         rebuild = await index_state.begin_rebuild(rag.archive, None)
         assert rebuild is not None
-        await rebuild_parent.build_next_index(rag.archive, None, rebuild, moved, like=words)
-        await library.indexer.put_in_place(await rebuild_parent.load_next_index(rag.archive, rebuild, words))
+        await build_next_index(rag.archive, None, rebuild, moved, like=words)
+        await library.indexer.put_in_place(await load_next_index(rag.archive, rebuild, words))
         assert len(words) == 3
         assert (await library.ask(FERRY)).sentences
 
@@ -190,14 +189,14 @@ async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(
     async with open_library(tmp_path / "data", **settings) as library:
         archive, told = library.rag.archive, parse_qdrant_settings(library.rag.lexical.told)
         await library.keep(*ferries, index=False)
-        walk = await IndexBuild.begun(archive, 1, None, told)
+        walk = await IndexBuild.resume_or_begin(archive, 1, None, told)
         walk.cursor = walk.lexical.watermark = 3
         await asyncio.to_thread(walk.save)
         walk.lexical.close()
-        resumed = await IndexBuild.begun(archive, 1, None, told)
+        resumed = await IndexBuild.resume_or_begin(archive, 1, None, told)
         resumed.lexical.close()
         qdrant.forget()
-        anew = await IndexBuild.begun(archive, 1, None, told)
+        anew = await IndexBuild.resume_or_begin(archive, 1, None, told)
         anew.lexical.close()
         assert (resumed.cursor, anew.cursor) == (3, 0)
 

@@ -191,7 +191,7 @@ async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
     broken = tmp_path / "engine.py"
     broken.write_text("import no_such_engine")
     with monkeypatch.context() as patched:
-        patched.setattr("rag_core.index.vectors_edge._WORKER_PROGRAM", broken)
+        patched.setattr("rag_core.index.vectors_edge._WORKER_ARGUMENTS", (str(broken),))
         with pytest.raises(VectorsUnavailable, match=r"does not run .*No module named 'no_such_engine'"):
             await opened(folder)
     vectors = await opened(folder)

@@ -18,9 +18,8 @@ from rag_core.recipes import RECIPES
 __all__ = ["declare", "run"]
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("ask", help="ask one question, as somebody who may read every channel")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("question")
     parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help="how the answer is made")
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")

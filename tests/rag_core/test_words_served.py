@@ -227,7 +227,7 @@ async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes
     async with StandIn() as qdrant:
         index = await asyncio.to_thread(make_lexical_index, await served(qdrant))
         await asyncio.to_thread(index.replace, (), [entry(1, "old")])
-        beside = await asyncio.to_thread(index.fresh)
+        beside = await asyncio.to_thread(index.make_empty)
         await asyncio.to_thread(beside.replace, (), [entry(2, "new")])
         beside.watermark = 9
         assert await asyncio.to_thread(numbers, index, "old", "new") == [1]

@@ -56,6 +56,7 @@ NOT_REACHED = {
     "rag_core.index.edge_worker": "numbers, not texts",
     "rag_core.index.vectors": "numbers, not texts",
     "rag_core.index.qdrant_client": "talks to a server",
+    "rag_core.worker_process": "starts processes: its arguments are the bot's",
     "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",
     "bot.cli": "commands of the terminal: their arguments are the administrator's",

@@ -162,7 +162,6 @@ class Post:
     origin: Origin | None = None
     reply_to: int | None = None
     album: str | None = None
-    views: int | None = None
     version: int = 1
     guarded: str | None = None
 

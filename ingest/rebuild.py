@@ -29,11 +29,10 @@ from typing import BinaryIO
 
 from ingest.indexer import DenseIndexer, build_lexical_entry, read_changes
 from ingest.integrity import VectorInventory, write_vector_inventory
-from rag_core.engine import load_or_make_lexical_index
+from rag_core.engine import load_or_make_lexical_index, load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, RagError, RebuildRefused, translate_errors
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.index.bm25_files import translate_write_errors
-from rag_core.index.open_words import LexicalIndex, load_saved_lexical_index, make_lexical_index, parse_qdrant_settings
 from rag_core.settings import QdrantSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.index_state import Rebuild
@@ -201,7 +200,7 @@ async def build_next_index(
             worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
         try:
             # not on the command line, which other users can read
-            worker.send({"qdrant": "" if like is None else like.told})
+            worker.send({"qdrant": "" if like is None else like.settings_json})
             while "finished" not in (report := await worker.receive()):
                 if "failed" in report:
                     raise IndexUnavailable(report["failed"])
@@ -225,7 +224,7 @@ async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex
     """Load the index built by `build_next_index`, of the kind of `like`. Raises RebuildRefused."""
     folder = get_next_index_folder(archive.folder)
     kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
-    fresh = await asyncio.to_thread(kind.saved, folder, format_rebuild_identity(archive, rebuild.id))
+    fresh = await asyncio.to_thread(kind.load_saved, folder, format_rebuild_identity(archive, rebuild.id))
     if fresh is None:
         raise RebuildRefused(_UNREADABLE_TEXT.format(folder=folder))
     return fresh
@@ -288,7 +287,7 @@ async def _build_index(build: IndexBuild, pipes: tuple[BinaryIO, BinaryIO], args
 async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
     if (order := await asyncio.to_thread(read_message, requests)) is None:
         raise _ParentGone
-    qdrant = parse_qdrant_settings(order[0]["qdrant"])
+    qdrant = QdrantSettings.model_validate_json(order[0]["qdrant"]) if order[0]["qdrant"] else None
     archive = await Archive.open(args.folder)
     try:
         build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel, qdrant)

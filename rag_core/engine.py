@@ -18,7 +18,7 @@ from typing import TypeVar
 from rag_core.caches import Caches, IndexVersion
 from rag_core.context.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.open_words import LexicalIndex, load_saved_lexical_index, make_lexical_index
+from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.llm import LanguageModel
 from rag_core.models.reranker import Reranker
 from rag_core.models.selection import (
@@ -36,7 +36,15 @@ from rag_core.storage import Archive, posts, users
 from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Shortfall
 
-__all__ = ["Engine", "PlanFunction", "get_lexical_folder", "load_or_make_lexical_index", "open_engine"]
+__all__ = [
+    "Engine",
+    "PlanFunction",
+    "get_lexical_folder",
+    "load_or_make_lexical_index",
+    "load_saved_lexical_index",
+    "make_lexical_index",
+    "open_engine",
+]
 
 T = TypeVar("T")
 PlanFunction = Callable[[Question, Mapping[int, Channel]], Plan]  # a question, and the channels by id, to a plan
@@ -150,3 +158,23 @@ async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | 
 def get_lexical_folder(archive: Archive) -> Path:
     """Folder of the saved lexical index."""
     return archive.folder / "lexical"
+
+
+def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:
+    """Make an empty lexical index, in files or on Qdrant (QDRANT__WORDS). An unreachable server is no error: it is
+    tried again.
+    """
+    if qdrant is None or not (qdrant.url and qdrant.words):
+        return Bm25Index()
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex  # imported here: it takes a second
+
+    return QdrantLexicalIndex(qdrant)
+
+
+def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archive: str) -> LexicalIndex | None:
+    """Load the lexical index saved in `folder` for this archive, as the settings say; None if there is none."""
+    if qdrant is None or not (qdrant.url and qdrant.words):
+        return Bm25Index.load(folder, archive)
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
+
+    return QdrantLexicalIndex.load(qdrant, folder, archive)

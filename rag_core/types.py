@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rag_core.index.bm25 import PostKeySet
 
 __all__ = [
     "Answer",
@@ -24,10 +27,12 @@ __all__ = [
     "Media",
     "Origin",
     "Passage",
+    "PassageRef",
     "Plan",
     "Post",
     "PostKey",
     "Question",
+    "SearchFilter",
     "Sentence",
     "Shortfall",
     "Source",
@@ -43,6 +48,28 @@ class PostKey(NamedTuple):
 
     chat_id: int
     message_id: int
+
+
+class PassageRef(NamedTuple):
+    """Passage reference: a part of a post, `start` and `end` in code points of its text."""
+
+    key: PostKey
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
+
+    `keys` restricts the search to these posts, as far as the other conditions allow them.
+    """
+
+    channels: frozenset[int]
+    since: datetime | None = None
+    until: datetime | None = None
+    keys: PostKeySet | None = None
 
 
 class Visibility(StrEnum):
@@ -135,7 +162,6 @@ class Post:
     origin: Origin | None = None
     reply_to: int | None = None
     album: str | None = None
-    views: int | None = None
     version: int = 1
     guarded: str | None = None
 

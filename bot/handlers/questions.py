@@ -18,6 +18,7 @@ from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_que
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import acknowledge_question
 from rag_core.storage import questions
+from rag_core.storage.questions import QuestionRow
 
 __all__ = ["MAX_QUESTION_LENGTH", "queue_message_text", "routes", "submit_question"]
 
@@ -78,8 +79,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
     limits, reader = desk.turns.limits, get_reader_id(message)
     async with limits.counted(reader, message.chat.id) as wait:
         if wait is None:
-            number = await questions.queue_question(
-                desk.archive,
+            asked = QuestionRow(
                 bot_id=message.bot.id,
                 update_id=update_id,
                 chat_id=message.chat.id,
@@ -92,6 +92,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
                 private=message.chat.type == "private",
                 kind=kind,
             )
+            number = await questions.queue_question(desk.archive, asked)
     if wait is not None:
         if notice := limits.said(wait, reader, words):
             await message.reply(notice, allow_sending_without_reply=True)

@@ -174,7 +174,7 @@ class VectorShard:
         found = self._shard.retrieve(ask["ids"], with_payload=False, with_vector=True)
         return {"ids": [str(record.id) for record in found]}, _encode_vectors(found)
 
-    def hashed(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
+    def vectors_by_hash(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Read vectors and text hashes of points whose `hash` is among `numbers`, twice as many at most."""
         some = edge.Filter(must=[edge.FieldCondition("hash", match=edge.MatchAny(ask["numbers"]))])
         payload = edge.PayloadSelector.Include(["text_hash"])

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from rag_core.errors import VectorsUnavailable, translate_errors
-from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.vectors import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.untrusted_files import IrregularFile, read_regular_file
 from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 
@@ -329,9 +329,9 @@ class EdgeVectorStore:
         reply, raw = self._ask("vectors", {"ids": ids})
         return dict(zip(reply["ids"], self._rows(raw), strict=True))
 
-    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
-        reply, raw = self._ask("hashed", {"numbers": numbers})
+        reply, raw = self._ask("vectors_by_hash", {"numbers": numbers})
         return list(zip(reply["hashes"], self._rows(raw), strict=True))
 
     def count(self) -> int:

@@ -18,8 +18,8 @@ from rag_core.answer import answer_question
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index.bm25 import SearchFilter
-from rag_core.index.open_words import parse_qdrant_settings
 from rag_core.index.sparse_qdrant import QdrantLexicalIndex, SparseCollection
+from rag_core.settings import QdrantSettings
 from rag_core.storage import index_state
 from rag_core.text.tokens import tokenize
 
@@ -187,7 +187,7 @@ async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(
 ) -> None:
     settings = on(qdrant)
     async with open_library(tmp_path / "data", **settings) as library:
-        archive, told = library.rag.archive, parse_qdrant_settings(library.rag.lexical.told)
+        archive, told = library.rag.archive, QdrantSettings.model_validate_json(library.rag.lexical.settings_json)
         await library.keep(*ferries, index=False)
         walk = await IndexBuild.resume_or_begin(archive, 1, None, told)
         walk.cursor = walk.lexical.watermark = 3
@@ -237,7 +237,7 @@ async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_i
             asyncio.to_thread(words.search, tokenize("ferry"), SearchFilter(frozenset({-1001000000001})))
         )
         assert await asyncio.to_thread(begun.wait, 10)
-        await library.indexer.put_in_place(await asyncio.to_thread(words.fresh))
+        await library.indexer.put_in_place(await asyncio.to_thread(words.make_empty))
         exchanged.set()
         assert [place.key.message_id for place, _ in await search] == [1]
         await library.indexer.save()

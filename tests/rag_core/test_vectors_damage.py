@@ -16,8 +16,7 @@ import pytest
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.bm25 import PassageRef
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vector_store import AsyncVectorStore
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
 from rag_core.types import PostKey
 
@@ -40,9 +39,9 @@ async def opened(folder: Path) -> VectorStore:
 
 
 def store_of(vectors: VectorStore) -> EdgeVectorStore:
-    assert isinstance(vectors, AsyncVectorStore)
-    assert isinstance(vectors._backing, EdgeVectorStore)
-    return vectors._backing
+    assert isinstance(vectors, VectorStore)
+    assert isinstance(vectors._handle.opened, EdgeVectorStore)
+    return vectors._handle.opened
 
 
 @pytest.fixture

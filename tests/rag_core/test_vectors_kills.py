@@ -18,8 +18,7 @@ import pytest
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vector_store import AsyncVectorStore
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore
 from rag_core.types import PostKey
 
@@ -32,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 import numpy as np
 from rag_core.index.bm25 import PassageRef
-from rag_core.index.open_vectors import VectorPoint, open_vector_store
+from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.types import PostKey
 
 async def write(folder, first):
@@ -67,9 +66,9 @@ async def opened(folder: Path) -> VectorStore:
 
 
 def store_of(vectors: VectorStore) -> EdgeVectorStore:
-    assert isinstance(vectors, AsyncVectorStore)
-    assert isinstance(vectors._backing, EdgeVectorStore)
-    return vectors._backing
+    assert isinstance(vectors, VectorStore)
+    assert isinstance(vectors._handle.opened, EdgeVectorStore)
+    return vectors._handle.opened
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ from bot.handlers import (
     search,
     start,
     stats,
-    stop,
     verify,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
@@ -77,7 +76,6 @@ def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatc
         mode.routes(),
         conversation.routes(),
         stats.routes(),
-        stop.routes(),
         imports.routes(),
         verify.routes(),
         questions.routes(),  # late: it takes all remaining text

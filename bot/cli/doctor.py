@@ -7,9 +7,15 @@ import json
 from collections.abc import AsyncIterator
 
 from bot.doctor.archive import check_backups, check_channels, check_indexes, check_jobs, open_check_context
-from bot.doctor.machine import check_file_system, check_free_space, check_models, check_permissions, check_servers
+from bot.doctor.machine import (
+    check_file_system,
+    check_free_space,
+    check_models,
+    check_permissions,
+    check_servers,
+    check_settings,
+)
 from bot.doctor.report import Check, CheckContext, Finding, hide_secrets, run_checks
-from bot.doctor.settings import check_settings
 from bot.doctor.telegram import check_clock, check_rights, check_telegram
 from bot.settings import Settings
 

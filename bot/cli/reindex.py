@@ -7,7 +7,7 @@ import sys
 
 from bot.cli.open_index import catch_up_vectors, show_progress_bar
 from bot.control.client import FolderOwner, hold_folder_or_connect
-from bot.reindexing import RebuildRunner, find_channel_by_name
+from bot.indexing import RebuildRunner, find_channel_by_name
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer

@@ -44,7 +44,7 @@ class _GrantCallback(CallbackData, prefix="gr"):
     on: bool
     who: int
     at: int
-    mark: str = ""
+    token: str = ""
 
 
 def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> str:
@@ -82,7 +82,7 @@ def _check_request(who: int, grants: bool, bot_id: int, desk: AppContext) -> str
 def _build_confirm_keyboard(
     press: _GrantCallback, asker: int, archive: Archive, words: Translator
 ) -> InlineKeyboardMarkup:
-    yes = press.model_copy(update={"mark": _make_grant_token(archive, press, asker)})
+    yes = press.model_copy(update={"token": _make_grant_token(archive, press, asker)})
     label = words("button-grant" if press.on else "button-revoke")
     row = [
         InlineKeyboardButton(text=label, callback_data=yes.pack(), style="danger"),
@@ -95,14 +95,14 @@ async def _press_confirm(
     pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
     actor, who = pressed.from_user.id, callback_data.who
-    if not callback_data.mark:
+    if not callback_data.token:
         await redraw_message(pressed, Text(words("grant-cancelled")), None)
         return
     late = not 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
     if (
         late
         or not _is_button_present(pressed)
-        or callback_data.mark != _make_grant_token(desk.archive, callback_data, actor)
+        or callback_data.token != _make_grant_token(desk.archive, callback_data, actor)
     ):
         await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
         return

@@ -7,7 +7,7 @@ chat and judges by the error: only a clear "not found" makes a post suspected, o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,6 @@ from aiogram.utils.keyboard import InlineKeyboardBuilder
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.links import PostLink, find_post_links, resolve_post_link
 from bot.views.answer import make_link
 from bot.views.message_text import neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
@@ -34,7 +33,48 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link
 
-__all__ = ["PostPresence", "classify_copy_result", "routes"]
+__all__ = ["PostLink", "PostPresence", "classify_copy_result", "find_post_links", "resolve_post_link", "routes"]
+
+_LINK_PATTERN = re.compile(
+    r"(?<![\w.@/-])(?:https?://)?(?:www\.)?(?:t|telegram)\.(?:me|dog)/"
+    r"(?:c/(?P<bare>\d{1,15})|(?:s/)?(?P<name>[a-z]\w{3,31}))"
+    r"/(?:\d{1,10}/)?(?P<id>\d{1,10})/?(?P<query>\?[\w=&%.-]*)?(?![\w/])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostLink:
+    """Link to a post: `chat` is a chat id or a lower-case username.
+
+    `single`: only this post of an album. `text` is the link as written.
+    """
+
+    chat: int | str
+    message_id: int
+    single: bool = False
+    text: str = ""
+
+
+def find_post_links(text: str) -> list[PostLink]:
+    """Find the links to posts in a text, each once, in order. A link to a comment is no link to a channel's post."""
+    found: dict[tuple[int | str, int], PostLink] = {}
+    for match in _LINK_PATTERN.finditer(text):
+        names = {pair.split("=")[0].lower() for pair in (match["query"] or "?")[1:].split("&")}
+        chat = int(f"-100{match['bare']}") if match["bare"] else match["name"].lower()
+        if "comment" not in names and int(match["id"]):
+            link = PostLink(chat, int(match["id"]), "single" in names, match[0])
+            found.setdefault((link.chat, link.message_id), link)
+    return list(found.values())
+
+
+def resolve_post_link(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
+    """Resolve a link to a post; None where no known channel has this name or id."""
+    if isinstance(link.chat, int):
+        return PostKey(link.chat, link.message_id) if link.chat in known else None
+    named = (chat_id for chat_id, channel in known.items() if (channel.username or "").lower() == link.chat)
+    chat_id = next(named, None)
+    return PostKey(chat_id, link.message_id) if chat_id is not None else None
 
 
 class PostPresence(StrEnum):

@@ -77,7 +77,7 @@ async def check_button_access(
         refusal = "answer-gone"
     elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
         refusal = "answer-not-member"
-    elif press.deed in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+    elif press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
         refusal = "answer-not-yours"
     else:
         return asked, message
@@ -267,22 +267,22 @@ class AnswerButtonHandlers:
         if found is None:
             return
         pressed = _ButtonPress(query, callback_data, *found, desk, words, event_update.update_id)
-        deed = callback_data.deed
-        if deed in _VOTE_ACTIONS:
+        action = callback_data.action
+        if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
-        elif deed is AnswerAction.PAGE:
+        elif action is AnswerAction.PAGE:
             await _press_page(pressed)
         else:
             async with self._claim_press(pressed) as first:
                 if first:
-                    await _ACTION_HANDLERS[deed](pressed)
+                    await _ACTION_HANDLERS[action](pressed)
                 else:
                     await query.answer(words("answer-already"))
 
     @asynccontextmanager
     async def _claim_press(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
         """Yield False for a button whose press is running or done: used buttons are removed from the message."""
-        key, shown = (pressed.press.handle, pressed.press.deed), pressed.message.reply_markup
+        key, shown = (pressed.press.handle, pressed.press.action), pressed.message.reply_markup
         there = shown is not None and any(
             get_button_action(one) is key[1] for row in shown.inline_keyboard for one in row
         )
@@ -298,13 +298,13 @@ class AnswerButtonHandlers:
 
 async def _press_vote(pressed: _ButtonPress) -> None:
     """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
-    deed, words = pressed.press.deed, pressed.words
+    action, words = pressed.press.action, pressed.words
     archive, asked = pressed.desk.archive, pressed.asked
-    good, reason = deed is AnswerAction.GOOD, REASONS_BY_ACTION.get(deed)
+    good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
     new = await feedback.save_vote(archive, asked.id, pressed.user_id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
     shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
-    if deed is AnswerAction.BAD:
+    if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(pressed.message, shown)
     sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
@@ -382,7 +382,7 @@ async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKey
 
 
 async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
-    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.deed))
+    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.action))
     await pressed.query.answer(notice[:200] or None)
 
 

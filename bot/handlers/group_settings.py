@@ -24,7 +24,7 @@ from bot.handlers.start import list_channel_titles
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
-from bot.views.keyboards import build_keyboard, redraw_message
+from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from bot.views.message_text import style_text
 from rag_core.conversation import migrate_memory_setting
 from rag_core.storage import Archive, channels
@@ -94,7 +94,6 @@ async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
     await migrate_memory_setting(old, new, desk.rag)
 
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
 
@@ -116,8 +115,8 @@ class _SettingsAction(StrEnum):
 class _SettingsCallback(CallbackData, prefix="gs"):
     """Callback data of a settings button: action, channel token, and a page or the index of a language."""
 
-    do: _SettingsAction
-    mark: str = ""
+    action: _SettingsAction
+    token: str = ""
     number: int = 0
 
 
@@ -154,11 +153,11 @@ async def _press_settings(
     if not done:
         await pressed.answer(words("settings-channel-gone"), show_alert=True)
         return
-    if callback_data.do is _SettingsAction.LANG:  # the following sentences are in the chosen language
+    if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
         chosen = (await load_group_rules(desk.archive, group.id)).lang
         spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
         words = get_translator(chosen or spoken)
-    if callback_data.do in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
+    if callback_data.action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
         text, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
     else:
         text, buttons = await _render_settings(group.id, desk.archive, words)
@@ -166,25 +165,25 @@ async def _press_settings(
         pressed,
         text,
         buttons,
-        "" if callback_data.do in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
+        "" if callback_data.action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
     )
 
 
 async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
     """Apply a button's action; False where the group's admins may not bind this channel."""
-    if press.do in (_SettingsAction.BIND, _SettingsAction.UNBIND):
+    if press.action in (_SettingsAction.BIND, _SettingsAction.UNBIND):
         channel = find_channel_by_token(
-            archive, press.mark, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
+            archive, press.token, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
         )
         if channel is None:
             return False
-        if press.do is _SettingsAction.UNBIND:
+        if press.action is _SettingsAction.UNBIND:
             await channels.unbind_channel(archive, group, channel.chat_id)
         else:
             await channels.bind_channel(archive, group, channel.chat_id, own=True)
-    elif press.do in _RULE_CHANGES:
-        await save_group_rules(archive, group, _RULE_CHANGES[press.do](await load_group_rules(archive, group)))
-    elif press.do is _SettingsAction.LANG:
+    elif press.action in _RULE_CHANGES:
+        await save_group_rules(archive, group, _RULE_CHANGES[press.action](await load_group_rules(archive, group)))
+    elif press.action is _SettingsAction.LANG:
         lang = _LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)]
         await save_group_rules(archive, group, replace(await load_group_rules(archive, group), lang=lang))
     return True
@@ -222,19 +221,19 @@ async def _render_settings(group: int, archive: Archive, words: Translator) -> t
 
 
 def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
-    yield words("button-group-channels"), _SettingsCallback(do=_SettingsAction.CHANNELS)
+    yield words("button-group-channels"), _SettingsCallback(action=_SettingsAction.CHANNELS)
     if rules.cited_only:
-        yield words("button-anyhow"), _SettingsCallback(do=_SettingsAction.ANYHOW)
+        yield words("button-anyhow"), _SettingsCallback(action=_SettingsAction.ANYHOW)
     else:
-        yield words("button-cited"), _SettingsCallback(do=_SettingsAction.CITED)
+        yield words("button-cited"), _SettingsCallback(action=_SettingsAction.CITED)
     if rules.admins_ask:
-        yield words("button-everybody-asks"), _SettingsCallback(do=_SettingsAction.EVERYBODY)
+        yield words("button-everybody-asks"), _SettingsCallback(action=_SettingsAction.EVERYBODY)
     else:
-        yield words("button-admins-ask"), _SettingsCallback(do=_SettingsAction.ADMINS)
+        yield words("button-admins-ask"), _SettingsCallback(action=_SettingsAction.ADMINS)
     following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
     yield (
         words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"),
-        _SettingsCallback(do=_SettingsAction.LANG, number=following),
+        _SettingsCallback(action=_SettingsAction.LANG, number=following),
     )
 
 
@@ -246,36 +245,20 @@ async def _render_channel_choices(
         await _list_offered_channels(group, archive, words),
         await channels.list_bound_channels(archive, group),
     )
-    last = max(0, len(offered) - 1) // _CHANNELS_PER_PAGE
-    number = max(0, min(number, last))
+    shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
     rows = []
-    for channel in offered[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]:
+    for channel in shown:
         on = channel.chat_id in bound
-        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
-        mark = make_channel_token(archive, channel.chat_id)
-        rows.append(
-            [
-                (
-                    label,
-                    _SettingsCallback(
-                        do=_SettingsAction.UNBIND if on else _SettingsAction.BIND, mark=mark, number=number
-                    ),
-                )
-            ]
+        action, token = (
+            _SettingsAction.UNBIND if on else _SettingsAction.BIND,
+            make_channel_token(archive, channel.chat_id),
         )
-    turns = (
-        [(words("button-earlier"), _SettingsCallback(do=_SettingsAction.CHANNELS, number=number - 1))]
-        if number > 0
-        else []
-    )
-    turns += (
-        [(words("button-later"), _SettingsCallback(do=_SettingsAction.CHANNELS, number=number + 1))]
-        if number < last
-        else []
-    )
+        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
+        rows.append([(label, _SettingsCallback(action=action, token=token, number=number))])
+    turns = build_page_row(number, last, lambda n: _SettingsCallback(action=_SettingsAction.CHANNELS, number=n), words)
     text = words("settings-channels") if offered else words("settings-none-offered")
     return Text(text), build_keyboard(
-        *rows, turns, [(words("button-back"), _SettingsCallback(do=_SettingsAction.SHOW))]
+        *rows, turns, [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
     )
 
 

@@ -29,7 +29,7 @@ _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 class _ModeCallback(CallbackData, prefix="md"):
     """Callback data of a mode button: `use` a recipe here; for admins `on` and `off` (everywhere), `share` (`auto`)."""
 
-    do: str
+    action: str
     name: str
     number: int = 0
 
@@ -63,8 +63,8 @@ async def _press_mode(
         await pressed.answer()
         return
     admin = message.chat.type == "private" and pressed.from_user.id in desk.admins
-    do, name = callback_data.do, callback_data.name
-    if do == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
+    action, name = callback_data.action, callback_data.name
+    if action == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
         if not await may_change_chat_settings(desk.admins, message.chat, pressed.from_user.id):
             await pressed.answer(words("mode-not-yours"), show_alert=True)
             return
@@ -72,9 +72,9 @@ async def _press_mode(
     elif not admin:
         await pressed.answer(words("mode-not-yours"), show_alert=True)
         return
-    elif do in {"on", "off"} and name in RECIPES:
-        await set_recipe_enabled(desk.rag, name, on=do == "on")
-    elif do == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
+    elif action in {"on", "off"} and name in RECIPES:
+        await set_recipe_enabled(desk.rag, name, on=action == "on")
+    elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
         await set_recipe_enabled(desk.rag, AGENT, on=True)
         await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
@@ -123,13 +123,13 @@ def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translat
     if on:
         percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
         rows.append(
-            [_make_button(f"{mark}{words('mode-share', percent=n)}", "share", AGENT, n) for n, mark in percents]
+            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT, n) for n, tick in percents]
         )
     return rows
 
 
-def _make_button(label: str, do: str, name: str, number: int = 0) -> InlineKeyboardButton:
-    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(do=do, name=name, number=number).pack())
+def _make_button(label: str, action: str, name: str, number: int = 0) -> InlineKeyboardButton:
+    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(action=action, name=name, number=number).pack())
 
 
 def routes() -> Router:

@@ -37,7 +37,7 @@ _USE_LABELS = {
 class _ModelCallback(CallbackData, prefix="mo"):
     """Callback data of a model button: the model's token."""
 
-    mark: str
+    token: str
 
 
 def _make_model_token(archive: Archive, name: str) -> str:
@@ -53,10 +53,10 @@ async def _press_model(
     pressed: CallbackQuery, callback_data: _ModelCallback, desk: AppContext, words: Translator
 ) -> None:
     found = {_make_model_token(desk.archive, name): (name, use) for name, use in await _list_offered_models(desk)}
-    if callback_data.mark not in found:
+    if callback_data.token not in found:
         await pressed.answer(words("models-gone"), show_alert=True)
         return
-    name, use = found[callback_data.mark]
+    name, use = found[callback_data.token]
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
     await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
     try:
@@ -99,7 +99,7 @@ def _make_model_button(
 ) -> InlineKeyboardButton:
     on = used.get(use, _NO_MODEL) == name
     label = f"{'✓ ' if on else ''}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
-    return InlineKeyboardButton(text=label, callback_data=_ModelCallback(mark=_make_model_token(archive, name)).pack())
+    return InlineKeyboardButton(text=label, callback_data=_ModelCallback(token=_make_model_token(archive, name)).pack())
 
 
 def _format_model_name(name: str, words: Translator) -> str:

@@ -24,10 +24,10 @@ from aiogram.utils.formatting import Text
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
-from bot.reindexing import RebuildRunner, find_channel_by_name
+from bot.indexing import RebuildRunner, find_channel_by_name
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
-from bot.views.keyboards import build_keyboard, redraw_message
+from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
@@ -35,7 +35,6 @@ from rag_core.types import Channel
 
 __all__ = ["build_stop_keyboard", "report_rebuilds", "routes"]
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
@@ -52,14 +51,14 @@ class _RebuildAction(StrEnum):
 class _RebuildCallback(CallbackData, prefix="ri"):
     """Callback data of a rebuild button: action, channel token, and a page or the number of a rebuild."""
 
-    do: _RebuildAction
-    mark: str = ""
+    action: _RebuildAction
+    token: str = ""
     number: int = 0
 
 
 def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
     """Keyboard that cancels this rebuild, and no later one."""
-    return build_keyboard([(words("reindex-stop"), _RebuildCallback(do=_RebuildAction.STOP, number=rebuild))])
+    return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
 
 
 async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
@@ -80,21 +79,21 @@ async def _on_reindex(message: Message, command: CommandObject, desk: AppContext
 async def _press_reindex(
     pressed: CallbackQuery, callback_data: _RebuildCallback, desk: AppContext, words: Translator
 ) -> None:
-    do, known = callback_data.do, await _list_rebuildable_channels(desk)
-    channel = find_channel_by_token(desk.archive, callback_data.mark, known)
-    if do is _RebuildAction.STOP:
+    action, known = callback_data.action, await _list_rebuildable_channels(desk)
+    channel = find_channel_by_token(desk.archive, callback_data.token, known)
+    if action is _RebuildAction.STOP:
         stopped = await desk.reindexing.cancel(callback_data.number)
         await pressed.answer(None if stopped else words("reindex-over"))
-    elif do is _RebuildAction.NOTHING:
+    elif action is _RebuildAction.NOTHING:
         await redraw_message(pressed, Text(words("reindex-nothing")), None)
-    elif do is _RebuildAction.CHOOSE:
+    elif action is _RebuildAction.CHOOSE:
         await redraw_message(
             pressed, Text(words("reindex-which")), _build_channel_keyboard(desk, known, callback_data.number, words)
         )
-    elif do is _RebuildAction.ONE and channel is None:
+    elif action is _RebuildAction.ONE and channel is None:
         await redraw_message(pressed, Text(words("channel-gone")), None)
     else:
-        await _start_from_button(pressed, channel if do is _RebuildAction.ONE else None, desk, words)
+        await _start_from_button(pressed, channel if action is _RebuildAction.ONE else None, desk, words)
 
 
 async def _start_from_button(
@@ -127,9 +126,9 @@ async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
 
 def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
     return build_keyboard(
-        [(words("reindex-all"), _RebuildCallback(do=_RebuildAction.ALL))],
-        [(words("reindex-one"), _RebuildCallback(do=_RebuildAction.CHOOSE))],
-        [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))],
+        [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
+        [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
+        [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
     )
 
 
@@ -138,23 +137,18 @@ def _build_channel_keyboard(
 ) -> InlineKeyboardMarkup:
     """Build a page of the channel list; the nearest page where this one does not exist."""
     listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-    number = max(0, min(number, (len(listed) - 1) // _CHANNELS_PER_PAGE))
-    shown = listed[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]
-    earlier = (
-        [(words("button-earlier"), _RebuildCallback(do=_RebuildAction.CHOOSE, number=number - 1))] if number else []
-    )
-    more = (number + 1) * _CHANNELS_PER_PAGE < len(listed)
-    later = [(words("button-later"), _RebuildCallback(do=_RebuildAction.CHOOSE, number=number + 1))] if more else []
+    shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
     rows = [
         [
             (
                 format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                _RebuildCallback(do=_RebuildAction.ONE, mark=make_channel_token(desk.archive, c.chat_id)),
+                _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(desk.archive, c.chat_id)),
             )
         ]
         for c in shown
     ]
-    return build_keyboard(*rows, earlier + later, [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))])
+    turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
+    return build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))])
 
 
 def routes() -> Router:

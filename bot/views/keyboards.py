@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
+from typing import TypeVar
 
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData
@@ -25,6 +26,7 @@ from rag_core.storage import Archive
 from rag_core.storage.questions import QuestionRow, VoteCounts
 
 __all__ = [
+    "CHANNELS_PER_PAGE",
     "DEEP_MODE",
     "REASONS_BY_ACTION",
     "AnswerAction",
@@ -34,7 +36,9 @@ __all__ = [
     "add_reason_buttons",
     "build_answer_keyboard",
     "build_keyboard",
+    "build_page_row",
     "build_quote_keyboard",
+    "cut_page",
     "edit_message",
     "find_quote_by_token",
     "get_button_action",
@@ -44,6 +48,11 @@ __all__ = [
     "remove_buttons",
     "update_vote_counts",
 ]
+
+
+CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
+
+T = TypeVar("T")
 
 
 def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
@@ -67,6 +76,21 @@ async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboa
     if isinstance(pressed.message, Message):  # else it is too old to be edited
         with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
             await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
+
+
+def cut_page(items: Sequence[T], number: int, size: int) -> tuple[Sequence[T], int, int]:
+    """Cut a page out of a list: its items, its number, and the last number; the nearest page where there is none."""
+    last = max(0, len(items) - 1) // size
+    number = max(0, min(number, last))
+    return items[number * size : (number + 1) * size], number, last
+
+
+def build_page_row(
+    number: int, last: int, press: Callable[[int], CallbackData], words: Translator
+) -> list[tuple[str, CallbackData]]:
+    """Build the row of buttons to the page before and the page after."""
+    row = [(words("button-earlier"), press(number - 1))] if number > 0 else []
+    return row + ([(words("button-later"), press(number + 1))] if number < last else [])
 
 
 def build_keyboard(*rows: Sequence[tuple[str, CallbackData]]) -> InlineKeyboardMarkup:
@@ -108,7 +132,7 @@ _VOTE_EMOJI = {AnswerAction.GOOD: "👍", AnswerAction.BAD: "👎"}
 class AnswerCallback(CallbackData, prefix="an"):
     """Callback data of an answer button: action, handle of the question, and page."""
 
-    deed: AnswerAction
+    action: AnswerAction
     handle: str
     page: int = 0
 
@@ -116,9 +140,11 @@ class AnswerCallback(CallbackData, prefix="an"):
 ButtonRow = list[InlineKeyboardButton]
 
 
-def make_answer_button(label: str, deed: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
+def make_answer_button(label: str, action: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
     """Make one button."""
-    return InlineKeyboardButton(text=label, callback_data=AnswerCallback(deed=deed, handle=handle, page=page).pack())
+    return InlineKeyboardButton(
+        text=label, callback_data=AnswerCallback(action=action, handle=handle, page=page).pack()
+    )
 
 
 def build_answer_keyboard(
@@ -129,7 +155,7 @@ def build_answer_keyboard(
         return None
     sentences, handle = len(kept["sentences"]), asked.handle
     rows: list[ButtonRow] = [
-        [make_answer_button(emoji, deed, handle) for deed, emoji in _VOTE_EMOJI.items()],
+        [make_answer_button(emoji, action, handle) for action, emoji in _VOTE_EMOJI.items()],
         [
             *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if sentences else []),
             make_answer_button(words("button-why"), AnswerAction.WHY, handle),
@@ -158,11 +184,11 @@ def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) ->
     counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad}
 
     def counted(one: InlineKeyboardButton) -> InlineKeyboardButton:
-        deed = get_button_action(one)
-        if deed not in _VOTE_EMOJI:
+        action = get_button_action(one)
+        if action not in _VOTE_EMOJI:
             return one
         return one.model_copy(
-            update={"text": f"{_VOTE_EMOJI[deed]} {counts[deed]}" if counts[deed] else _VOTE_EMOJI[deed]}
+            update={"text": f"{_VOTE_EMOJI[action]} {counts[action]}" if counts[action] else _VOTE_EMOJI[action]}
         )
 
     return _map_buttons(shown, counted)
@@ -172,8 +198,8 @@ def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translat
     """Add the buttons with reasons for a bad answer, below the votes."""
     rows = remove_buttons(shown, *REASONS_BY_ACTION).inline_keyboard
     reasons = [
-        make_answer_button(words("button-reason", reason=name), deed, handle)
-        for deed, name in REASONS_BY_ACTION.items()
+        make_answer_button(words("button-reason", reason=name), action, handle)
+        for action, name in REASONS_BY_ACTION.items()
     ]
     return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
 
@@ -181,7 +207,7 @@ def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translat
 def get_button_action(one: InlineKeyboardButton) -> AnswerAction | None:
     """Action of a button; None for a button that is not one of these."""
     prefix, _, rest = (one.callback_data or "").partition(":")
-    known = prefix == AnswerCallback.__prefix__ and rest[:1] in {deed.value for deed in AnswerAction}
+    known = prefix == AnswerCallback.__prefix__ and rest[:1] in {action.value for action in AnswerAction}
     return AnswerAction(rest[:1]) if known else None
 
 
@@ -202,7 +228,7 @@ _MAX_QUOTE_BUTTONS = 20
 class QuoteCallback(CallbackData, prefix="q"):
     """Callback data of a quote button: the token of its citation."""
 
-    mark: str
+    token: str
 
 
 def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
@@ -212,7 +238,7 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
     buttons = [
         InlineKeyboardButton(
             text=words("receipt", number=number) if spelt else f"❝ {number}",
-            callback_data=QuoteCallback(mark=_make_quote_token(quoted, given, archive)).pack(),
+            callback_data=QuoteCallback(token=_make_quote_token(quoted, given, archive)).pack(),
         )
         for number, quoted in labelled
     ]
@@ -220,9 +246,9 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
     return InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
 
 
-def find_quote_by_token(given: StoredAnswer, archive: Archive, mark: str) -> CitedSpan | None:
+def find_quote_by_token(given: StoredAnswer, archive: Archive, token: str) -> CitedSpan | None:
     """Find the citation of this answer that a token stands for."""
-    return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == mark), None)
+    return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == token), None)
 
 
 def _number_quotes(given: StoredAnswer) -> Iterator[tuple[str, CitedSpan]]:

@@ -25,9 +25,9 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry
-from bot.demo_observer import BotObserver
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator
+from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.recheck import (
     ContentWithdrawn,

@@ -31,8 +31,7 @@ if __name__ == "__main__":
 import numpy as np
 from bench import corpus, whole
 
-from bot.indexing import IndexingWorker
-from bot.reindexing import RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question

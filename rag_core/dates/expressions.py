@@ -38,6 +38,12 @@ _FEW_DAYS = 5  # "the first days of May", "в первых числах мая"
 _UNIT_LETTERS = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _ACCUSATIVE_UNITS = {"день", "сутки", "неделю", "месяц", "квартал", "полугодие", "полгода", "год"}  # "за неделю"
 _GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала", "полугодия", "года"}  # "итоги недели"
+# Kinds of tokens that an expression begins with.
+_FIRST_KINDS = {
+    *"number ordinal cardinal month weekday weekend unit season part day direction date decade quarter roman clock".split(),
+    *"the за на через in to till other".split(),
+    *("short year", "several ago", "one and a half", "unit ago", "week start", "new year"),
+}
 _LARGE_NUMBERS = {"million", "billion", "thousand", "hundred", "млн", "млрд"}
 # Words that show that a number is no year: "за 2000 рублей".
 _MEASURES = ("руб", "₽", "долл", "евро", "чел", "штук", "мест", "экземпл", "тонн", "км", "кг", "год", "people", "dollar",
@@ -120,7 +126,7 @@ class _DateParser:
 
     def parse_date(self, i: int, depth: int = 0, *, inner: bool = False) -> DateMatch | None:
         """Longest date expression at `i`; with `inner` also a unit alone, as after "the start of"."""
-        if self.kind(i) in {"", "end", "place"}:
+        if self.kind(i) not in _FIRST_KINDS:
             return None
         ways = (self._calendar_date, self._relative_day, self._fixed_phrase, self._day_of_month, self._directed, self._counted,
                 self._latest_unit, self._nth, self._part, self._quarter, self._season, self._weekend, self._decade, self._year,

@@ -108,7 +108,8 @@ def parse_period(text: str, now: datetime) -> Period | None:
     if all(point.fields and point.fields[2] is None for point in dates) and (unusual := parse_unusual_date(low, today)):
         return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
     spans = (_read_range(low, one, other, today) for one, other in pairwise(dates))
-    singles = (_read_single_date(low, point, today) for point in dates)
+    past_only = not _FUTURE.search(low)
+    singles = (_read_single_date(low, point, today) for point in dates if past_only or not point.recurrence)
     for span in chain(spans, singles):
         if span is not None and _has_begun(span[0], today):
             days, (at, to), slack = span
@@ -183,8 +184,6 @@ def _read_single_date(text: str, point: DateMatch, today: date) -> _PeriodCandid
     """Single date, or a range open to one side: since, after, before."""
     days = point.read(today)
     if days is None or point.needs == "range":
-        return None
-    if point.recurrence and (days.until is None or days.until <= today) and _FUTURE.search(text):
         return None
     if later := _ONWARDS.match(text, point.to):
         return DateRange(days.since, None), (point.at, later.end()), 0

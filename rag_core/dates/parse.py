@@ -47,13 +47,15 @@ def parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
 class Period:
     """Period of whole days in the asker's time zone, `until` exclusive, None an open end; `words` are its text.
 
-    `slack`: tolerance in days on both sides: "two weeks ago" is not one exact day.
+    `slack`: tolerance in days on both sides: "two weeks ago" is not one exact day. `yearless`: a month or a season
+    of a year that is not named, the latest that has begun.
     """
 
     since: datetime | None
     until: datetime | None
     words: str
     slack: int = 0
+    yearless: bool = False
 
 
 _ARTICLE = r"\s*(?:the\s+)?$"
@@ -107,14 +109,24 @@ def parse_period(text: str, now: datetime) -> Period | None:
     dates = list(find_dates(low))
     if all(point.fields and point.fields[2] is None for point in dates) and (unusual := parse_unusual_date(low, today)):
         return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
-    spans = (_read_range(low, one, other, today) for one, other in pairwise(dates))
+    spans = ((_read_range(low, one, other, today), False) for one, other in pairwise(dates))
     past_only = not _FUTURE.search(low)
-    singles = (_read_single_date(low, point, today) for point in dates if past_only or not point.recurrence)
-    for span in chain(spans, singles):
+    singles = (
+        (_read_single_date(low, point, today), _recurs_yearly(point))
+        for point in dates
+        if past_only or not point.recurrence
+    )
+    for span, yearless in chain(spans, singles):
         if span is not None and _has_begun(span[0], today):
             days, (at, to), slack = span
-            return Period(_to_midnight(days.since, now), _to_midnight(days.until, now), low[at:to].strip(), slack)
+            since, until = _to_midnight(days.since, now), _to_midnight(days.until, now)
+            return Period(since, until, low[at:to].strip(), slack, yearless and bool(since and until))
     return None
+
+
+def _recurs_yearly(point: DateMatch) -> bool:
+    """Whether a date is a month, a season or a quarter without a year."""
+    return point.recurrence is not None and point.recurrence.step == "year" and not (point.fields and point.fields[2])
 
 
 def _has_begun(days: DateRange, today: date) -> bool:

@@ -197,8 +197,8 @@ class Question:
 class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
-    POSTED asks for the posts of a period. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
-    facts, and are routed to their own recipe.
+    POSTED asks for the posts of a period, NEWS for the newest posts about a topic. LIST, COMPARE, SUMMARY and CLAIM
+    ("is it true that") are searched like facts, and are routed to their own recipe.
     """
 
     FACT = "fact"
@@ -207,6 +207,7 @@ class Kind(StrEnum):
     FIRST = "first"
     LAST = "last"
     POSTED = "posted"
+    NEWS = "news"
     TIMELINE = "timeline"
     LIST = "list"
     COMPARE = "compare"
@@ -219,9 +220,10 @@ class Plan:
     """Search plan of a question. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
 
     `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
-    around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
-    names as written in the question, of which a post must match one; `asked` is the question without the words that
-    became filters; `like` is a hypothetical post (HyDE) for the dense retriever.
+    around the period that count as well; `yearless`: the question names no year, so that an earlier one fits too;
+    `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
+    which a post must match one; `asked` is the question without the words that became filters; `like` is a
+    hypothetical post (HyDE) for the dense retriever.
     """
 
     queries: tuple[str, ...]
@@ -240,6 +242,7 @@ class Plan:
     like: str = ""
     k: int = 50
     slack: int = 0
+    yearless: bool = False
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
 

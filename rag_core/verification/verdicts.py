@@ -66,6 +66,7 @@ __all__ = [
     "plan_claim_search",
     "retrieve_claim_passages",
     "retrieve_newer_passages",
+    "verify_claim",
     "verify_text",
 ]
 
@@ -321,7 +322,8 @@ async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channe
     version, before = rag.version, len(run.shortfalls)
     if (ready := rag.caches.verdicts.get(key, version)) is not None:
         return replace(ready, claim=claim)
-    verdict = await _verify_claim(claim, replace(question, text=claim.text, lang=claim.lang), known, rag, run)
+    asked = replace(question, text=claim.text, lang=claim.lang)
+    verdict = await verify_claim(claim, asked, plan_claim_search(asked), known, rag, run)
     if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
         rag.caches.verdicts.put(key, version, verdict)
     return verdict
@@ -333,8 +335,11 @@ def _build_cache_key(claim: Claim, question: Question, change: int) -> Hashable:
     return claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
 
 
-async def _verify_claim(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
-    plan, weight = plan_claim_search(question), rag.lexical.statistics(question.viewer.channels).weight
+async def verify_claim(
+    claim: Claim, question: Question, plan: Plan, known: Mapping[int, Channel], rag: Engine, run: Run
+) -> Verdict:
+    """Verify one claim: search with the plan, assess, look for later posts, decide. Raises RagError."""
+    weight = rag.lexical.statistics(question.viewer.channels).weight
     first = await _assess_current_passages(
         claim, await retrieve_claim_passages(question, plan, rag, run), question, rag, run
     )

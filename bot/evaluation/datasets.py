@@ -11,7 +11,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +29,9 @@ __all__ = [
     "Dataset",
     "EvaluationQuery",
     "draw_sample",
+    "parse_query",
     "read_claims",
+    "read_corpus",
     "read_dataset",
     "read_json_lines",
 ]
@@ -130,18 +132,18 @@ def _read_documents(file: Path) -> Iterator[CorpusDocument]:
             raise ImportRefused(f"A row of {file} lacks what a document needs: id and text ({exc}).") from exc
 
 
-def _read_queries(file: Path) -> Iterator[EvaluationQuery]:
-    for row in read_json_lines(file):
-        try:
-            answerable = bool(row.get("answerable", True))
-            asked_at = row.get("asked_at")
-            yield EvaluationQuery(
-                str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
-                frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
-                str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as exc:
-            raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
+def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
+    """Parse a row of questions. Raises ImportRefused."""
+    try:
+        answerable = bool(row.get("answerable", True))
+        asked_at = row.get("asked_at")
+        return EvaluationQuery(
+            str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
+            frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
+            str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
 
 
 def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
@@ -166,6 +168,12 @@ def read_dataset(
     questions = next((f for name in asked if (f := folder / name).exists()), None)
     if questions is None:
         raise ImportRefused(f"{folder} holds no {asked[0]}: name a folder of evaluation data.")
+    queries = draw_sample(tuple(parse_query(row, questions) for row in read_json_lines(questions)), limit, seed)
+    return replace(read_corpus(folder, distractors), queries=queries)
+
+
+def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
+    """Read the documents and find the exports of a folder, without questions. Raises ImportRefused."""
     corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
     exports = sorted(folder.glob("**/result.json"))
     documents = tuple(document for file in (*corpora, *distractors) for document in _read_documents(file))
@@ -173,8 +181,7 @@ def read_dataset(
         raise ImportRefused(
             f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
         )
-    queries = draw_sample(tuple(_read_queries(questions)), limit, seed)
-    return Dataset(folder.resolve().name, documents, tuple(exports), queries)
+    return Dataset(folder.resolve().name, documents, tuple(exports), ())
 
 
 CLAIMS_FILE_NAME = "claims.jsonl"

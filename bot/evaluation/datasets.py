@@ -1,8 +1,9 @@
 """Evaluation datasets: documents, questions and claims from JSON Lines (also gzipped) and from exports.
 
 A document is `{id, text, title or channel, lang?, date?}`; a question is `{id, text, lang, relevant, answers?,
-answerable?, group?, asked_at?, kind?, stale?, typo?}`. The posts of an export are named `msg-<id>`, or `<folder>/msg-<id>` where the folder
-holds several exports. A claim comes with its evidence, or is looked up in a corpus.
+answerable?, group?, asked_at?, kind?, stale?, typo?}`. The posts of an export are named `msg-<id>`, or
+`<folder>/msg-<id>` where the folder holds several exports. A claim comes with its evidence, or is looked up in a
+corpus.
 """
 
 from __future__ import annotations

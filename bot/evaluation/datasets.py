@@ -1,8 +1,9 @@
 """Evaluation datasets: documents, questions and claims from JSON Lines (also gzipped) and from exports.
 
 A document is `{id, text, title or channel, lang?, date?}`; a question is `{id, text, lang, relevant, answers?,
-answerable?, group?, asked_at?}`. The posts of an export are named `msg-<id>`, or `<folder>/msg-<id>` where the folder
-holds several exports. A claim comes with its evidence, or is looked up in a corpus.
+answerable?, group?, asked_at?, kind?, stale?, typo?}`. The posts of an export are named `msg-<id>`, or
+`<folder>/msg-<id>` where the folder holds several exports. A claim comes with its evidence, or is looked up in a
+corpus.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class CorpusDocument:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationQuery:
-    """A question with its relevant documents and accepted answers; questions of one `group` share documents."""
+    """A question with its relevant documents and accepted answers; questions of one `group` share documents.
+
+    `kind`: what is asked for, such as "price"; `stale`: answers that were right before; `typo`: it is misspelled.
+    """
 
     id: str
     text: str
@@ -63,6 +67,9 @@ class EvaluationQuery:
     answerable: bool
     group: str
     asked_at: datetime | None
+    kind: str = ""
+    stale: tuple[str, ...] = ()
+    typo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,7 @@ def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
             str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
             frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
             str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
+            str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
         raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc

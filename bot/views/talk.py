@@ -21,7 +21,7 @@ def render_talk(talk: Talk, lang: str, channels: Iterable[Channel]) -> Text:
     """Render the reply to small talk; `lang` is the reader's, `channels` those that the reader may read here."""
     words = get_translator(talk.lang or lang)
     if talk.kind is not TalkKind.ABOUT_CHANNEL:
-        return Text(words(f"smalltalk-{talk.kind.replace('_', '-')}", help="/help"))
+        return Text(words("smalltalk", kind=str(talk.kind), help="/help"))
     titles = sorted((format_channel_title(channel, words) for channel in channels), key=str.casefold)
     listed: list[str | Text] = []
     for title in titles[:_MAX_TITLES]:

@@ -1,8 +1,8 @@
 """Conversation memory: earlier questions of a reader, for about an hour; in forums by topic.
 
-It is never a source of an answer. Memory holds rewritten questions and the names in their answers. A follow-up is rewritten with them by a model when it
-is idle, by rules otherwise. A model may only repeat the conversation: a rewrite with a new name or number, or with
-more than one new word, is rejected.
+It is never a source of an answer. Memory holds rewritten questions and the names in their answers. A follow-up is
+rewritten with them by a model when it is idle, by rules otherwise. A model may only repeat the conversation: a rewrite
+with a new name or number, or with more than one new word, is rejected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small talk: what asks nothing of the posts is told from questions, and courtesies around a question are no part of it."""
+"""Small talk is told from questions, and courtesies around a question are no part of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag_core.conversation import TalkKind, detect_talk, strip_courtesies
 
 TALK = {
     TalkKind.GREETING: "Здравствуйте!|привееет|добрый вечер всем|превет|ghbdtn|Hello there|good evening|hi bot",
-    TalkKind.THANKS: "спасибо большое|спс, понял|спосибо|за помощь спасибо|thanks for your help|cheers, got it|you are great",
+    TalkKind.THANKS: "спасибо большое|спс, понял|спосибо|за помощь спасибо|thanks for your help|you are great",
     TalkKind.ACK: "ок|ясно, ага|нет|хахаха|Okay cool|got it|nope",
     TalkKind.BYE: "ну пока|до свидания|спокойной ночи|bye bye|see you later",
     TalkKind.HOW_ARE_YOU: "привет, как дела?|как жизнь|what's up|how are you doing today?",
@@ -27,7 +27,8 @@ TALK = {
 QUESTIONS = (
     "помощь с ремонтом чайника где", "привет, сколько стоит проезд?", "пока ремонт, где библиотека", "почему?", "how?",
     "класс керамики когда", "is it good?", "а точно?", "а в субботу", "нет воды", "help with moving", "good coffee",
-    "do you have parking", "who is it", "что это", "ВГТРК", "правда", "tree", "канал Волга — Дон", "Привет, Андрей: что это за передача",
+    "do you have parking", "who is it", "что это", "ВГТРК", "правда", "tree", "канал Волга — Дон",
+    "Привет, Андрей: что это за передача",
     "what do you know about the bridge", "", "   ",
 )  # fmt: skip
 

@@ -12,6 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rag_core.conversation.slots import (
+    add_past_aside,
+    drop_beneficiary,
+    extract_noun_phrase,
+    find_antecedent,
+    find_russian_noun,
+    fold_case,
+    is_russian_name,
+    names_attribute,
+    replace_slot,
+    replace_thing,
+    strip_aside,
+)
 from rag_core.dates import parse_period
 from rag_core.planning.intents import asks_about_recent_events, strip_asking_phrase
 from rag_core.storage.conversations import ConversationTurn
@@ -42,7 +55,7 @@ LEAD_IN_PATTERN = re.compile(
 )
 QUESTION_WORD_PATTERN = re.compile(
     r"^(?:(?:с|в|во|по|за|до|на|от|из|у|для|о|об|in|at|by|for|with|from|on|to|until)\s+)?"
-    r"(?:кто|кого|кому|кем|ком|что|чего|чему|чем|где|куда|откуда|когда|почему|зачем|отчего|сколько|скольк\w+|как|"
+    r"(?:кто|кого|кому|кем|ком|что|чего|чему|чем|где|куда|откуда|когда|почему|зачем|отчего|почем|скок\w?|сколько|скольк\w+|как|"
     r"как\w{2,4}|чей|чья|чье|чьи|правда ли|верно ли|есть ли|можно ли|who|whom|whose|what|which|when|where|why|how|"
     r"is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)\b(?!\s+about\b)"
 )
@@ -77,7 +90,7 @@ _STANDALONE_TERMS = 3  # content words from which a question with "it" or "they"
 _ASKING_WORD_PATTERN = re.compile(
     r"^(?:правда|верно|действительно|известно|известен|известна|расскажи\w*|скажи\w*|tell|known|пис\w+|пишут|написали|пост\w*|"
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
-    r"как\w{2,3}|please|пожалуйста|проходит|находится|нового|new|happened)$"
+    r"как\w{2,3}|please|пожалуйста|проходит|находится|нового|new|happened|скок\w?|почем|щас)$"
 )
 _TRAILING_VERB_PATTERN = re.compile(r"(?<!\s)(?:\s++(?:было|была|были|был|there|were|was|is|are))+$", re.I)
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
@@ -102,11 +115,6 @@ class Pronoun:
     many: bool = False
     place: bool = False
     whole: bool = False
-
-
-def fold_case(text: str) -> str:
-    """Lower-case a text and replace ё by е, keeping its length."""
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text).replace("ё", "е")
 
 
 def strip_lead_in(text: str) -> str:
@@ -148,7 +156,7 @@ def find_pronoun(text: str) -> Pronoun | None:
             tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: match.start()])
         )
         # "how much is the entrance there": the words before "there" do not name its place
-        before = not match["place"] and extract_content_words(low[: match.start()])
+        before = not match["place"] and _has_antecedent(low[: match.start()], match)
         if empty or before or find_question_names(text[: match.start()]):
             continue
         impersonal = not match["person"]
@@ -159,6 +167,27 @@ def find_pronoun(text: str) -> Pronoun | None:
             match.start(), match.end(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole
         )
     return None
+
+
+_RUSSIAN_GENDERS = {"он": "masc", "его": "masc", "него": "masc", "ему": "masc", "нему": "masc", "нем": "masc",
+                    "она": "femn", "ее": "femn", "ей": "femn", "нее": "femn", "ней": "femn"}  # fmt: skip
+_ENGLISH_NOUN_PATTERN = re.compile(r"\b(?:the|an?|my|our|your|this|these|those|some|\w+'s)\s+\w|\w{3}s\b")
+_WHO_DID_PATTERN = re.compile(r"(?:who|what) \w+ (?:to \w+ )?$")
+
+
+def _has_antecedent(before: str, pronoun: re.Match[str]) -> bool:
+    """Whether the words before a pronoun can be its antecedent: in Russian a noun, in English any content word."""
+    if not extract_content_words(before):
+        return False
+    if re.search("[а-я]", pronoun[0]):
+        number = "plur" if pronoun["many"] else "sing"
+        return not (pronoun["person"] or pronoun["many"]) or find_russian_noun(
+            before, _RUSSIAN_GENDERS.get(pronoun[0], ""), number
+        )
+    # "how old is he", "who wanted to grind it": adjectives and verbs
+    if pronoun["person"] or pronoun["many"]:
+        return bool(_ENGLISH_NOUN_PATTERN.search(before))
+    return not _WHO_DID_PATTERN.match(before)
 
 
 def extract_subject(question: str, now: datetime | None) -> str:
@@ -180,14 +209,23 @@ _MAX_FOLLOWUP_TERMS = 3
 _EDGE_CHARACTERS = " \t\n?!.…,;:"
 _MAX_FOLLOWUP_LENGTH = 600  # characters: a longer text is no follow-up, and rewrites are cut to this length
 _ATTRIBUTE_PATTERN = re.compile(
-    r"\b(?:score|result|price|reason|date|time|address|winner|author|source|deadline|age|link|outcome|cost|"
+    r"\b(?:score|result|price|reason|date|time|hour|day|place|phone|number|address|winner|author|source|deadline|age|link|outcome|cost|"
     r"счет\w{0,2}|результат\w{0,2}|цен[аыу]|причин[аыу]|дат[аыу]|адрес\w{0,2}|победител\w|автор\w{0,2}|источник\w{0,2}|"
-    r"итог\w{0,2}|возраст\w{0,2}|ссылк[аиу]|год[уа]?|исход\w{0,2})$"
+    r"entrance|tickets?|вход|билет\w{0,2}|час[ау]?|дня|день|числ\w|телефон\w?|номер\w?|мест[ео]|итог\w{0,2}|возраст\w{0,2}|ссылк[аиу]|год[уа]?|исход\w{0,2})$"
 )
 _WHY_SO_PATTERN = re.compile(r"^(?:почему|зачем|отчего|why|how come)\b.*\b(?:так|такой|такая|такое|такие|so|such)\b")
 _TELL_MORE_PATTERN = re.compile(
     r"^(?:(?:а|и)\s+)?(?:(?:по)?подробнее|расскажи\s+(?:еще|больше)|(?:tell me )?more|more details?)\W*$"
 )
+# "the last one", "places left": what they are of was said before
+_PRO_FORM_PATTERN = re.compile(
+    r"\b(?:the|this|that|which|first|last|next|other|another|new|old)(?: \w+)? ones?\b|"
+    r"^(?:(?:are|is) there )?(?:any |still )*(?:places?|seats?|tickets?|spots?|rooms?|spaces?) "
+    r"(?:left|available|free|remaining)$|"
+    r"^(?:есть (?:ли )?(?:еще |свободные )*(?:места|билеты)|(?:места|билеты) (?:еще )?(?:есть|остались|свободны\w?)|"
+    r"(?:остались|есть) (?:ли )?(?:еще )?(?:места|билеты))$"
+)
+_STANDALONE_WHO_PATTERN = re.compile(r"^who(?:s| is| are|'s|’s) (?:the|your|our) \w+$")
 _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
 _BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
@@ -202,6 +240,10 @@ def is_followup(text: str, now: datetime) -> bool:
     pronoun = find_pronoun(rest)
     if pronoun is not None:
         return True
+    if _PRO_FORM_PATTERN.search(fold_case(rest).strip(_EDGE_CHARACTERS)) and len(own) <= _MAX_FOLLOWUP_TERMS:
+        return True
+    if led and _STANDALONE_WHO_PATTERN.match(fold_case(rest).strip(_EDGE_CHARACTERS)):
+        return False
     if led:
         return (
             not (
@@ -244,7 +286,9 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
     last = turns[-1]
     rest = strip_lead_in(text).strip(_EDGE_CHARACTERS)
     pronoun = find_pronoun(rest)
-    if pronoun is not None:
+    if past := add_past_aside(last.question.strip(_EDGE_CHARACTERS), rest):
+        rewritten = past
+    elif pronoun is not None:
         rewritten = _replace_pronoun(
             rest, pronoun, last, now if not pronoun.whole else None, led=rest != text.strip(_EDGE_CHARACTERS)
         )
@@ -252,40 +296,86 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
         rewritten = f"{rest}: {extract_subject(last.question, now)}"
     else:
         rewritten = _carry_over_subject(rest, last, now)
-    return f"{rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)}?"
+    rewritten = rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)
+    return text if rewritten == text.strip(_EDGE_CHARACTERS) else f"{rewritten}?"
+
+
+_WHO_PATTERN = re.compile(r"(?:кто|who)\b")
+_ASKS_FOR_NAME_PATTERN = re.compile(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b")
+_THING_PATTERN = re.compile(r"\b(?:the|an?)\s.+")
+_DEFINITION_PATTERN = re.compile(
+    r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
+    r"who(?: is|'s|’s|s) (?!the |your |our |in )|what (?:is|are) (?!the )|tell me about)\s*(?P<name>[^?]+)"
+)
 
 
 def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime | None, *, led: bool) -> str:
     """Replace the pronoun by its antecedent: a name of the last answer or question, or the subject."""
-    subject, names = extract_subject(last.question, now), list(last.entities)
+    asked = strip_aside(last.question.strip(_EDGE_CHARACTERS))
+    subject = extract_subject(asked, now)
     if pronoun.whole:
         return f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}, {subject}"
-    fresh = [name for name in names if fold_case(name) not in fold_case(last.question)]
-    antecedent = subject
+    word, after = fold_case(rest[pronoun.start : pronoun.end]), rest[pronoun.end :]
+    antecedent = _choose_antecedent(word, pronoun, asked, subject, last.entities)
+    if antecedent is None:
+        return f"{rest}, {subject}"
+    if antecedent == subject and detect_language(subject) != detect_language(rest):
+        return rest  # a question that mixes two languages finds nothing
+    if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
+        antecedent = f"{antecedent}'s"
+    replaced = f"{rest[: pronoun.start]}{antecedent}{after}"
+    return f"{replaced}, {subject}" if led and antecedent not in subject else replaced
+
+
+def _choose_antecedent(word: str, pronoun: Pronoun, asked: str, subject: str, names: Sequence[str]) -> str | None:
+    """Choose what a pronoun stands for; None for the unnamed person of a question such as "who brings the bread"."""
+    gender = _RUSSIAN_GENDERS.get(word)
+    if gender:
+        names = [name for name in names if is_russian_name(name, gender)]
+    fresh = [name for name in names if fold_case(name) not in fold_case(asked)]
+    definition = _DEFINITION_PATTERN.match(fold_case(asked))
+    if definition and not pronoun.many:
+        return asked[definition.start("name") : definition.end("name")].strip()
     if pronoun.many and len(names) > 1:
-        antecedent = ", ".join(names)
-    elif fresh and (pronoun.person or pronoun.place) and _asks_for_name(last.question):
-        antecedent = fresh[0]
-    elif pronoun.person and not names and (asked_names := find_question_names(last.question)):
-        antecedent = asked_names[-1].text
-    elif pronoun.person and names and not _asks_for_name(last.question):
-        antecedent = next((name for name in names if name not in fresh), subject)
-    replaced = f"{rest[: pronoun.start]}{antecedent}{rest[pronoun.end :]}"
-    return f"{replaced}, {subject}" if led and antecedent != subject else replaced
+        return ", ".join(names)
+    if fresh and (pronoun.person or pronoun.place) and _ASKS_FOR_NAME_PATTERN.search(fold_case(asked)):
+        return fresh[0]
+    return _find_antecedent_in_question(word, pronoun, asked, subject, [name for name in names if name not in fresh])
 
 
-def _asks_for_name(question: str) -> bool:
-    return bool(
-        re.search(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b", fold_case(question))
-    )
+def _find_antecedent_in_question(
+    word: str, pronoun: Pronoun, asked: str, subject: str, known: Sequence[str]
+) -> str | None:
+    """Find the antecedent among the words of the earlier question; `known`: names that the answer repeats."""
+    asked_names, gender = find_question_names(asked), _RUSSIAN_GENDERS.get(word)
+    if pronoun.person and not asked_names and _WHO_PATTERN.match(fold_case(asked)):
+        return None
+    russian_plural = pronoun.many and detect_language(word) == "ru"
+    if (gender or russian_plural) and (noun := find_antecedent(asked, gender or "", "sing" if gender else "plur")):
+        return noun
+    if pronoun.person and known:
+        return known[0]
+    if pronoun.person and asked_names:
+        return asked_names[-1].text
+    if word in {"it", "them"} and (thing := _THING_PATTERN.search(subject)):
+        return thing[0]
+    return subject
+
+
+# "а в воскресенье во сколько откроется?"
+_INNER_QUESTION_WORD = re.compile(r"\s(?:кто|где|куда|когда|почему|сколько|скольки|скок\w?|почем)\b")
 
 
 def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str:
     """Change in the earlier question what the follow-up says differently; else add the earlier subject to it."""
-    question, left = last.question.strip(_EDGE_CHARACTERS), rest
-    if QUESTION_WORD_PATTERN.match(fold_case(rest)):
-        return f"{rest}, {extract_subject(question, now)}"
+    question = last.question.strip(_EDGE_CHARACTERS)
+    if replaced := replace_slot(question, rest):
+        return replaced
+    question, left = strip_aside(question), rest
     when, other = _split_time(rest, now)
+    if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
+        subject = extract_noun_phrase(extract_subject(question, now if when else None))
+        return rest if subject in rest else f"{rest}, {subject}"
     if when and not extract_content_words(other):
         return _replace_time(question, when, now)
     if when:
@@ -296,10 +386,13 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
         return renamed
     if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
         return rest  # a joined question would mix two languages; names are the same in both
+    if names_attribute(left):
+        return f"{left}, {extract_subject(question, None)}"
     return (
-        _replace_topic(last.question.strip(_EDGE_CHARACTERS), rest, now)
+        _replace_topic(question, rest, now)
+        or replace_thing(question, left)
         or _replace_beneficiary(question, left)
-        or f"{question}, {left}"
+        or f"{drop_beneficiary(question)}, {left}"
     )
 
 

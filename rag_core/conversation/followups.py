@@ -332,15 +332,17 @@ def _choose_antecedent(word: str, pronoun: Pronoun, asked: str, subject: str, na
     gender = _RUSSIAN_GENDERS.get(word)
     if gender:
         names = [name for name in names if is_russian_name(name, gender)]
-    fresh = [name for name in names if fold_case(name) not in fold_case(asked)]
-    definition = _DEFINITION_PATTERN.match(fold_case(asked))
+    low = fold_case(asked)
+    fresh = [name for name in names if fold_case(name) not in low]
+    definition = _DEFINITION_PATTERN.match(low)
     if definition and not pronoun.many:
         return asked[definition.start("name") : definition.end("name")].strip()
     if pronoun.many and len(names) > 1:
         return ", ".join(names)
-    if fresh and (pronoun.person or pronoun.place) and _ASKS_FOR_NAME_PATTERN.search(fold_case(asked)):
+    if fresh and (pronoun.person or pronoun.place) and _ASKS_FOR_NAME_PATTERN.search(low):
         return fresh[0]
-    return _find_antecedent_in_question(word, pronoun, asked, subject, [name for name in names if name not in fresh])
+    known = [name for name in names if name not in fresh]
+    return _find_antecedent_in_question(word, pronoun, asked, subject, known)
 
 
 def _find_antecedent_in_question(

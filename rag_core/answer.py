@@ -16,12 +16,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 
 from rag_core.cite import check_citations, filter_current_passages
-from rag_core.conversation import remember_answer, resolve_followup
+from rag_core.conversation import remember_answer, resolve_followup, strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
 from rag_core.llm import QueuePositionCallback
@@ -253,7 +253,8 @@ async def answer_question(
         on_stage=on_stage,
     )
     try:
-        asked, question = question, await resolve_followup(question, rag, run)
+        asked = replace(question, text=strip_courtesies(question.text))
+        question = await resolve_followup(asked, rag, run)
         chosen = await _trace_recipe_choice(question, rag, run)
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Certainty",
     "Channel",
     "Citation",
     "Draft",
@@ -323,9 +324,17 @@ class Sentence:
     support: float = 1.0
 
 
+class Certainty(StrEnum):
+    """Degree of certainty of an answer; NONE is a refusal."""
+
+    SURE = "sure"
+    PROBABLE = "probable"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Answer before it is checked; `covered` is the coverage of the question by the evidence, 0..1.
+    """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.
 
     `model`: the name of the model that wrote it; None for a verbatim or computed answer.
     """
@@ -333,6 +342,7 @@ class Draft:
     sentences: tuple[Sentence, ...] = ()
     covered: float = 0.0
     model: str | None = None
+    certainty: Certainty = Certainty.SURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +358,7 @@ class Answer:
     """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
-    standalone question that a follow-up was rewritten to.
+    standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins.
     """
 
     sentences: tuple[Sentence, ...]
@@ -362,6 +372,12 @@ class Answer:
     copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
     found: tuple[Source, ...] = ()
     understood: str = ""
+    certainty: Certainty = Certainty.SURE
+
+    def __post_init__(self) -> None:
+        """A refusal has no other certainty than NONE."""
+        if not self.sentences:
+            object.__setattr__(self, "certainty", Certainty.NONE)
 
     @property
     def refused(self) -> bool:

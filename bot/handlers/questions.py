@@ -15,8 +15,10 @@ from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
+from bot.handlers.talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import acknowledge_question
+from rag_core.conversation import detect_talk
 from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
 
@@ -59,7 +61,7 @@ async def _on_no_text(message: Message, words: Translator) -> None:
 
 
 async def submit_question(message: Message, text: str, update_id: int, desk: AppContext, words: Translator) -> None:
-    """Queue the question of a message, or tell the sender why it cannot be answered."""
+    """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
         await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
@@ -67,6 +69,9 @@ async def submit_question(message: Message, text: str, update_id: int, desk: App
     if len(text) > MAX_QUESTION_LENGTH:
         too_long = words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text))
         await message.reply(too_long, allow_sending_without_reply=True)
+        return
+    if talk := detect_talk(text):
+        await reply_to_talk(message, talk, desk, words)
         return
     await queue_message_text(message, text, update_id, desk, words, lang=detect_question_language(text, words.lang))
 

@@ -909,6 +909,31 @@ mode-switch-off = Switch off for everyone: { $recipe }
 mode-share = auto { $percent } %
 menu-mode = How I answer in this chat
 
+## Small talk
+
+smalltalk = { $kind ->
+    [greeting] Hi! Ask me anything about the posts of the channels.
+    [thanks] You are welcome! Ask me more whenever you like.
+    [ack] Good. Ask me if you want to know anything else.
+    [bye] Bye! I am here when you have a question.
+    [how_are_you] I am fine, thank you! What would you like to know?
+    [who_are_you] I am a bot: I answer questions from the posts of the channels, and I show where each sentence comes from.
+    [what_can_you_do] Ask me what you like about the posts of the channels: prices, dates, people, news. More is in { $help }.
+    [help] Just write your question in your own words, and I look for the answer in the posts. All I can do is in { $help }.
+    [joke] I would rather stick to the posts, they can be funny enough. What shall I look up for you?
+    [abuse] I am sorry if that was no help. Try asking in other words, and I will look again.
+    [emoji] 🙂 Ask me if you want to know anything.
+   *[unclear] I did not quite get that. Could you write what you would like to know?
+}
+smalltalk-about-channel = { $count ->
+    [0] No channel is open to you yet: ask the bot's admin to make one public.
+    [one] I read this channel for you: { $titles }. Ask me about anything in it.
+   *[other] I read these channels for you: { $titles }{ $more ->
+        [0] .
+       *[other] , and { $more } more.
+    } Ask me about anything in them.
+}
+
 ## talks
 talk-new = A new talk: I look back at no earlier question.
 talk-off = I remember no earlier questions here. { "/new on" } changes that.

@@ -60,6 +60,7 @@ from bot.worker.streaming import (
 from ingest.scheduler import JobLog
 from rag_core.answer import answer_question
 from rag_core.caches import Caches
+from rag_core.conversation import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions
@@ -392,7 +393,8 @@ class QuestionWorker:
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
         asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is in the reader's time zone
-        question = Question(asked.text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
+        text = asked.text if asked.kind == "verify" else strip_courtesies(asked.text)
+        question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)
         found = await apply_group_rules(asked, await self._answer_or_cached(asked, question, live), archive)

@@ -7,6 +7,7 @@ units (https://core.telegram.org/api/entities#entity-length). All datetimes are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -295,9 +296,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Passages that an answer may cite, numbered from 1."""
+    """Passages that an answer may cite, numbered from 1.
+
+    `boilerplate`: by channel, the keys of lines that most of its posts repeat; they answer nothing.
+    """
 
     sources: tuple[Source, ...] = ()
+    boilerplate: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def numbered(self) -> dict[int, Source]:
         """Sources by number."""
@@ -375,8 +380,8 @@ class Answer:
     certainty: Certainty = Certainty.SURE
 
     def __post_init__(self) -> None:
-        """A refusal has no other certainty than NONE."""
-        if not self.sentences:
+        """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""
+        if not self.sentences and self.certainty is Certainty.SURE:
             object.__setattr__(self, "certainty", Certainty.NONE)
 
     @property

@@ -10,12 +10,13 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from rag_core.models.catalog import ModelSpec
 from rag_core.retrieval.fusion import Fusion
 from rag_core.settings import RagSettings
+from rag_core.types import Certainty
 
 __all__ = ["Calibration", "ClaimThreshold", "CosineCalibration"]
 
@@ -61,9 +62,13 @@ class ClaimThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Calibration: the answer threshold (0..1), fusion by embedding model and language, and the fitting data."""
+    """Calibration: the thresholds of answers (0..1), fusion by embedding model and language, and the fitting data.
 
-    bar: float = 0.5
+    `bar`: from here an answer is shown, as probable; `sure`: from here it is stated without a caveat.
+    """
+
+    bar: float = 0.25
+    sure: float = 0.6
     data: str = "XQuAD (RU, EN) alone and among Russian news posts, RuBQ: at most 8 % of answerable questions refused"
     date: str = "2026-11-20"
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
@@ -80,12 +85,17 @@ class Calibration:
         likeness = _COSINE_CALIBRATIONS.get(model.name, {}).get(lang) if model else None
         return likeness(words, cosine) if likeness else words
 
+    def grade(self, covered: float) -> Certainty:
+        """Degree of certainty at a probability of a right answer."""
+        return Certainty.SURE if covered >= self.sure else Certainty.PROBABLE if covered >= self.bar else Certainty.NONE
+
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:
         """Load the calibration: the setting if given, else the stored values, else the built-in ones."""
         stored = cls._stored(settings)
         if settings.answer.coverage is not None:
-            return cls(settings.answer.coverage, "the setting ANSWER__COVERAGE", "", stored.fusions, stored.claims)
+            bar = settings.answer.coverage
+            return replace(stored, bar=bar, sure=max(bar, stored.sure), data="the setting ANSWER__COVERAGE", date="")
         return stored
 
     @classmethod
@@ -97,7 +107,8 @@ class Calibration:
                 for model, langs in stored.get("fusions", {}).items()
             }
             claims = ClaimThreshold(**stored["claims"]) if "claims" in stored else ClaimThreshold()
-            return cls(float(stored["bar"]), str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own}, claims)
+            bars = float(stored["bar"]), float(stored.get("sure", stored["bar"]))
+            return cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own}, claims)
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -14,7 +14,7 @@ from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
 from rag_core.text.tokens import tokenize
-from rag_core.writing.extract import ExtractCandidate
+from rag_core.writing.candidates import VAGUE_TYPES, ExtractCandidate
 
 __all__ = ["Coverage", "measure_coverage"]
 
@@ -43,6 +43,9 @@ class Coverage:
     length: float = 0.0
     known: float = 0.0
     chances: float = _TYPICAL_CHANCES
+    held: float = 0.0
+    piece: float = 0.0
+    contested: float = 0.0
 
     @property
     def likely(self) -> float:
@@ -60,7 +63,9 @@ class Coverage:
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-def measure_coverage(asked: QueryTerms, best: ExtractCandidate | None, statistics: TermStatistics) -> Coverage:
+def measure_coverage(
+    asked: QueryTerms, best: ExtractCandidate | None, statistics: TermStatistics, *, contested: bool = False
+) -> Coverage:
     """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read."""
     if best is None or not asked.share:
         return Coverage()
@@ -77,4 +82,7 @@ def measure_coverage(asked: QueryTerms, best: ExtractCandidate | None, statistic
         length=math.log(len(asked.share)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
+        held=0.0 if asked.want in VAGUE_TYPES else 1.0 if best.holds else -1.0,
+        piece=best.features.terms + best.features.kin,
+        contested=float(contested),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rag_core.text.answer_type import AnswerType, detect_answer_type
+from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.tokens import stem, tokenize
 
 __all__ = ["QueryTerms", "TermWeight", "is_asking_word", "kindred", "measure_stem_similarity"]
@@ -96,7 +96,8 @@ class QueryTerms:
     def of(cls, text: str, weigh: TermWeight) -> QueryTerms:
         """Build from the text of the question and the term weights of the index."""
         order = tuple(tokenize(text))
-        weights = {t: weigh(t) * (_ASKING_WEIGHT if t in _ASKING_STEMS else 1.0) for t in dict.fromkeys(order)}
+        asking = _ASKING_STEMS | extract_asking_stems(text)
+        weights = {t: weigh(t) * (_ASKING_WEIGHT if t in asking else 1.0) for t in dict.fromkeys(order)}
         total = sum(weights.values()) or 1.0
         return cls(text, order, {term: weight / total for term, weight in weights.items()}, detect_answer_type(text))
 

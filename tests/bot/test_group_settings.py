@@ -198,7 +198,8 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
     archive = await ready(home, HARBOUR, cited_only=True)
     async with live():
         assert "7:30 every morning" in (await said(sandbox, OTTO, FERRY))["text"]
-        monkeypatch.setattr("bot.views.answer.MIN_SURE_CONFIDENCE", 2.0)  # nothing is as sure as that
+        unsure = Calibration(sure=2.0)  # nothing is as sure as that
+        monkeypatch.setattr(Calibration, "load", lambda settings: unsure)
         strict = (await said(sandbox, OTTO, FERRY))["text"]
         await group_rules.save_group_rules(archive, GROUP, GroupRules())
         free = (await said(sandbox, OTTO, FERRY))["text"]

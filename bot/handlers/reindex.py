@@ -63,7 +63,12 @@ def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup
 
 async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
     if not command.args:
-        await message.answer(words("reindex-ask"), reply_markup=_build_scope_keyboard(words))
+        buttons = build_keyboard(
+            [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
+            [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
+            [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
+        )
+        await message.answer(words("reindex-ask"), reply_markup=buttons)
         return
     channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(desk))
     if channel is None:
@@ -122,14 +127,6 @@ async def _start_rebuild(
 
 async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(desk.archive)).items() if c.state != "removed"}
-
-
-def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    return build_keyboard(
-        [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
-        [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
-        [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
-    )
 
 
 def _build_channel_keyboard(

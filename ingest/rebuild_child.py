@@ -206,7 +206,7 @@ async def _run_build(args: argparse.Namespace) -> None:
         await _build_index(build, inventory, args.model, args.save_every)
         _send_message(finished=True)
     except RagError as exc:
-        _send_message(failed=exc.reason)
+        _send_message(failed=exc.dump())
     finally:
         await archive.close()
 

@@ -78,7 +78,9 @@ async def build_next_index(
             failed = 1 if child.came_further() else failed + 1
             log.warning("the process that builds the new index ended: %s", exc)
             if failed == _MAX_TRIES:
-                raise RebuildRefused(_CHILD_ENDED_TEXT.format(tries=_MAX_TRIES, how=exc, log=child.log)) from exc
+                raise RebuildRefused(
+                    _CHILD_ENDED_TEXT, code="rebuild-child-ended", tries=_MAX_TRIES, how=exc, log=child.log
+                ) from exc
 
 
 async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex | None = None) -> LexicalIndex:
@@ -87,7 +89,7 @@ async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex
     kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
     fresh = await asyncio.to_thread(kind.saved, folder, format_rebuild_identity(archive, rebuild.id))
     if fresh is None:
-        raise RebuildRefused(_UNREADABLE_TEXT.format(folder=folder))
+        raise RebuildRefused(_UNREADABLE_TEXT, code="rebuild-unreadable", folder=folder)
     return fresh
 
 
@@ -117,9 +119,8 @@ class _RebuildChild:
 
         Raises _ChildEnded, RebuildRefused, IndexUnavailable, ArchiveUnavailable.
         """
-        starting = translate_errors(
-            RebuildRefused, OSError, say="The process that builds an index cannot be started ({})."
-        )
+        reason = "The process that builds an index cannot be started ({said})."
+        starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
         with starting, self.log.open("wb") as words:
             pipe = asyncio.subprocess.PIPE
             process = await asyncio.create_subprocess_exec(
@@ -139,7 +140,7 @@ class _RebuildChild:
         while line := await process.stdout.readline():
             message: dict[str, Any] = json.loads(line)
             if "failed" in message:
-                raise IndexUnavailable(message["failed"])
+                raise IndexUnavailable.load(message["failed"])
             if "finished" in message:
                 await process.wait()
                 return

@@ -30,12 +30,14 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command("run", "run the bot (needs BOT__TOKEN)", ("run", "--data /srv/citegram run")),
     "demo": Command(
-        "demo", "try everything on this machine: no token, no network", ("demo", 'demo --once "когда паром?"')
+        "demo",
+        "try everything on this machine: no token, no network",
+        ("demo", 'demo --once "when does the ferry leave?"'),
     ),
     "ask": Command(
         "ask",
         "ask one question, as somebody who may read every channel",
-        ('ask "when does the ferry leave?"', 'ask "когда паром?" --trace', 'ask "who leads the choir?" --json'),
+        ('ask "what is new?"', 'ask "when does the ferry leave?" --trace', 'ask "who leads the choir?" --json'),
     ),
     "verify": Command(
         "verify",

@@ -231,6 +231,7 @@ class RebuildRunner:
     ) -> None:
         self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
         self._current: Rebuild | None = None
+        self.failure: RagError | None = None  # of the last rebuild, where it failed in this process
         self._unsaved_end: Rebuild | None = None  # a final state that could not be saved
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -266,7 +267,7 @@ class RebuildRunner:
 
     def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
         self._working, self._cancelled, self._installing = True, False, False
-        self._saved_at, self._first_done = 0.0, None
+        self._saved_at, self._first_done, self.failure = 0.0, None, None
         self._publish(rebuild)
         self._task = asyncio.create_task(self._run(rebuild, anew=anew))
         return rebuild
@@ -330,6 +331,7 @@ class RebuildRunner:
             raise
         except RagError as exc:
             log.error("the index was not rebuilt: %s", exc.reason)
+            self.failure = exc
             await self._finish("failed", exc.reason)
         except Exception:
             log.exception("the index was not rebuilt")

@@ -193,9 +193,8 @@ async def build_next_index(
     arguments += [f"--model={dense.model}"] if dense else []
     failed = done = before = renewed = 0
     while failed < _MAX_TRIES:
-        starting = translate_errors(
-            RebuildRefused, OSError, say="The process that builds an index cannot be started ({})."
-        )
+        reason = "The process that builds an index cannot be started ({said})."
+        starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
         with starting, (folder / "rebuild.log").open("w+b") as words:
             worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
         try:
@@ -203,7 +202,7 @@ async def build_next_index(
             worker.send({"qdrant": "" if like is None else like.settings_json})
             while "finished" not in (report := await worker.receive()):
                 if "failed" in report:
-                    raise IndexUnavailable(report["failed"])
+                    raise IndexUnavailable.load(report["failed"])
                 keys = [PostKey(*key) for key in report["renew"]]
                 renewed += await index_state.queue_posts(archive, keys) if keys else 0
                 done = report["done"]
@@ -217,7 +216,8 @@ async def build_next_index(
         finally:
             worker.kill()
             await worker.stop()
-    raise RebuildRefused(_WORKER_ENDED_TEXT.format(tries=_MAX_TRIES, how=how, log=folder / "rebuild.log"))
+    log_file = folder / "rebuild.log"
+    raise RebuildRefused(_WORKER_ENDED_TEXT, code="rebuild-child-ended", tries=_MAX_TRIES, how=how, log=log_file)
 
 
 async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex | None = None) -> LexicalIndex:
@@ -226,7 +226,7 @@ async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex
     kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
     fresh = await asyncio.to_thread(kind.load_saved, folder, format_rebuild_identity(archive, rebuild.id))
     if fresh is None:
-        raise RebuildRefused(_UNREADABLE_TEXT.format(folder=folder))
+        raise RebuildRefused(_UNREADABLE_TEXT, code="rebuild-unreadable", folder=folder)
     return fresh
 
 
@@ -294,7 +294,7 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
         await _build_index(build, (requests, replies), args)
         write_message(replies, {"finished": True})
     except RagError as exc:
-        write_message(replies, {"failed": exc.reason})
+        write_message(replies, {"failed": exc.dump()})
     finally:
         await archive.close()
 

@@ -22,8 +22,9 @@ Any other exception is a bug: it is not caught, is logged with its traceback, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, Self
 
 __all__ = [
     "ArchiveNotUpdated",
@@ -60,6 +61,17 @@ class RagError(Exception):
             name: value if isinstance(value, int) else str(value) for name, value in parameters.items()
         }
         super().__init__(self.reason)
+
+    def dump(self) -> tuple[str, str, dict[str, str | int]]:
+        """Reason, code and parameters, for another process."""
+        return self.reason, self.code, dict(self.parameters)
+
+    @classmethod
+    def load(cls, dumped: Sequence[Any]) -> Self:
+        """Restore an error from what `dump` gave; the class is the caller's."""
+        exc = cls(dumped[0])
+        exc.code, exc.parameters = dumped[1], dumped[2]
+        return exc
 
 
 class StageTimeout(RagError):

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterator
 
 from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
@@ -57,7 +56,12 @@ async def _on_grant_or_revoke(
 ) -> None:
     grants, argument = command.command.lower() == "grant", (command.args or "").strip()
     if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
-        await message.answer(**_render_admin_list(desk, words).as_kwargs())
+        how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
+        lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in desk.admins.owners]
+        for one in desk.admins.granted.values():
+            date, who_granted = words.date(one.at, desk.settings.bot.zone), Code(str(one.by))
+            lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
+        await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())
         return
     who = int(argument)
     if refusal := _check_request(who, grants, bot.id, desk):
@@ -168,20 +172,6 @@ async def _format_person(bot: Bot, who: int) -> Text:
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return Text(Code(str(who)))
     return Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
-
-
-def _render_admin_list(desk: AppContext, words: Translator) -> Text:
-    """Render the usage of /grant, and the list of admins with who granted it and when."""
-    how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
-    return as_list(how, words("grant-list"), *_format_admin_lines(desk, words))
-
-
-def _format_admin_lines(desk: AppContext, words: Translator) -> Iterator[Text]:
-    for owner in desk.admins.owners:
-        yield words.rich("grant-line-owner", who=Code(str(owner)))
-    for one in desk.admins.granted.values():
-        date = words.date(one.at, desk.settings.bot.zone)
-        yield words.rich("grant-line", who=Code(str(one.user_id)), by=Code(str(one.by)), date=date)
 
 
 def routes() -> Router:

@@ -248,12 +248,12 @@ def _get_forwarded_link(message: Message | None) -> list[PostLink]:
     if not isinstance(origin, MessageOriginChannel):
         return []
     return [
-        PostLink(origin.chat.id, origin.message_id, text=format_post_link(_get_post_key(origin), origin.chat.username))
+        PostLink(
+            origin.chat.id,
+            origin.message_id,
+            text=format_post_link(PostKey(origin.chat.id, origin.message_id), origin.chat.username),
+        )
     ]
-
-
-def _get_post_key(origin: MessageOriginChannel) -> PostKey:
-    return PostKey(origin.chat.id, origin.message_id)
 
 
 async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:

@@ -50,12 +50,12 @@ def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
 
 
 async def _on_bind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    text = await _bind_or_unbind(message, command, desk, words)
+    text = await _bind_or_unbind(message.chat.id, command, desk, words)
     await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
-async def _bind_or_unbind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> Text:
-    asked, group = (command.args or "").strip(), message.chat.id
+async def _bind_or_unbind(group: int, command: CommandObject, desk: AppContext, words: Translator) -> Text:
+    asked = (command.args or "").strip()
     known = await channels.load_channels(desk.archive)
     if not asked:
         return await _list_bound_channels(group, known, desk, words)

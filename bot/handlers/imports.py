@@ -383,14 +383,11 @@ async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str,
     return (str(chat.id), chat.username) if chat.type in ("channel", "supergroup") else (asked, name)
 
 
-def _is_export(document: Document) -> bool:
-    return PurePath(document.file_name or "").suffix.lower() in _EXPORT_SUFFIXES
-
-
 async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
     """Filter: an admin sent a document that looks like an export, without a caption."""
-    document = message.document
-    return bool(document and not message.caption and _is_export(document) and is_admin(message, desk.admins))
+    name = (message.document.file_name if message.document else None) or ""
+    export = PurePath(name).suffix.lower() in _EXPORT_SUFFIXES
+    return export and not message.caption and is_admin(message, desk.admins)
 
 
 async def _on_document(message: Message, words: Translator) -> None:

@@ -103,15 +103,14 @@ async def _render_mode(
     if now.recipe in state and not state[now.recipe][0]:
         lines.append(words("mode-off-now"))
     offered = [name for name in _list_offered_modes() if name not in state or state[name][0] or name == now.recipe]
-    rows = [[_make_mode_button(name, now, words)] for name in offered]
+    rows = [
+        [_make_button(f"{'✓ ' if name == now.recipe else ''}{words('mode-name', recipe=name)}", "use", name)]
+        for name in offered
+    ]
     rows.append([_make_button(f"{'✓ ' if now.careful else ''}{words('mode-careful')}", "use", _CAREFUL_MODE)])
     if admin:
         rows += _build_recipe_switches(state, words)
     return "\n".join(lines), InlineKeyboardMarkup(inline_keyboard=rows)
-
-
-def _make_mode_button(name: str, now: AnswerMode, words: Translator) -> InlineKeyboardButton:
-    return _make_button(f"{'✓ ' if name == now.recipe else ''}{words('mode-name', recipe=name)}", "use", name)
 
 
 def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[InlineKeyboardButton]]:

@@ -9,13 +9,13 @@ import asyncio
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.views.keyboards import edit_message, make_callback_token
+from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, ModelRole
 from rag_core.models.model_folder import is_model_present
@@ -90,16 +90,12 @@ async def _render_models(desk: AppContext, words: Translator) -> tuple[str, Inli
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if not offered:
         return f"{text}\n\n{words('models-none', pull='citegram models pull default')}", None
-    rows = [[_make_model_button(desk.archive, name, use, used, words)] for name, use in offered]
-    return f"{text}\n\n{words('models-press')}", InlineKeyboardMarkup(inline_keyboard=rows)
-
-
-def _make_model_button(
-    archive: Archive, name: str, use: str, used: dict[str, str], words: Translator
-) -> InlineKeyboardButton:
-    on = used.get(use, _NO_MODEL) == name
-    label = f"{'✓ ' if on else ''}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
-    return InlineKeyboardButton(text=label, callback_data=_ModelCallback(token=_make_model_token(archive, name)).pack())
+    rows = []
+    for name, use in offered:
+        tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
+        label = f"{tick}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
+        rows.append([(label, _ModelCallback(token=_make_model_token(desk.archive, name)))])
+    return f"{text}\n\n{words('models-press')}", build_keyboard(*rows)
 
 
 def _format_model_name(name: str, words: Translator) -> str:

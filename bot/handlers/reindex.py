@@ -63,7 +63,12 @@ def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup
 
 async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
     if not command.args:
-        await message.answer(words("reindex-ask"), reply_markup=_build_scope_keyboard(words))
+        buttons = build_keyboard(
+            [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
+            [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
+            [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
+        )
+        await message.answer(words("reindex-ask"), reply_markup=buttons)
         return
     channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(desk))
     if channel is None:
@@ -124,14 +129,6 @@ async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(desk.archive)).items() if c.state != "removed"}
 
 
-def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    return build_keyboard(
-        [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
-        [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
-        [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
-    )
-
-
 def _build_channel_keyboard(
     desk: AppContext, known: dict[int, Channel], number: int, words: Translator
 ) -> InlineKeyboardMarkup:
@@ -181,7 +178,8 @@ async def _follow_rebuild(bot: Bot, reindexing: RebuildRunner, archive: Archive)
         over = rebuild.state != "running"
         if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
             words = get_translator(rebuild.tell.lang)
-            await _edit_progress(bot, rebuild, rebuild.tell, await _format_rebuild(rebuild, archive, words), words)
+            text = await _format_rebuild(rebuild, reindexing.failure, archive, words)
+            await _edit_progress(bot, rebuild, rebuild.tell, text, words)
             shown = time.monotonic()
 
 
@@ -199,7 +197,7 @@ async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text
         log.warning("the progress of rebuild %d was not told: %s", rebuild.id, exc)
 
 
-async def _format_rebuild(rebuild: Rebuild, archive: Archive, words: Translator) -> str:
+async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: Archive, words: Translator) -> str:
     what = words("reindex-what-all")
     if rebuild.chat_id is not None:
         channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
@@ -209,7 +207,7 @@ async def _format_rebuild(rebuild: Rebuild, archive: Archive, words: Translator)
     if rebuild.state == "cancelled":
         return words("reindex-cancelled")
     if rebuild.state == "failed":
-        return words("reindex-failed", reason=rebuild.reason)
+        return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
     count = await posts.count_posts(archive, rebuild.chat_id)
     renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
     return "\n".join([words("reindex-done", what=what, count=count), *renewed])

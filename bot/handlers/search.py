@@ -30,7 +30,7 @@ from bot.views.keyboards import make_callback_token, redraw_message
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
-from rag_core.retrieval.post_search import SearchListing, list_posts
+from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.types import Question
 
@@ -70,7 +70,9 @@ class SearchHandlers:
         if not asked and not addressed:
             return
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
-            text = _format_search_error(asked, words)
+            text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
+            if asked:
+                text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
             await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
         reader = get_reader_id(message)
@@ -157,7 +159,7 @@ class SearchHandlers:
         entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
-        token = _make_results_token(found)
+        token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
         buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), token)
         return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
 
@@ -165,12 +167,6 @@ class SearchHandlers:
 def _get_search_text(message: Message) -> str:
     """Text after the command."""
     return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
-
-
-def _format_search_error(asked: str, words: Translator) -> Text:
-    if asked:
-        return Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-    return words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
 
 
 def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archive: Archive) -> Message | None:
@@ -184,11 +180,6 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     """Token of a search: eight characters, and it cannot be forged."""
     content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
-
-
-def _make_results_token(found: SearchListing) -> str:
-    """Token of the posts found, in order: four characters."""
-    return make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
 
 
 def _build_page_buttons(number: int, last: int, search: str, found: str) -> InlineKeyboardMarkup | None:

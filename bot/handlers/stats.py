@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 
 from aiogram import Router
@@ -119,11 +119,6 @@ async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[s
     ]
     if fine:
         yield words("stats-jobs", jobs=" · ".join(fine))
-    for line in _list_failures(jobs, words):
-        yield line
-
-
-def _list_failures(jobs: list[JobRecord], words: Translator) -> Iterator[str]:
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"

@@ -115,14 +115,10 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
         public = channel.visibility is Visibility.PUBLIC
         members = [ADMIN_ID, READER_ID] if public else [ADMIN_ID]
         world.add_channel(channel.chat_id, channel.title, channel.username, members=members, bot=True)
-        history: list[Post] = sorted(posts_by_channel[channel.chat_id], key=_get_message_id)
+        history: list[Post] = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
         world.add_history(channel.chat_id, history)
         if public:
             await channels.bind_channel(archive, GROUP_ID, channel.chat_id)
-
-
-def _get_message_id(post: Post) -> int:
-    return post.key.message_id
 
 
 @asynccontextmanager

@@ -86,7 +86,7 @@ async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         bot = Bot(rag)
         yield bot
-        await bot.indexing.stop()
+        await bot.reindexing.stop()
 
 
 @contextmanager
@@ -108,7 +108,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     asking = threading.Thread(target=ask)
     asking.start()
     with waiting(bot.rag.archive.folder):
-        await bot.indexing.start()
+        await bot.reindexing.start()
         await bot.keep(
             post(20_000, "A zeppelin."), post(5, "Boat number 5 sank.", edited=datetime(2026, 1, 1, tzinfo=UTC))
         )
@@ -134,7 +134,7 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
     bot.rag.lexical.remove([PostKey(KILN, 1)])
     assert bot.found("обжиг") == []
     await bot.keep(post(20_000, "A zeppelin."))
-    assert (await bot.indexing.start(KILN)).chat_id == KILN
+    assert (await bot.reindexing.start(KILN)).chat_id == KILN
     ended = await bot.ended()
     assert (ended.state, ended.done) == ("done", 1)
     assert (bot.found("обжиг"), bot.found("zeppelin")) == ([1], [20_000])
@@ -144,29 +144,29 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
 async def test_cancelled_it_leaves_the_old_index_as_it_was(bot: Bot) -> None:
     old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive) / "current.json").read_text()
     with waiting(bot.rag.archive.folder):
-        rebuild = await bot.indexing.start()
-        assert not await bot.indexing.cancel(rebuild.id + 1)  # the button of another rebuild
-        assert await bot.indexing.cancel(rebuild.id)
+        rebuild = await bot.reindexing.start()
+        assert not await bot.reindexing.cancel(rebuild.id + 1)  # the button of another rebuild
+        assert await bot.reindexing.cancel(rebuild.id)
     assert bot.rag.lexical._now is old
     assert (get_lexical_folder(bot.rag.archive) / "current.json").read_text() == before
     assert not get_next_index_folder(bot.rag.archive.folder).exists()
     assert await bot.state() == "cancelled"
     with pytest.raises(RebuildRefused, match="cancelled: the old index is in use"):
-        assert [pair async for pair in bot.indexing.progress()]
-    assert not await bot.indexing.cancel()
-    await bot.indexing.start()
+        assert [pair async for pair in bot.reindexing.progress()]
+    assert not await bot.reindexing.cancel()
+    await bot.reindexing.start()
     assert (await bot.ended()).state == "done"
 
 
 async def test_a_second_start_is_refused_in_one_sentence(bot: Bot) -> None:
     with waiting(bot.rag.archive.folder):
-        first = await bot.indexing.start()
+        first = await bot.reindexing.start()
         for chat_id in (None, KILN):
             with pytest.raises(RebuildRefused, match=r"^An index is being rebuilt already: .*\.$"):
-                await bot.indexing.start(chat_id)
-        both = await asyncio.gather(bot.indexing.start(), bot.indexing.start(), return_exceptions=True)
+                await bot.reindexing.start(chat_id)
+        both = await asyncio.gather(bot.reindexing.start(), bot.reindexing.start(), return_exceptions=True)
         assert all(isinstance(one, RebuildRefused) for one in both)
-        assert bot.indexing.current == first
+        assert bot.reindexing.current == first
     assert (await bot.ended()).state == "done"
 
 
@@ -174,7 +174,7 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
     """The new index could keep what it read, if the rows that say it is gone were gone too."""
     indexing = asyncio.create_task(IndexingWorker(bot.rag.archive, bot.indexer, every=0.02).run())
     with waiting(bot.rag.archive.folder):
-        await bot.indexing.start()
+        await bot.reindexing.start()
         await posts.remove_channel(bot.rag.archive, KILN)
         await asyncio.sleep(0.5)
         assert bot.found("обжиг") == []
@@ -193,7 +193,7 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
 
 async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
     with pytest.raises(RebuildRefused, match="There is no channel with the id -7"):
-        await bot.indexing.start(-7)
+        await bot.reindexing.start(-7)
     assert await index_state.find_running_rebuild(bot.rag.archive) is None
 
 
@@ -207,22 +207,22 @@ async def test_a_channel_is_named_by_its_username_or_its_id(bot: Bot, name: str,
 
 
 async def test_who_asked_may_leave(bot: Bot) -> None:
-    asking = asyncio.create_task(bot.indexing.start())
+    asking = asyncio.create_task(bot.reindexing.start())
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    await bot.indexing.begun()
-    pairs = [pair async for pair in bot.indexing.progress()]
+    await bot.reindexing.begun()
+    pairs = [pair async for pair in bot.reindexing.progress()]
     assert pairs[-1] == (BOATS, BOATS)
     assert pairs == sorted(pairs)
 
 
 async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> None:
     with waiting(bot.rag.archive.folder):
-        await bot.indexing.start()
+        await bot.reindexing.start()
         following = asyncio.create_task(bot.ended())
         await asyncio.sleep(0.1)
-        await bot.indexing.stop()
+        await bot.reindexing.stop()
         assert (await asyncio.wait_for(following, 30)).state == "running"
     assert await bot.state() == "running"
     again = RebuildRunner(bot.rag.archive, bot.indexer)
@@ -298,7 +298,7 @@ async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot
     old, folder = bot.rag.lexical._now, get_lexical_folder(bot.rag.archive)
     shutil.rmtree(folder)
     folder.write_text("in the way")
-    await bot.indexing.start()
+    await bot.reindexing.start()
     ended = await bot.ended()
     assert (ended.state, await bot.state()) == ("failed", "failed")
     assert ended.reason.startswith("The index cannot be written to disk (")
@@ -306,10 +306,10 @@ async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot
     assert bot.rag.lexical._now is old
     assert bot.found("обжиг") == [1]
     with pytest.raises(RebuildRefused, match="free some space"):
-        assert [pair async for pair in bot.indexing.progress()]
+        assert [pair async for pair in bot.reindexing.progress()]
     assert not get_next_index_folder(bot.rag.archive.folder).exists()
     folder.unlink()
-    await bot.indexing.start()
+    await bot.reindexing.start()
     assert (await bot.ended()).state == "done"
 
 
@@ -323,16 +323,16 @@ async def test_after_an_end_that_could_not_be_kept_another_may_begin(
             await bot.rag.archive._writer.execute(f"PRAGMA query_only = {'OFF' if yes else 'ON'}")
 
     with waiting(bot.rag.archive.folder):
-        await bot.indexing.start()
+        await bot.reindexing.start()
         await writable(False)
-        await bot.indexing.cancel()
+        await bot.reindexing.cancel()
     assert (await bot.ended()).state == "cancelled"
     assert await bot.state() == "running"
     assert "the end of the rebuild was not kept" in caplog.text
     with pytest.raises(ArchiveUnavailable):
-        await bot.indexing.start()
+        await bot.reindexing.start()
     await writable(True)
-    await bot.indexing.start()
+    await bot.reindexing.start()
     assert (await bot.ended()).state == "done"
     states = await bot.rag.archive.rows("SELECT state FROM rebuilds ORDER BY id")
     assert [state for (state,) in states] == ["cancelled", "done"]

@@ -30,6 +30,7 @@ from pydantic import BaseModel, SecretStr
 from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
+from ingest.exports.scan import ImportNote
 from rag_core.index.bm25 import PostKeySet
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
@@ -71,6 +72,7 @@ def _post_words(text: str) -> Passage:
 
 
 _MAKERS: dict[Any, Callable[[str], Any]] = {
+    ImportNote: lambda text: ImportNote("{title}", title=text),
     str: lambda text: text,
     bytes: lambda text: text.encode(),
     int: lambda text: 60,  # a length, a number, a minute: one a caller would give

@@ -15,7 +15,7 @@ from bot.evaluation.calibrate import FOLD_COUNT, LogisticFit, assign_folds, fit_
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.index import IndexedDataset
 from bot.evaluation.scoring import Metrics
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Passage, Question
 from rag_core.verification.entailment import (
     SUPPORT_THRESHOLD,
@@ -185,7 +185,7 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
     question = Question(row.claim, row.lang, datetime.now(UTC), data.viewer)
     passages = await retrieve_claim_passages(question, plan_claim_search(question), rag, run)
     claim = Claim(row.claim, row.lang, 0, len(row.claim))
-    supports = await run.require("verify", assess_passages(claim, passages, data.viewer, rag, run))
+    supports = await run.require(Stage.VERIFY, assess_passages(claim, passages, data.viewer, rag, run))
     checked = [check_by_rules(row.claim, p.text, row.lang, header=p.header, date=p.date) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
     recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None

@@ -62,7 +62,7 @@ class Engine:
 
     Reranker, writer and planner may be replaced while the bot runs: a run that already uses the old one finishes with
     it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
-    is compared with it. `caches` are shared with copies made by `replace`: a copy that finds other hits needs its own.
+    is compared with it. A copy made by `replace` has `caches` of its own, because other settings find other hits.
     `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `health` is the circuit
     breaker of the recipes.
     """
@@ -80,7 +80,7 @@ class Engine:
     plan: PlanFunction = plan_by_rules
     recipe: str = "auto"
     health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))
-    caches: Caches = field(default_factory=Caches)
+    caches: Caches = field(init=False, default_factory=Caches)
 
     @property
     def version(self) -> IndexVersion:

@@ -29,7 +29,7 @@ from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, Channel, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
 from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_post_date
@@ -65,7 +65,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         idle = planner is not None and not planner.waiting
         if planner and idle:
             entities = await _load_known_entities(question, known, rag)
-            async with run.apart():
+            async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.put(key, version, plan)
@@ -95,9 +95,9 @@ log = logging.getLogger(__name__)
 async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
     """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts."""
     async with _preview_while_planning(question, rag, run):
-        plan = await run.attempt("plan", make_plan(question, rag, run), lambda: build_bare_plan(question))
+        plan = await run.attempt(Stage.PLAN, make_plan(question, rag, run), lambda: build_bare_plan(question))
     # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
-    exact = await run.attempt("chronicle", answer_by_aggregation(question, plan, rag), None)
+    exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
     if exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
     return plan, exact
@@ -108,7 +108,7 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
     hits = await search_passages(plan, question, rag, run)
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
-    best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     return await extract_from_hits(question, plan, best, rag, run)
 
 
@@ -116,8 +116,10 @@ async def extract_from_hits(
     question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
     """Compose the evidence from hits, and extract from it."""
-    evidence = await run.attempt("copies", gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
-    async with run.stage("extract"):
+    evidence = await run.attempt(
+        Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits)
+    )
+    async with run.stage(Stage.EXTRACT):
         # long posts have many pieces to score: in a thread, not on the event loop
         draft = await asyncio.to_thread(extract_draft, question, plan, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
@@ -130,7 +132,7 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.planner or rag.writer
     if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
         return plan
-    return replace(plan, like=await run.attempt("hyde", write_hypothetical_post(question, model, run), ""))
+    return replace(plan, like=await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), ""))
 
 
 async def write_or_extract(
@@ -146,7 +148,7 @@ async def write_or_extract(
         return draft
     if run.on_extract:
         await run.on_extract(draft)
-    written = await run.attempt("write", write_draft(question, evidence, rag, run), draft)
+    written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written.sentences:
         return replace(written, covered=draft.covered, certainty=draft.certainty)
     if draft.covered < _DECISIVE_COVERAGE:
@@ -163,7 +165,9 @@ async def finish_draft(
         await note_unindexed_posts(question.viewer, rag, run)
     if draft.certainty is not Certainty.SURE or not draft.sentences:
         return draft, evidence
-    return await run.attempt("conflicts", add_conflicting_post(question, plan, draft, evidence, rag), draft), evidence
+    return await run.attempt(
+        Stage.CONFLICTS, add_conflicting_post(question, plan, draft, evidence, rag), draft
+    ), evidence
 
 
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:

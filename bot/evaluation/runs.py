@@ -19,7 +19,7 @@ from rag_core.context.calibration import Calibration
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.steps import make_plan
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Question
 
 __all__ = [
@@ -57,9 +57,9 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     question, rag = _build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
-    plan = await run.require("plan", make_plan(question, rag, run))
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
     hits = await search_passages(plan, question, rag, run)
-    hits = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
     return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took)

@@ -59,7 +59,6 @@ from bot.worker.streaming import (
 )
 from ingest.scheduler import JobLog
 from rag_core.answer import answer_question
-from rag_core.caches import Caches
 from rag_core.conversation import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -201,7 +200,7 @@ def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
     retrieval = usual.retrieval.model_copy(
         update={"rounds": _DEEP_ROUNDS, "keep": max(_DEEP_PASSAGES, usual.retrieval.keep)}
     )
-    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}), caches=Caches())
+    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}))
 
 
 async def append_deeper_note(

@@ -24,7 +24,7 @@ from rag_core.storage import conversations, users
 from rag_core.storage.conversations import ConversationKey, ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import LlmCosts, Run
+from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Answer, Question
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
@@ -122,7 +122,7 @@ _REWRITE_REJECTED = "The model's question was not the one that was asked: the ru
 
 async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
     """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
-    turns = await run.attempt("memory", load_turns(question, rag), ())
+    turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
     return await rewrite_followup(question, turns, rag, run)
 
 
@@ -134,9 +134,12 @@ async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn]
     model = rag.planner or rag.writer
     text = by_rules
     if model is not None and not model.waiting:
-        text = await run.attempt("followup", _rewrite_by_model(question, turns, model, run), by_rules)
+        text = await run.attempt(Stage.FOLLOWUP, _rewrite_by_model(question, turns, model, run), by_rules)
     how = "rules" if text == by_rules else "model"
-    await run.attempt("memory", conversations.increment_conversation_stat(rag.archive, how, question.asked_at), None)
+    statistic = conversations.increment_conversation_stat(rag.archive, how, question.asked_at)
+    await run.attempt(Stage.MEMORY, statistic, None)
+        Stage.MEMORY, conversations.increment_conversation_stat(rag.archive, how, question.asked_at), None
+    )
     return replace(question, text=text)
 
 
@@ -147,7 +150,7 @@ async def _rewrite_by_model(
     template = load_prompt("followup", question.lang)
     prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as session:
+    async with run.open_session(model, question.viewer.user_id) as session:
         costs.call()
         end = await collect_generation(
             session.stream(

@@ -275,7 +275,7 @@ async def _apply_judge_layer(
     open_ones = [n for n, s in enumerate(found) if s.layer in {"words", "meaning"} and low < s.likely < high]
     if rag.writer is None or not open_ones:
         return found
-    async with run.seated(rag.writer, 0) as seat:
+    async with run.open_session(rag.writer, 0) as seat:
         odds = await judge_support(claim, [passages[n] for n in open_ones], seat)
     if rag.writer.bare_verdicts:
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))

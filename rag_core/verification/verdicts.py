@@ -33,7 +33,7 @@ from rag_core.storage.copies import PostCopies
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import (
     Channel,
     Citation,
@@ -97,7 +97,7 @@ def plan_claim_search(question: Question) -> Plan:
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:
     """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
     hits = await search_passages(plan, question, rag, run)
-    best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     return tuple(hit.passage for hit in best[:MAX_ASSESSED_PASSAGES])
 
 
@@ -305,7 +305,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
     """
     run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
     try:
-        async with run.stage("plan"):
+        async with run.stage(Stage.PLAN):
             claims, unread = await asyncio.to_thread(_extract_claims_to_check, question)
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
@@ -363,7 +363,7 @@ async def verify_claim(
     since = list_channels_to_recheck(first)
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
     verdict, supporting = decide_verdict(claim, first + await _assess_current_passages(claim, more, question, rag, run))
-    found = await run.require("copies", count_independent_sources(supporting, question.viewer, known, rag))
+    found = await run.require(Stage.COPIES, count_independent_sources(supporting, question.viewer, known, rag))
     return replace(verdict, sources=found.count, earliest=found.earliest)
 
 
@@ -373,10 +373,10 @@ async def _assess_current_passages(
     """Assess each passage; by rules and words alone if the rest fails; posts deleted meanwhile are left out."""
     if not passages:
         return []
-    supports = await run.attempt("verify", assess_passages(claim, passages, question.viewer, rag, run), list)
+    supports = await run.attempt(Stage.VERIFY, assess_passages(claim, passages, question.viewer, rag, run), list)
     if not supports:
         supports = await asyncio.to_thread(
             lambda: [assess_text(claim.text, passage.text, claim.lang) for passage in passages]
         )
-    here = set(await run.require("nearest", filter_current_passages(passages, question.viewer, rag)))
+    here = set(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
     return [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True) if p in here]

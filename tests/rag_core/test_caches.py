@@ -74,7 +74,7 @@ async def test_that_nothing_was_found_is_remembered_too(library: Any) -> None:
 
 async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) -> None:
     clock = Clock()
-    library.rag = replace(library.rag, caches=Caches(clock))
+    library.rag.caches = Caches(clock)
     await library.ask(FERRY)
     clock.now += 299
     await library.ask(FERRY)
@@ -365,11 +365,11 @@ def test_many_threads_may_use_a_memory() -> None:
     assert len(memory) <= 20
 
 
-async def test_a_copy_of_an_engine_shares_its_caches_unless_it_is_given_its_own(library: Any) -> None:
+async def test_an_engine_made_of_another_has_caches_of_its_own(library: Any) -> None:
     await library.ask(FERRY)
-    shared, own = replace(library.rag, recipe="direct"), replace(library.rag, caches=Caches())
-    assert shared.caches.counts == library.rag.caches.counts == (0, 2)
-    assert own.caches.counts == (0, 0)
+    other = replace(library.rag, settings=library.rag.settings)
+    assert other.caches.counts == (0, 0)
+    assert library.rag.caches.counts == (0, 2)
 
 
 async def test_forgetting_drops_plans_hits_and_verdicts(library: Any) -> None:

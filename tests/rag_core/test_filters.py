@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from rag_core.answer import answer_question
-from rag_core.caches import Caches
 from rag_core.index.bm25 import SearchFilter
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.models.catalog import find_models
@@ -164,7 +163,7 @@ async def test_the_filter_is_inside_the_search_by_meaning_too(
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "both")]
         assert given.shortfalls == ()
         monkeypatch.setattr("rag_core.index.vectors.MAX_FILTER_POSTS", 0)
-        wide = replace(rag, caches=Caches())
+        wide = replace(rag)  # with caches of its own
         given = await answer_question(question, wide)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "lexical")]
         assert [s.stage for s in given.shortfalls] == ["dense"]

@@ -38,7 +38,7 @@ __all__ = ["ClaimTerms", "detect_stance"]
 _MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45, 0.55, 0.5, 0.3, 0.3
 _MIN_OWN_SUPPORTING = 0.3  # share in the sentence itself, for support
 _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another value
-_MIN_SUPPORTING, _VALUE_BONUS = 0.8, 0.2  # share for support, less with each number or moment that agrees
+_MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment decides
 _MIN_REPLACED_OWN = 0.6  # share in the sentence where another word stands in the place of the claim's
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
@@ -161,8 +161,10 @@ class ClaimTerms:
             for word in facts.words
             if word.start not in units
         ]
-        # words of the channel's title need not stand in a post
-        self.optional = {w.start for w, _ in self.terms if find_nearest_word(w, self.title.all_words)[0] >= _SAME_WORD}
+        # names in the channel's title need not stand in a post
+        self.optional = {
+            w.start for w, _ in self.terms if w.capital and find_nearest_word(w, self.title.all_words)[0] >= _SAME_WORD
+        }
         self.identifiers = [number for number in facts.numbers if self._is_identifier(number)]
         self.values = [number for number in facts.numbers if number not in self.identifiers and not number.weak]
         self.values = self.values[:MOST_FIGURES]

@@ -216,11 +216,12 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: Rende
     yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
     contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
     missed = missing and verdict["label"] == Label.NOT_FOUND.value
-    yield (
-        words("verify-partly")
-        if missed
-        else words("verify-label", label="contested" if contested else verdict["label"])
-    )
+    if later:
+        yield words("verify-outdated", day=words.date(datetime.fromisoformat(later["date"]), context.zone))
+    elif missed:
+        yield words("verify-partly")
+    else:
+        yield words("verify-label", label="contested" if contested else verdict["label"])
     if later:
         yield words("verify-superseded")
         yield from _format_quote_lines([later], context)

@@ -634,6 +634,7 @@ verify-label = { $label ->
     [contested] The posts disagree
    *[other] The posts do not say this
 }
+verify-outdated = It was so until { $day }
 verify-partly = I did not find this, but I could not search everything.
 verify-superseded = A later post says otherwise:
 verify-before = Earlier it was as claimed:

@@ -662,11 +662,12 @@ verify-not-text = Проверить можно только слова: пер�
 verify-nothing = Здесь нечего проверять: напишите фразу, которая что-то утверждает.
 verify-claim = «{ $claim }»
 verify-label = { $label ->
-    [supported] Подтверждается
-    [contradicted] Противоречит постам
+    [supported] Посты говорят именно это
+    [contradicted] Посты говорят иное
     [contested] Посты расходятся
-   *[other] В постах этого нет
+   *[other] Посты об этом не говорят
 }
+verify-outdated = Так было до { $day }
 verify-partly = Этого не нашлось, но искать удалось не везде.
 verify-superseded = Более поздний пост говорит иначе:
 verify-before = Раньше было так:

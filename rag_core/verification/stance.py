@@ -8,11 +8,11 @@ supports only what it asserts, and a number decides only where it stands at the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
 
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import TermWeight, is_asking_word, measure_stem_similarity
@@ -27,20 +27,21 @@ from rag_core.verification.compare import (
 )
 from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words
 from rag_core.verification.facts import SentenceFacts, extract_facts
-from rag_core.verification.rules import RuleCheck
+from rag_core.verification.rules import MOST_FIGURES, RuleCheck
 from rag_core.verification.types import Label, Support
-from rag_core.verification.vocabulary import Vocabulary, Word, fold_text
+from rag_core.verification.vocabulary import Word, fold_text
 
-__all__ = ["detect_stance"]
+__all__ = ["ClaimTerms", "detect_stance"]
 
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to
 # contradict the claim; for a "not Y" to correct it; for a later post to change what an earlier one of the channel said.
 _MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45, 0.55, 0.5, 0.3, 0.3
 _MIN_OWN_SUPPORTING = 0.3  # share in the sentence itself, for support
 _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another value
-_MIN_SUPPORTING, _VALUE_BONUS = 0.8, 0.2  # share for support, less with each number or moment that agrees
+_MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment decides
 _MIN_REPLACED_OWN = 0.6  # share in the sentence where another word stands in the place of the claim's
+_MOST_ITEM_WORDS = 40  # words of an item that are compared
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -99,7 +100,7 @@ def detect_stance(checked: RuleCheck, support: Support, header: str, date: datet
     """Correct the entailment of a passage by what stands around its sentences; `header` may name the subject."""
     if not checked.post or not checked.claim.all_words:
         return support
-    claim = _ClaimTerms(checked.claim, header, weight)
+    claim = ClaimTerms(checked.claim, header, weight)
     readings = [one for n in range(len(checked.post)) if (one := _read_sentence(claim, checked.post, n, header, date))]
     best = max(readings, key=lambda one: one.priority, default=None)
     if best is None:
@@ -141,7 +142,7 @@ class _Reading:
         return decides, may, self.why != _TOO_LITTLE, self.score
 
 
-class _ClaimTerms:
+class ClaimTerms:
     """Terms of a claim with their weights; numbers that name a thing ("bus 27") are terms, the others are values."""
 
     def __init__(self, facts: SentenceFacts, header: str, weight: TermWeight) -> None:
@@ -149,6 +150,8 @@ class _ClaimTerms:
         self.low = fold_text(facts.text)
         self.title = extract_facts(header.partition(" · ")[0], "ru")
         self.names = [name.word for name in facts.names if not name.weak]
+        units = _list_unit_words(facts)
+        self.dated = any(moment.day or moment.month or moment.year for moment in facts.moments)
         self.terms = [
             (
                 word,
@@ -156,12 +159,15 @@ class _ClaimTerms:
                 * (_ASKING_WEIGHT if is_asking_word(word.low) or word.stem in _LIGHT_STEMS else 1.0),
             )
             for word in facts.words
-            if not _is_unit_word(word, facts)
+            if word.start not in units
         ]
-        # words of the channel's title need not stand in a post
-        self.optional = {w.start for w, _ in self.terms if find_nearest_word(w, self.title.all_words)[0] >= _SAME_WORD}
+        # names in the channel's title need not stand in a post
+        self.optional = {
+            w.start for w, _ in self.terms if w.capital and find_nearest_word(w, self.title.all_words)[0] >= _SAME_WORD
+        }
         self.identifiers = [number for number in facts.numbers if self._is_identifier(number)]
         self.values = [number for number in facts.numbers if number not in self.identifiers and not number.weak]
+        self.values = self.values[:MOST_FIGURES]
         self.heaviest = max((each for _, each in self.terms), default=1.0)
         self.total = (
             sum(each for word, each in self.terms if word.start not in self.optional)
@@ -205,7 +211,6 @@ class _ClaimTerms:
     ) -> tuple[float, float]:
         """Share of the claim's terms in a sentence, and in it and around it; `opposed` words are there as antonyms."""
         total = self.total
-        words = Vocabulary(word for one in around for word in one.words)
         own = near = 0.0
         for word, each in self.terms:
             inside = find_nearest_word(word, here.words)[0]
@@ -214,7 +219,7 @@ class _ClaimTerms:
                 total += each if word.start in self.optional else 0.0
             elif word.start in self.optional:
                 continue
-            elif find_nearest_word(word, words)[0] >= _SAME_WORD:
+            elif any(find_nearest_word(word, one.words)[0] >= _SAME_WORD for one in around):
                 near += each * _CONTEXT_WEIGHT
         each = self.heaviest * _IDENTIFIER_WEIGHT
         for number in self.identifiers:
@@ -227,7 +232,7 @@ class _ClaimTerms:
 
 
 def _read_sentence(
-    claim: _ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
+    claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
 ) -> _Reading | None:
     here, following = post[n], post[n + 1] if n + 1 < len(post) else None
     parent = extract_facts(header.partition(" · ")[2], "ru")
@@ -239,14 +244,19 @@ def _read_sentence(
     matched = len(claim.values) - len(lacking) + len(claim.facts.moments) - len(moments)
     if own == 0.0 and not matched:
         return None
-    value = _find_other_value(claim, here, moments, opposites)
+    items = _PricedItems(claim, here)
+    found = [items.find_difference(), *(why for differs, why in moments if differs)]
+    found += [why for differs, why in find_opposite_statements(claim.facts, here, 1.0) if differs and opposites]
+    value = next(filter(None, found), "")
     denial = _find_denial(claim, here)
     subject = (
         about >= _MIN_ABOUT_VALUE
         and (own >= _MIN_OWN or matched > 1)
         and own - claim.share(opposites) >= _MIN_LEANING * bool(opposites)
     )
-    known = about >= _MIN_LEANING and len(lacking) <= 1 and _is_same_item(claim, here, opposites)
+    known = (
+        about >= _MIN_LEANING and len(lacking) <= 1 and not opposites and not claim.dated and items.is_same_attribute()
+    )
     against, near = Label.CONTRADICTED, about >= _MIN_ABOUT_NEAREST
     if about >= _MIN_EXPLICIT and (why := _find_explicit_denial(claim, here, following, denial, about)):
         return _Reading(against, here, about, own + about / 2 + 1, why)
@@ -280,7 +290,7 @@ def _read_sentence(
     return _Reading(Label.SUPPORTED, here, about, score, "", Label.SUPPORTED)
 
 
-def _find_replaced_word(claim: _ClaimTerms, here: SentenceFacts) -> str:
+def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
     """Find another word after the same two words: "to the accountants" where the claim says "to the physicists"."""
     mine, theirs = claim.facts.all_words, here.all_words
     places = {(a.low, b.low): c for a, b, c in zip(theirs, theirs[1:], theirs[2:], strict=False)}
@@ -295,7 +305,7 @@ def _find_replaced_word(claim: _ClaimTerms, here: SentenceFacts) -> str:
 
 
 def _find_explicit_denial(
-    claim: _ClaimTerms, here: SentenceFacts, following: SentenceFacts | None, denial: str, about: float
+    claim: ClaimTerms, here: SentenceFacts, following: SentenceFacts | None, denial: str, about: float
 ) -> str:
     """Find that the sentence, or the one after it, calls the claim false, answers no, or says that a plan failed."""
     low, reply = fold_text(here.text), fold_text(following.text) if following else ""
@@ -327,7 +337,7 @@ def _is_question(here: SentenceFacts) -> bool:
     return here.text.rstrip(' "»”)').endswith("?")
 
 
-def _find_correction(claim: _ClaimTerms, here: SentenceFacts) -> str:
+def _find_correction(claim: ClaimTerms, here: SentenceFacts) -> str:
     """Find "X, not Y" where Y is a number or a day of the claim."""
     values = [claim.low[one.start : one.end] for one in claim.facts.numbers]
     values += [claim.low[one.start : one.end] for one in claim.facts.moments]
@@ -342,7 +352,7 @@ def _find_correction(claim: _ClaimTerms, here: SentenceFacts) -> str:
     return ""
 
 
-def _find_denial(claim: _ClaimTerms, here: SentenceFacts) -> str:
+def _find_denial(claim: ClaimTerms, here: SentenceFacts) -> str:
     """Find that the sentence denies a word of the claim, or the claim one of the sentence."""
     for scopes, other, back in (
         (here.denied, claim.facts, claim.facts.denied),
@@ -356,7 +366,7 @@ def _find_denial(claim: _ClaimTerms, here: SentenceFacts) -> str:
     return ""
 
 
-def _find_unasserted(claim: _ClaimTerms, here: SentenceFacts, following: SentenceFacts | None) -> str:
+def _find_unasserted(claim: ClaimTerms, here: SentenceFacts, following: SentenceFacts | None) -> str:
     """Find that the sentence asks, or tells a rumour, a plan or a possibility, where the claim states a fact."""
     if _is_question(here) and not (following and _POSITIVE_REPLY.match(fold_text(following.text))):
         return "only asked"
@@ -368,7 +378,7 @@ def _find_unasserted(claim: _ClaimTerms, here: SentenceFacts, following: Sentenc
     return ""
 
 
-def _find_end(claim: _ClaimTerms, here: SentenceFacts) -> str:
+def _find_end(claim: ClaimTerms, here: SentenceFacts) -> str:
     """Find that something ended which the claim says still holds, or that somebody else has the role now."""
     low = fold_text(here.text)
     if (found := _CEASED_WORDS.search(low)) and not _CEASED_WORDS.search(claim.low):
@@ -382,65 +392,64 @@ def _find_end(claim: _ClaimTerms, here: SentenceFacts) -> str:
     return ""
 
 
-def _find_other_value(
-    claim: _ClaimTerms,
-    here: SentenceFacts,
-    moments: Sequence[tuple[bool, str]],
-    opposites: Sequence[tuple[Word, Word]],
-) -> str:
-    """Find another value in the place of the claim's, or an opposite word."""
-    for number in claim.values:
-        if any(is_same_value(number, other) for other in here.numbers) and not _is_bound_elsewhere(claim, here, number):
-            continue
-        if rival := _find_rival(claim, here, number):
-            return f"{claim.facts.text[number.start : number.end]} ≠ {here.text[rival.start : rival.end]}"
-    found = [why for differs, why in moments if differs]
-    if opposites:
-        found += [why for differs, why in find_opposite_statements(claim.facts, here, 1.0) if differs]
-    return next(iter(found), "")
+class _PricedItems:
+    """Items of a sentence, such as a price list: the words that each of its numbers belongs to."""
+
+    def __init__(self, claim: ClaimTerms, here: SentenceFacts) -> None:
+        self._claim, self._here = claim, here
+        starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
+        units = _list_unit_words(here)
+        pieces: list[list[Word]] = [[] for _ in starts]
+        for word in here.words:
+            light = is_asking_word(word.low) or word.start in units or (_is_predicate(word) and not word.capital)
+            if not light:
+                pieces[bisect_right(starts, word.start) - 1].append(word)
+        self._size: dict[int, int] = {}
+        self._claimed: dict[int, int] = {}
+        for number in here.numbers:
+            at = bisect_right(starts, number.start) - 1
+            words = pieces[at] or pieces[max(0, at - 1)]  # a number that stands alone belongs to the piece before
+            self._size[number.start] = len(words)
+            self._claimed[number.start] = sum(
+                find_nearest_word(word, claim.facts.words)[0] >= _SAME_WORD for word in words[:_MOST_ITEM_WORDS]
+            )
+
+    def find_rival(self, number: Number) -> Number | None:
+        """Find a number of the same unit that stands at the claim's own words."""
+        numbers, mine = self._here.numbers, self._claim.values
+        others = [n for n in numbers if _have_same_unit(number, n) and not any(is_same_value(m, n) for m in mine)]
+        if own := next((n for n in others if self._claimed[n.start]), None):
+            return own
+        return others[0] if len(others) == 1 and not any(is_same_value(number, n) for n in numbers) else None
+
+    def is_bound_elsewhere(self, number: Number) -> bool:
+        """Check whether the number stands only at other things, while the claim's thing has another number."""
+        same = [n for n in self._here.numbers if is_same_value(number, n)]
+        if not same or any(self._claimed[n.start] == self._size[n.start] for n in same):
+            return False
+        most = max(self._claimed[n.start] for n in same)
+        others = (n for n in self._here.numbers if _have_same_unit(number, n) and n not in same)
+        return any(self._claimed[n.start] > most for n in others)
+
+    def find_difference(self) -> str:
+        """Find a number of the claim in whose place the sentence has another."""
+        for number in self._claim.values:
+            here = any(is_same_value(number, other) for other in self._here.numbers)
+            if (not here or self.is_bound_elsewhere(number)) and (rival := self.find_rival(number)):
+                quoted = self._claim.facts.text[number.start : number.end]
+                return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
+        return ""
+
+    def is_same_attribute(self) -> bool:
+        """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
+        rivals = [rival for number in self._claim.values if (rival := self.find_rival(number))]
+        return all(rival.unit and self._claimed[rival.start] == self._size[rival.start] for rival in rivals)
 
 
-def _list_pieces(here: SentenceFacts) -> list[tuple[int, int]]:
-    """Spans of the items of a sentence, between its commas and lines."""
-    cuts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text)), len(here.text)]
-    return list(pairwise(cuts))
-
-
-def _is_unit_word(word: Word, facts: SentenceFacts) -> bool:
-    """Check for "roubles" in "40 roubles"."""
-    return any(n.unit and n.unit != "ordinal" and 0 <= word.start - n.end <= 2 for n in facts.numbers)
-
-
-def _list_item_words(here: SentenceFacts, number: Number) -> list[Word]:
-    """Words of the item that a number belongs to: its piece, or the one before where it stands alone."""
-    for start, end in reversed(_list_pieces(here)):
-        words = [
-            word
-            for word in here.words
-            if start <= word.start < end
-            and not is_asking_word(word.low)
-            and (word.capital or not _is_predicate(word))
-            and not _is_unit_word(word, here)
-        ]
-        if start <= number.start and words:
-            return words
-    return []
-
-
-def _is_same_item(claim: _ClaimTerms, here: SentenceFacts, opposites: Sequence[tuple[Word, Word]]) -> bool:
-    """Check that what differs may be the same attribute later: a price of the same item, a weekday, but no date."""
-    if opposites or any(moment.day or moment.month or moment.year for moment in claim.facts.moments):
-        return False
-    rivals = [rival for number in claim.values if (rival := _find_rival(claim, here, number))]
-    return all(
-        rival.unit
-        and all(find_nearest_word(w, claim.facts.words)[0] >= _SAME_WORD for w in _list_item_words(here, rival))
-        for rival in rivals
-    )
-
-
-def _count_claimed(claim: _ClaimTerms, words: Iterable[Word]) -> int:
-    return sum(find_nearest_word(word, claim.facts.words)[0] >= _SAME_WORD for word in words)
+def _list_unit_words(facts: SentenceFacts) -> frozenset[int]:
+    """Offsets of the words that are units: "roubles" in "40 roubles"."""
+    ends = {number.end for number in facts.numbers if number.unit and number.unit != "ordinal"}
+    return frozenset(word.start for word in facts.words if not ends.isdisjoint(range(word.start - 2, word.start + 1)))
 
 
 def _have_same_unit(one: Number, other: Number) -> bool:
@@ -449,24 +458,3 @@ def _have_same_unit(one: Number, other: Number) -> bool:
         return one.unit == other.unit or bare_price
     mine, theirs = (stem(number.noun.split()[0]) if number.noun else "" for number in (one, other))
     return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= _SAME_WORD
-
-
-def _find_rival(claim: _ClaimTerms, here: SentenceFacts, number: Number) -> Number | None:
-    """Find a number of the same unit that stands at the claim's own words."""
-    others = [n for n in here.numbers if _have_same_unit(number, n) and not is_same_value(number, n)]
-    others = [n for n in others if not any(is_same_value(mine, n) for mine in claim.facts.numbers)]
-    own = [n for n in others if _count_claimed(claim, _list_item_words(here, n))]
-    if own:
-        return own[0]
-    return others[0] if len(others) == 1 and not any(is_same_value(number, n) for n in here.numbers) else None
-
-
-def _is_bound_elsewhere(claim: _ClaimTerms, here: SentenceFacts, number: Number) -> bool:
-    """Check whether the number stands only at other things, while the claim's thing has another number."""
-    same = [n for n in here.numbers if is_same_value(number, n)]
-    items = [_list_item_words(here, n) for n in same]
-    if not same or any(_count_claimed(claim, words) == len(words) for words in items):
-        return False
-    most = max(_count_claimed(claim, words) for words in items)
-    others = [n for n in here.numbers if _have_same_unit(number, n) and n not in same]
-    return any(_count_claimed(claim, _list_item_words(here, n)) > most for n in others)

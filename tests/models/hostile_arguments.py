@@ -39,6 +39,7 @@ from rag_core.types import Passage, PostKey, Question, Source, Viewer
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.moments import Moment
 from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.types import Claim
 from rag_core.verification.vocabulary import Word, split_words
 
@@ -106,6 +107,7 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     Claim: lambda text: Claim(text, "en", 0, len(text)),
     SentenceFacts: lambda text: extract_facts(text, "en"),
     RuleCheck: lambda text: check_by_rules(text, text, "en"),
+    ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
     Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
     Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),

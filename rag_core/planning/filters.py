@@ -43,8 +43,8 @@ _IN_CHANNEL = re.compile(
 )
 # "latest post from owl hill", "новости из Заслонки": words of a title after the noun of what a channel publishes.
 _PUBLISHED_BY = re.compile(
-    r"\b(?:posts?|messages?|news|updates?|digest|summary|recap|пост(?:ы|а|ов)?|новост[а-я]{1,2}|дайджест|пересказ|обзор|сводка)\s+"
-    r"(?P<words>(?:from|of|by|in|из|от|с|в)\s+(?:the\s+)?(?P<name>[\w-]+(?:\s+[\w-]+){0,3}))",
+    r"\b(?:posts?|messages?|news|updates?|digest|summary|recap|happening|new|пост(?:ы|а|ов)?|новост[а-я]{1,2}|дайджест|пересказ|обзор|сводка|"
+    r"нового|слышно|пишут|писали|постят|постили)\s+(?P<words>(?:(?:from|of|by|in|at|with|из|от|с|в|у|на)\s+(?:the\s+)?)?(?P<name>[\w-]+(?:\s+[\w-]+){0,3}))",
     re.I,
 )
 # Many channels have the name of their town: "in New York" is no channel, "in “New York”", "according to New York" are.

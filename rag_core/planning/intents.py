@@ -26,7 +26,7 @@ _POST_WORDS = (
 _MENTION_WORDS = r"(?:упоминани\w+|mentions?)"
 _REPORTING_VERBS = (
     r"(?:упомина[елю]\w*|упомяну\w+|(?:на|о)?писал\w*|написано|сооб?ща[елю]\w*|сообщил\w*|(?:за)?говорил\w*|говорится|"
-    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|публику[ею]т\w*|(?:за)?постил[аи]?|пиш[уе]т|"
+    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|публику[ею]т\w*|(?:за)?постил[аи]?|пиш[уе]т|обсужда[лею]\w*|обсудили|"
     r"mention(?:s|ed)?|posted|wrote|written|said|talked|reported|published|announced|"
     r"(?:post|write|say|talk|report)(?: (?:any|some)thing)? (?:about|of|on|that))"
 )
@@ -63,7 +63,8 @@ _POSTING_WORDS = re.compile(
 )
 _RECENT_EVENTS = re.compile(
     r"\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще )?(?:нового|новенького|интересного|было|случилось|произошло|происходи\w+|слышно|"
-    r"творится|творилось)|события|итоги|новости|новенькое|хроника|"
+    r"творится|творилось|обсужда\w+|пропустил\w*|я пропустил\w*)|событи[яй]|мероприяти[яй]|итоги|новости|новенькое|хроника|"
+    r"последн\w+ (?:\d+ )?(?:пост|сообщени|запис)\w*|(?:latest|last|newest|recent) (?:\d+ )?(?:posts?|messages?)|"
     r"what(?:'s|s| is| was| has)? (?:new|up|the latest|happened|happening|going on|went on|been happening)|what (?:did i|have i) miss\w*|"
     r"catch me up|any ?(?:thing new|news)|events|recap|news|updates)\b"
 )
@@ -71,7 +72,7 @@ _RECENT_EVENTS = re.compile(
 _NEWS_ABOUT = (
     r"^(?:(?:а|ну|и|so|and|есть|какие|покажи|дай|any|are there any|show|give me|the) )*"
     r"(?:(?:последние|свежие|новые|latest|recent|new|last) )*"
-    r"(?:новост(?:и|ей)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
+    r"(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
     r"(?:че|чо|что|шо) (?:вы |тут |здесь |там )?(?:писали|пишут|постили|выкладывали|сообщали)|news|updates?|what(?:'s|s| is) (?:new|the latest|happening|going on)|"
     r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest)"
     r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of) (?!(?:the )?(?:channels?|week|month|day|year)\b)"
@@ -131,9 +132,10 @@ _FRAME_WORDS = re.compile(
 _CATCH_ALL_WORDS = re.compile(
     r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
     r"краткое содержание|вкратце|кратк\w+|пересказ\w*|перескажи\w*|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|главные|"
-    r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|че|чо|шо|"
+    r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|последних|че|чо|шо|событий|мероприятия|мероприятий|пропустил\w*|я|"
+    r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|\d+|"
     r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
-    r"highlights|updates?|miss\w*|catch|up|any|anything|today)\b"
+    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
@@ -111,11 +111,11 @@ async def _quote_openings(passages: Sequence[Passage], question: Question, rag: 
     return quotes
 
 
-def _find_opening(text: str, spoken: Counter[str]) -> TextSpan | None:
+def _find_opening(text: str, spoken: Mapping[str, int]) -> TextSpan | None:
     """Find the first sentences that say something, short enough for a line; `spoken` counts the posts of a sentence."""
     spans = split_sentences(text)
     for n, (start, end) in enumerate(spans):
-        if not _says_something(text[start:end]) or spoken[build_text_key(text[start:end])] > 1:
+        if not _says_something(text[start:end]) or spoken.get(build_text_key(text[start:end]), 0) > 1:
             continue
         if end - start > _MAX_OPENING_LENGTH:
             return split_long_span(text, (start, end), _MAX_OPENING_LENGTH)[0]

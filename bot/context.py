@@ -11,6 +11,7 @@ from bot.access import AdminRegistry
 from bot.indexing import IndexingWorker
 from bot.reindexing import RebuildRunner
 from bot.settings import Settings
+from bot.suggestions import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
 from rag_core.engine import Engine
 from rag_core.storage import Archive
@@ -29,6 +30,7 @@ class AppContext:
     rag: Engine
     reindexing: RebuildRunner
     rights: AdminRegistry
+    suggestions: QuestionSuggester
 
     @property
     def admins(self) -> AdminRegistry:

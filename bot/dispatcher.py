@@ -41,6 +41,7 @@ from bot.handlers import (
     start,
     stats,
     stop,
+    talk,
     verify,
 )
 from bot.handlers import group_settings as groups
@@ -239,6 +240,7 @@ def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatc
         stop.routes(),
         imports.routes(),
         verify.routes(),
+        talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons
     )

@@ -17,6 +17,7 @@ from rag_core.text.tokens import detect_language, tokenize
 
 __all__ = ["GeneratedQuestion", "generate_questions"]
 
+_MIN_NOUN_LENGTH = 3
 _MAX_SENTENCE_CHARACTERS, _MAX_SENTENCES = 300, 20
 _MONTHS_RU = "января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря"
 _MONTHS_EN = "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -31,7 +32,7 @@ _VALUE_PATTERNS = (
     ("when", re.compile(
         rf"\b\d{{1,2}}(?:-?го|-е)?\s(?:{_MONTHS_RU})\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS_EN})\b|\b(?:{_MONTHS_EN})\s\d{{1,2}}\b"
     )),
-    ("count", re.compile(r"(?<![\d:.,/№#-])\b\d{2,}\s(?=[а-яёa-z]{4,})")),
+    ("count", re.compile(r"(?<![\d:.,/№#-])\b(?!(?:19|20)\d\d\b)(?:\d{2,}|[3-9])\s(?=[а-яёa-z]{4,})")),
 )  # fmt: skip
 _TEMPLATES = {
     ("price", "ru"): "сколько стоит {}", ("price", "en"): "how much is the {}",
@@ -41,16 +42,28 @@ _TEMPLATES = {
     ("count", "ru"): "сколько {}", ("count", "en"): "how many {}",
 }  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_ENGLISH_VERB = re.compile(
+    r"\b(?:is|are|was|were|will|costs?|opens?|closes?|starts?|begins?|takes?|runs?|leaves?|meets?|has|have|had|goes|went|stays|"
+    r"ends?|lasts?|arrives?|rose|fell|moved?|moves|came|comes|ran|cost|opened|closed|started|began|took|left|met)\b"
+)
 _ENGLISH_SUBJECT = re.compile(
-    r"^(?:\W*(?:The|Our|A|An|This|Next)\s)(?P<thing>[a-z][\w-]*(?:\s[a-z][\w-]*){0,2}?)\s(?:now\s|still\s|also\s)?"
-    r"(?:is|are|was|will|costs?|opens?|closes?|starts?|begins?|takes?|runs?|leaves?|meets?|has|have|goes|stays)\b"
+    r"(?:.*,\s)?(?:(?:The|the|Our|our|An?|an?|This|Next)\s)(?P<thing>[a-z][a-z-]+(?:\s[a-z][a-z-]+){0,3})\s$"
+)
+_ENGLISH_ITEM = re.compile(r"(?P<thing>[A-Za-z][a-z-]+(?:\s[a-z][a-z-]+){0,2})\s?[:—–-]?\s?$")
+_ENGLISH_PAID_FOR = re.compile(
+    r"\s(?:for|per)\s(?:an?\s|the\s|one\s)?(?P<thing>[a-z][a-z-]+(?:\s[a-z][a-z-]+)?)(?=[.,;!)]|$)"
+)
+_NO_SUBJECTS = frozenset(
+    "we you i it they he she there this that these those who what which one and but so or if when while as then now "
+    "here not no please about only just from until till to by at on in for with of all both each every more most some any "
+    "us our your their his her its my would be been again second first third last next another other same".split()
 )
 # Words for times, units and the reader are no things to ask about.
 _NO_THINGS = frozenset(
     "год месяц неделя день час минута время утро вечер ночь сегодня завтра январь февраль март апрель май июнь июль август "
     "сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье рубль евро процент раз "
-    "человек штука друг дорогой цена стоимость итог номер пост канал сезон пора начало конец год часть тысяча миллион "
-    "week month year day hour minute time post channel people percent".split()
+    "человек штука друг дорогой цена стоимость итог номер пост канал сезон пора начало конец дата старт слух напоминание часть тысяча миллион "
+    "week month year day hour minute time post channel people percent price cost fee date".split()
 )
 
 
@@ -92,10 +105,20 @@ def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> st
         noun = _WORD.match(sentence, value.end())
         return _format_counted(noun[0].lower(), lang) if noun else ""
     if lang == "en":
-        subject = _ENGLISH_SUBJECT.match(sentence)
-        thing = subject["thing"] if subject and subject.end() <= value.start() + 1 else ""
-        return "" if _NO_THINGS.intersection(thing.split()) else thing
+        return _find_english_thing(sentence, value, kind)
     return _find_russian_thing(sentence[: value.start()])
+
+
+def _find_english_thing(sentence: str, value: re.Match[str], kind: str) -> str:
+    """Find the subject of the first verb before a value; of a price also what it is paid for, or the item of a list."""
+    before = sentence[: value.start()]
+    verb = _ENGLISH_VERB.search(before)
+    found = _ENGLISH_SUBJECT.fullmatch(before, 0, verb.start()) if verb else None
+    if found is None and kind == "price":
+        found = _ENGLISH_PAID_FOR.match(sentence, value.end()) or (None if verb else _ENGLISH_ITEM.fullmatch(before))
+    words = found["thing"].lower().split() if found else []
+    unclear = not words or (_NO_SUBJECTS | _NO_THINGS).intersection(words) or any(word.endswith("ly") for word in words)
+    return "" if unclear else " ".join(words)
 
 
 def _format_counted(noun: str, lang: str) -> str:
@@ -116,11 +139,13 @@ def _find_russian_thing(before: str) -> str:
         phrase = [word]
         if at and words[at - 1][1].part == "ADJF" and words[at - 1][1].case == "nomn":
             phrase.insert(0, words[at - 1][0])
-        if at + 1 < len(words) and words[at + 1][1].part == "NOUN" and words[at + 1][1].case == "gent":
+        after = words[at + 1][1] if at + 1 < len(words) else None
+        if after and after.part == "NOUN" and after.case == "gent" and after.lemma not in _NO_THINGS:
             phrase.append(words[at + 1][0])
         return " ".join(phrase)
     return ""
 
 
 def _is_thing(reading: WordReading) -> bool:
-    return reading.part == "NOUN" and reading.case == "nomn" and not reading.name and reading.lemma not in _NO_THINGS
+    noun = reading.part == "NOUN" and reading.case == "nomn" and not reading.name
+    return noun and len(reading.lemma) >= _MIN_NOUN_LENGTH and reading.lemma not in _NO_THINGS

@@ -186,12 +186,12 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
     ranked = rank_pieces(asked, evidence, longest)
     best = ranked.pieces[0] if ranked.pieces else None
-    words = measure_coverage(asked, best, statistics, contested=ranked.contested).likely
+    coverage = measure_coverage(asked, best, statistics, contested=ranked.contested)
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
-    covered = rag.calibration.likely(words, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered) if best else Certainty.NONE
+    covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
+    certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     sure = certainty is Certainty.SURE

@@ -321,7 +321,9 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
     unsure = answer.certainty is Certainty.PROBABLE
-    sentence = "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
+    sentence = (
+        "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
+    )
     blocks = [Text(shown.words(sentence))]
     if answer.nearest:
         found = list(_render_nearest(answer, shown))

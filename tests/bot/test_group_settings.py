@@ -198,7 +198,6 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
 ) -> None:
     archive = await ready(home, HARBOUR, cited_only=True)
     async with live():
-        assert "7:30 every morning" in (await said(sandbox, OTTO, FERRY))["text"]
         monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
         strict = (await said(sandbox, OTTO, FERRY))["text"]
         await group_rules.save_group_rules(archive, GROUP, GroupRules())

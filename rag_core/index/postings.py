@@ -228,11 +228,24 @@ class TermStatistics:
         """Idf of a term, assuming at least `_MIN_PASSAGE_COUNT` passages: too few do not show which terms are rare."""
         return compute_idf(max(_MIN_PASSAGE_COUNT, self.count), self.frequency(term))
 
-    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
-        """BM25 score of any passage, given by its terms, with `weight` as idf."""
+    def score(self, query: Sequence[str], passage: Sequence[str], variants: TermVariants = NO_VARIANTS) -> float:
+        """BM25 score of any passage, given by its terms, with `weight` as idf; of a term's variants the best counts."""
         times = Counter(passage)
         norm = BM25_K1 * (1 - BM25_B + BM25_B * len(passage) / (self.average_length or 1))
-        return sum(self.weight(t) * times[t] * (BM25_K1 + 1) / (times[t] + norm) for t in query if t in times)
+
+        def score_term(term: str) -> float:
+            weighted = {term: 1.0, **variants.get(term, {})}
+            return max(
+                (
+                    weight * self.weight(max(one, term, key=self.frequency))
+                    * times[one] * (BM25_K1 + 1) / (times[one] + norm)
+                    for one, weight in weighted.items()
+                    if one in times
+                ),
+                default=0.0,
+            )  # fmt: skip
+
+        return sum(map(score_term, query))
 
 
 BoolArray = NDArray[np.bool_]

@@ -125,9 +125,9 @@ class QueryTerms:
         return sum(share * self.match(term, found) for term, share in self.share.items())
 
     def kin(self, found: frozenset[str]) -> float:
-        """Weight share that only similar stems or variants cover, in proportion to their similarity."""
+        """Weight share that similar stems cover beyond what `met` counts, in proportion to their similarity."""
         return sum(
-            share * max(measure_stem_similarity(term, found), self.match(term, found))
+            share * max(0.0, measure_stem_similarity(term, found) - self.match(term, found))
             for term, share in self.share.items()
             if term not in found
         )

@@ -197,7 +197,8 @@ class Plan:
     `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
     around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
     names as written in the question, of which a post must match one; `asked` is the question without the words that
-    became filters; `like` is a hypothetical post (HyDE) for the dense retriever.
+    became filters; `like` is a hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
+    spelling was corrected, as (typed, read).
     """
 
     queries: tuple[str, ...]
@@ -218,6 +219,7 @@ class Plan:
     slack: int = 0
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
+    read_as: tuple[tuple[str, str], ...] = ()
 
     @property
     def narrowed(self) -> bool:

@@ -94,10 +94,10 @@ def measure_coverage(
     passage = best.source.passage
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
-    near = {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in asked.share}
+    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
     names = extract_name_stems(asked.text) & asked.share.keys()
     return Coverage(
-        strength=statistics.score(asked.order, words) / sum(map(statistics.weight, asked.share)),
+        strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),
         names=sum(near[name] for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),

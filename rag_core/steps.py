@@ -193,7 +193,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     dated = plan.kind is Kind.WHEN
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
     ranked = rank_pieces(asked, evidence, longest)
-    best = ranked.pieces[0] if ranked.pieces else None
+    best = ranked.best
     coverage = measure_coverage(asked, best, statistics, contested=ranked.contested)
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
@@ -202,12 +202,14 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
+    if ranked.contested:
+        certainty = Certainty.PROBABLE
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most)
     sentences = [quote_piece(piece) for piece in pieces]
     if dated:
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
-    elif earlier := quote_earlier_piece(ranked, question.lang):
+    elif not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     return Draft(tuple(sentences), covered, certainty=certainty)
 

@@ -29,7 +29,7 @@ from rag_core.recipes import RECIPES
 from rag_core.storage import channels, questions, users
 from rag_core.storage.users import AUTO_RECIPE, load_answer_mode
 from rag_core.tracing import Run, Span
-from rag_core.types import Answer, Channel, Draft, Evidence, Question, Sentence, Shortfall, Source
+from rag_core.types import Answer, Certainty, Channel, Draft, Evidence, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import MIN_SUPPORT, keep_supported_citations, measure_support
 from rag_core.writing.reflect import reflect_on_draft
 
@@ -262,6 +262,7 @@ async def answer_question(
         answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
+            certainty=draft.certainty if sentences else Certainty.NONE,
             recipe=run.recipe,
             model=draft.model if sentences else None,
             shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
@@ -283,7 +284,8 @@ async def _report_draft(on_extract: Callable[[Answer], None], question: Question
     """Report the extract as a preview, if its citations are still valid."""
     sentences = await check_citations(draft, question.viewer, rag)
     if sentences:
-        on_extract(Answer(sentences, draft.covered, DIRECT, channels=await _load_readable_channels(question, rag)))
+        known = await _load_readable_channels(question, rag)
+        on_extract(Answer(sentences, draft.covered, DIRECT, channels=known, certainty=draft.certainty))
 
 
 async def _filter_current_sources(evidence: Evidence, question: Question, rag: Engine, run: Run) -> tuple[Source, ...]:

@@ -7,6 +7,7 @@ units (https://core.telegram.org/api/entities#entity-length). All datetimes are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -196,7 +197,8 @@ class Plan:
     `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
     around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
     names as written in the question, of which a post must match one; `asked` is the question without the words that
-    became filters; `like` is a hypothetical post (HyDE) for the dense retriever.
+    became filters; `like` is a hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
+    spelling was corrected, as (typed, read).
     """
 
     queries: tuple[str, ...]
@@ -217,6 +219,7 @@ class Plan:
     slack: int = 0
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
+    read_as: tuple[tuple[str, str], ...] = ()
 
     @property
     def narrowed(self) -> bool:
@@ -266,9 +269,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Passages that an answer may cite, numbered from 1."""
+    """Passages that an answer may cite, numbered from 1.
+
+    `boilerplate`: by channel, the keys of lines that most of its posts repeat; they answer nothing.
+    """
 
     sources: tuple[Source, ...] = ()
+    boilerplate: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def numbered(self) -> dict[int, Source]:
         """Sources by number."""
@@ -346,8 +353,8 @@ class Answer:
     certainty: Certainty = Certainty.SURE
 
     def __post_init__(self) -> None:
-        """A refusal has no other certainty than NONE."""
-        if not self.sentences:
+        """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""
+        if not self.sentences and self.certainty is Certainty.SURE:
             object.__setattr__(self, "certainty", Certainty.NONE)
 
     @property

@@ -92,6 +92,7 @@ footer-model = Written by the model { $model } from these posts
 
 refused = This is not in the channels I read for you.
 refused-group = This is not in the channels bound to this group.
+refused-unsure = I found no answer that I am sure of.
 refused-partly = I found no answer, but I could not search everything.
 nearest = { $count ->
     [one] The nearest post:
@@ -201,6 +202,7 @@ why-changed-more = { $more ->
 }
 why-changed-spaces = only spaces and line breaks
 why-unknown-before = I do not know what it said before the edit.
+why-probable = I was not sure of this answer.
 why-others = Also found, but not used:
 why-refused = { $count ->
     [one] I found this post, but it does not answer the question:
@@ -837,7 +839,7 @@ live-place = { $count ->
     [one] { $count } question is before yours.
    *[other] { $count } questions are before yours.
 }
-answer-unsure = I am not sure that this is what you asked: please look into the posts.
+answer-probable = I am not sure. Closest:
 delivery-again = Here is your answer; perhaps it came already…
 answer-withdrawn = I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again.
 button-halt = Stop

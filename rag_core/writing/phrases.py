@@ -12,6 +12,7 @@ __all__ = [
     "MAX_FRAMED_QUOTE_LENGTH",
     "format_conflict",
     "format_day",
+    "format_earlier",
     "format_first_mention",
     "format_last_mention",
     "format_mention_count",
@@ -47,6 +48,11 @@ def format_last_mention(moment: datetime, lang: str) -> str:
 def format_post_date(moment: datetime, lang: str) -> str:
     """Phrase before the quote of a post whose date was asked for."""
     return f"Пост от {format_day(moment, lang)}:" if lang == "ru" else f"Posted on {format_day(moment, lang)}:"
+
+
+def format_earlier(moment: datetime, lang: str) -> str:
+    """Phrase before the quote of a post whose value a newer post has replaced."""
+    return f"Раньше, {format_day(moment, lang)}:" if lang == "ru" else f"Earlier, on {format_day(moment, lang)}:"
 
 
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:

@@ -1,78 +1,160 @@
 """The `citegram` command: runs a subcommand with its settings; an error becomes one sentence and an exit code.
 
-0 fine, 1 failed, 2 wrong use.
+0 fine, 1 failed, 2 wrong use. Only the module of the given command is imported: some load aiogram, which takes seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import difflib
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
-from bot.logs import (
-    collect_secrets,
-    protect_process_output,
-    register_secrets,
-    set_log_format,
-    set_text_logging,
-    set_up_logging,
-)
-from bot.settings import read_settings
-from rag_core.errors import RagError
+__all__ = ["COMMANDS", "CommandParser", "build_parser", "main"]
 
-__all__ = ["main"]
 
-# Command name -> module of bot/cli. Some load aiogram, which takes seconds, so only the named ones are imported.
-_COMMAND_MODULES = {
-    "run": "run",
-    "demo": "demo",
-    "ask": "ask",
-    "verify": "verify",
-    "import": "imports",
-    "reindex": "reindex",
-    "models": "models",
-    "trace": "trace",
-    "doctor": "doctor",
-    "backup": "backups",
-    "restore": "backups",
-    "eval": "eval",
+class Command(NamedTuple):
+    """Command of the terminal: module of bot/cli, help in one line, and examples."""
+
+    module: str
+    help: str
+    examples: tuple[str, ...]
+    declare: str = "declare"  # the function that adds the arguments
+
+
+COMMANDS = {
+    "run": Command("run", "run the bot (needs BOT__TOKEN)", ("run", "--data /srv/citegram run")),
+    "demo": Command(
+        "demo",
+        "try everything on this machine: no token, no network",
+        ("demo", 'demo --once "when does the ferry leave?"'),
+    ),
+    "ask": Command(
+        "ask",
+        "ask one question, as somebody who may read every channel",
+        ('ask "what is new?"', 'ask "when does the ferry leave?" --trace', 'ask "who leads the choir?" --json'),
+    ),
+    "verify": Command(
+        "verify",
+        "hold a text against the posts, as somebody who may read every channel",
+        ('verify "The ferry leaves at 7:30."',),
+    ),
+    "import": Command(
+        "imports",
+        "import an export of Telegram Desktop (result.json or messages.html)",
+        ("import ChatExport/result.json", "import ChatExport --username @channel"),
+    ),
+    "reindex": Command(
+        "reindex", "build the indexes anew; questions are answered from the old ones", ("reindex --channel @channel",)
+    ),
+    "models": Command(
+        "models",
+        "list the models, or pull one or a whole tier",
+        ("models list", "models pull default", "models use auto --for writer"),
+    ),
+    "trace": Command("trace", "how an answer was made: stages, timings, counts", ("trace 3f9a0c1d --json",)),
+    "doctor": Command(
+        "doctor", "check everything, and say what to do; 1 where something must be done", ("doctor --json",)
+    ),
+    "backup": Command("backups", "make a backup of the archive now, also while the bot runs", ("backup",)),
+    "restore": Command(
+        "backups", "put a backup of the archive back; the bot must be stopped", ("restore",), "declare_restore"
+    ),
+    "eval": Command(
+        "eval",
+        "measure retrieval, answers, dates, plans and verdicts on your own or public data",
+        ("eval make mine", "eval answers mine --compare direct,agent"),
+    ),
+    "completion": Command(
+        "completion", "print a script that completes commands and options", ("completion bash >> ~/.bashrc",)
+    ),
 }
 
 
-def _build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="citegram", description="Answers from Telegram channels, every sentence cited."
-    )
-    parser.add_argument("--version", action="version", version=f"citegram {version('citegram')}")
+class CommandParser(argparse.ArgumentParser):
+    """Argument parser that suggests the nearest command, option or value for a misspelt one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit with 2."""
+        wrong = re.search(r"invalid choice: '([^']*)'|unrecognized arguments: (-\S+)", message)
+        if wrong and (near := difflib.get_close_matches(wrong[1] or wrong[2], self.list_words(), 1)):
+            message = f"{message}; did you mean {near[0]}?"
+        super().error(message)
+
+    def list_own_words(self) -> Iterator[str]:
+        """List the words that may be written here: options, commands, values."""
+        for action in self._actions:
+            yield from action.option_strings
+            yield from map(str, action.choices or ())
+
+    def list_words(self) -> Iterator[str]:
+        """List the words that may be written, also after a subcommand."""
+        yield from self.list_own_words()
+        for parser in self.list_subparsers().values():
+            yield from parser.list_words()
+
+    def list_subparsers(self) -> dict[str, CommandParser]:
+        """List the parsers of the subcommands by name."""
+        return {
+            name: parser
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for name, parser in action.choices.items()
+        }
+
+
+class _PrintVersion(argparse.Action):
+    """Prints the version, which is read from the package's metadata only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"citegram {version('citegram')}")
+        parser.exit()
+
+
+def build_parser(named: Sequence[str]) -> CommandParser:
+    """Build the parser; only the commands among `named` get their arguments."""
+    parser = CommandParser(prog="citegram", description="Answers from Telegram channels, every sentence cited.")
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where everything lives (default: DATA__DIR or ./data)"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    named = [_COMMAND_MODULES[word] for word in argv if word in _COMMAND_MODULES]
-    for module in dict.fromkeys(named or _COMMAND_MODULES.values()):
-        import_module(f"bot.cli.{module}").declare(commands)
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(name, help=command.help, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name in named:
+            getattr(import_module(f"bot.cli.{command.module}"), command.declare)(added)
+            added.epilog = "\n".join(["examples:", *(f"  citegram {one}" for one in command.examples)])
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    if argv is None:  # started as a process
-        protect_process_output()
-        os.umask(0o077)  # files written here hold channel texts: readable by the owner only
     arguments = sys.argv[1:] if argv is None else argv
-    args = _build_parser(arguments).parse_args(arguments)
-    set_up_logging(args.verbose or getattr(args, "chatty", False))
+    args = build_parser(arguments).parse_args(arguments)
+    # After the parser: help and wrong use need none of it.
+    import asyncio
+
+    from bot import logs
+    from bot.settings import read_settings
+    from rag_core.errors import RagError
+
+    if argv is None:  # started as a process
+        logs.protect_process_output()
+        os.umask(0o077)  # files written here hold channel texts: readable by the owner only
+    logs.set_up_logging(args.verbose or getattr(args, "chatty", False))
     try:
         settings = read_settings(data_dir=args.data)
-        register_secrets(collect_secrets(settings))
-        set_text_logging(settings.log.texts)
-        set_log_format(settings.log.format)
+        logs.register_secrets(logs.collect_secrets(settings))
+        logs.set_text_logging(settings.log.texts)
+        logs.set_log_format(settings.log.format)
         return int(asyncio.run(args.run(args, settings)))
     except RagError as exc:
         print(exc.reason, file=sys.stderr)

@@ -18,22 +18,20 @@ from aiogram.client.default import DefaultBotProperties
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
 from aiogram.utils.token import TokenValidationError
 
-from bot.access import AdminRegistry
+from bot.access import AdminRegistry, MembershipCache
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
-from bot.demo_observer import BotObserver
-from bot.dispatcher import ALLOWED_UPDATES, DeduplicationMiddleware, build_dispatcher, replay_unhandled_updates
+from bot.dispatcher import ALLOWED_UPDATES, build_dispatcher, replay_unhandled_updates
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
-from bot.indexing import IndexingWorker
+from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
-from bot.membership import MembershipCache
+from bot.middlewares import DeduplicationMiddleware
 from bot.monitoring.health import monitor_bot
 from bot.notifications import AdminNotifier, notify_of_errors
 from bot.recheck import RecheckMiddleware
-from bot.reindexing import RebuildRunner
 from bot.settings import BotSettings, Settings, WebhookSettings
 from bot.suggestions import QuestionSuggester
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
@@ -87,7 +85,7 @@ async def run_bot(
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
         await stack.enter_async_context(record_traces(rag))
-        monitoring = await stack.enter_async_context(monitor_bot(settings.watch, rag))
+        monitoring = await stack.enter_async_context(monitor_bot(settings.monitoring, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))
         pulse = Heartbeat(rag.archive)
         inbox = InboxMiddleware(rag.archive, pulse.heard)

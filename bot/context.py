@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.access import AdminRegistry
-from bot.indexing import IndexingWorker
-from bot.reindexing import RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
 from bot.settings import Settings
 from bot.suggestions import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker

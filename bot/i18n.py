@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from babel.numbers import format_decimal
 from fluent.runtime import FluentBundle, FluentResource
 
+from rag_core.errors import RagError
 from rag_core.text.tokens import detect_language
 
 if TYPE_CHECKING:
@@ -80,6 +81,12 @@ class Translator:
         parts = _SLOT_PATTERN.split(self._format(sentence, flat))
         # split() alternates plain text and the index of a piece.
         return Text(*(pieces[int(part)] if odd % 2 else part for odd, part in enumerate(parts) if part))
+
+    def error(self, exc: RagError) -> str:
+        """Format the reason of an error: the sentence with its code, or the English one where there is none."""
+        if not self._bundle.has_message(exc.code):
+            return exc.reason
+        return str(self._format(exc.code, {name: _strip_slot_marks(value) for name, value in exc.parameters.items()}))
 
     def date(self, moment: datetime, zone: tzinfo) -> str:
         """Date in the reader's time zone, such as "12 марта 2024"."""

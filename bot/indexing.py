@@ -1,7 +1,7 @@
-"""Indexing worker: takes posts out of the inbox and brings the indexes up to date with the archive.
+"""Indexing: brings the indexes up to date with the archive, and rebuilds them.
 
-It is woken by new posts, and looks every second anyway, so that a post whose wake-up was lost in a crash is found.
-Each leg (lexical, dense, copies) has a loop of its own; after a failure its pause doubles, up to 20 s.
+The worker is woken by new posts, and looks every second anyway, so that a post whose wake-up was lost in a crash is
+found. Each leg (lexical, dense, copies) has a loop of its own; after a failure its pause doubles, up to 20 s.
 """
 
 from __future__ import annotations
@@ -10,19 +10,70 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
-from bot.demo_observer import BotObserver, IndexProgressReporter
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
 from ingest.scheduler import JobLog
-from rag_core.errors import RagError
+from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.storage import Archive, channels, index_state, posts
+from rag_core.storage.index_state import ProgressMessage, Rebuild
+from rag_core.types import Answer, Channel, Post
 
-__all__ = ["IndexingWorker"]
+__all__ = [
+    "ALREADY_RUNNING",
+    "BotObserver",
+    "IndexProgressReporter",
+    "IndexingWorker",
+    "RebuildRunner",
+    "find_channel_by_name",
+]
+
+
+class BotObserver(Protocol):
+    """Observer of the bot. Both methods return at once and raise nothing."""
+
+    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+        """The question in this message has been answered; `answer.found` holds only posts that its asker may read."""
+
+    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+        """A leg ("lexical", "dense") has this many changes waiting, and has indexed these posts."""
+
+
+class IndexProgressReporter:
+    """Reports the indexing progress of one leg to an observer."""
+
+    def __init__(self, watch: BotObserver, archive: Archive, leg: str) -> None:
+        self._observer = watch
+        self._archive = archive
+        self._leg = leg
+        self._reported = 0
+
+    async def begin(self) -> None:
+        """Skip the posts that are in the archive now."""
+        self._reported = await posts.get_last_seq(self._archive)
+        self._observer.indexed(self._leg, 0, ())
+
+    async def during(self, catch_up: Callable[[Callable[[int], None]], Awaitable[int]]) -> int:
+        """Run `catch_up`, report its progress and return its result."""
+        # Changes made while the leg works are reported next time: it may or may not have indexed them.
+        until = await posts.get_last_seq(self._archive)
+        if waiting := until - self._reported:
+            self._observer.indexed(self._leg, waiting, ())
+        done = await catch_up(lambda n: self._observer.indexed(self._leg, max(0, waiting - n), ()))
+        while batch := [c for c in await posts.list_post_changes(self._archive, self._reported) if c.seq <= until]:
+            self._reported = batch[-1].seq
+            self._observer.indexed(self._leg, until - self._reported, [c.post for c in batch if c.post])
+        self._reported = until
+        self._observer.indexed(self._leg, 0, ())
+        return done
+
 
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found after this time at the latest.
 _POLL_INTERVAL_SECONDS = 1.0
@@ -147,3 +198,178 @@ class IndexingWorker:
     async def _run_reported(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
         followed = self._reporters.get(leg)
         return await (followed.during(catch_up) if followed else catch_up())
+
+
+# After a restart the progress shown first is the last one saved.
+_SAVE_PROGRESS_SECONDS = 3.0
+# before that the speed is not yet meaningful
+_MIN_SPEED_SAMPLE_SECONDS = 5.0
+
+ALREADY_RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
+_UNKNOWN_CHANNEL = "There is no channel with the id {chat_id} here: check the id."
+_CANCELLED_REASON = "The rebuild was cancelled: the old index is in use."
+_STOPPED_REASON = "The bot was stopped: the rebuild goes on when it starts again."
+_UNEXPECTED_REASON = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
+
+
+def find_channel_by_name(name: str, known: Mapping[int, Channel]) -> Channel | None:
+    """Find a channel by @username or id."""
+    wanted = name.strip().removeprefix("@").casefold()
+    names = ((c, {str(c.chat_id), (c.username or "").casefold()} - {""}) for c in known.values())
+    return next((channel for channel, its in names if wanted in its), None)
+
+
+class RebuildRunner:
+    """Rebuild runner, one rebuild at a time. Call `resume` at the start and `stop` at the end of the process."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        indexer: LexicalIndexer,
+        dense: DenseIndexer | None = None,
+        save_every: float = SAVE_INTERVAL_SECONDS,
+    ) -> None:
+        self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
+        self._current: Rebuild | None = None
+        self.failure: RagError | None = None  # of the last rebuild, where it failed in this process
+        self._unsaved_end: Rebuild | None = None  # a final state that could not be saved
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._working = self._cancelled = self._installing = False
+        self._saved_at = self._since = 0.0
+        self._first_done: int | None = None
+
+    @property
+    def current(self) -> Rebuild | None:
+        """Current or last rebuild; None where none has run in this process."""
+        return self._current
+
+    async def start(self, chat_id: int | None = None, tell: ProgressMessage | None = None) -> Rebuild:
+        """Start a rebuild of all channels or of one; progress is shown in the message `tell`. Raises RebuildRefused."""
+        # shielded: the caller may leave, but a rebuild saved as running must run
+        return await asyncio.shield(self._start(chat_id, tell))
+
+    async def _start(self, chat_id: int | None, tell: ProgressMessage | None) -> Rebuild:
+        if chat_id is not None and chat_id not in await channels.load_channels(self._archive):
+            raise RebuildRefused(_UNKNOWN_CHANNEL.format(chat_id=chat_id))
+        if self._unsaved_end is not None:  # otherwise it would count as "running" until the process ends
+            await index_state.finish_rebuild(self._archive, self._unsaved_end)
+            self._unsaved_end = None
+        rebuild = await index_state.begin_rebuild(self._archive, chat_id, tell)
+        if rebuild is None:
+            raise RebuildRefused(ALREADY_RUNNING)
+        return self._launch(rebuild, anew=True)
+
+    async def resume(self) -> Rebuild | None:
+        """Resume a rebuild that was running when the process ended."""
+        rebuild = await index_state.find_running_rebuild(self._archive)
+        return self._launch(rebuild, anew=False) if rebuild else None
+
+    def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
+        self._working, self._cancelled, self._installing = True, False, False
+        self._saved_at, self._first_done, self.failure = 0.0, None, None
+        self._publish(rebuild)
+        self._task = asyncio.create_task(self._run(rebuild, anew=anew))
+        return rebuild
+
+    async def states(self) -> AsyncIterator[Rebuild]:
+        """Yield the rebuild now and after each progress, until it or the process ends."""
+        while self._current is not None:
+            changed = self._changed
+            yield self._current
+            if self._is_over():
+                return
+            await changed.wait()
+
+    async def progress(self) -> AsyncIterator[tuple[int, int]]:
+        """Yield posts done and their total until the end. Raises RebuildRefused where the rebuild did not complete."""
+        async for rebuild in self.states():
+            yield rebuild.done, rebuild.total
+        if self._current is not None and self._current.state != "done":
+            raise RebuildRefused(self._current.reason or _STOPPED_REASON)
+
+    async def begun(self, after: int = 0) -> Rebuild:
+        """Wait for a rebuild with a greater number than `after`."""
+        while self._current is None or self._current.id <= after:
+            await self._changed.wait()
+        return self._current
+
+    async def cancel(self, rebuild: int | None = None) -> bool:
+        """Cancel the running rebuild, or only the one with this number; True where the old index stays.
+
+        Where the new index is already being put in place, wait until it is.
+        """
+        task, now = self._task, self._current
+        if task is None or now is None or self._is_over() or rebuild not in (None, now.id):
+            return False
+        if not self._installing:
+            self._cancelled = True
+            task.cancel()
+        await asyncio.wait({task})
+        return self._current is not None and self._current.state == "cancelled"
+
+    async def stop(self) -> None:
+        """Stop with the process: a running rebuild goes on with `resume`."""
+        if self._task is not None:
+            if not self._installing:
+                self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self, rebuild: Rebuild, *, anew: bool) -> None:
+        try:
+            if anew:
+                await remove_next_index(self._archive)  # a leftover of another rebuild
+                if rebuild.chat_id is not None:
+                    await self._indexer.save()  # the channel is replaced in the index on disk
+            words = self._indexer.lexical
+            await build_next_index(self._archive, self._dense, rebuild, self._moved, self._save_every, words)
+            self._installing = True  # the rest takes seconds and must not be interrupted
+            await self._indexer.put_in_place(await load_next_index(self._archive, rebuild, words))
+        except asyncio.CancelledError:
+            if self._cancelled:
+                await self._finish("cancelled", _CANCELLED_REASON)
+            raise
+        except RagError as exc:
+            log.error("the index was not rebuilt: %s", exc.reason)
+            self.failure = exc
+            await self._finish("failed", exc.reason)
+        except Exception:
+            log.exception("the index was not rebuilt")
+            await self._finish("failed", _UNEXPECTED_REASON)
+        else:
+            await self._finish("done")
+        finally:
+            self._working = False
+            self._publish(self._current or rebuild)
+
+    async def _moved(self, done: int, total: int, renewed: int) -> None:
+        assert self._current is not None
+        if self._first_done is None:
+            self._first_done, self._since = done, time.monotonic()
+        took = time.monotonic() - self._since
+        speed = (done - self._first_done) / took if took > _MIN_SPEED_SAMPLE_SECONDS else 0.0
+        left = (total - done) / speed if speed else None
+        self._publish(replace(self._current, done=done, total=total, left_s=left, renewed=renewed))
+        if time.monotonic() - self._saved_at > _SAVE_PROGRESS_SECONDS:
+            await index_state.save_rebuild_progress(self._archive, self._current)
+            self._saved_at = time.monotonic()
+
+    async def _finish(self, state: str, reason: str = "") -> None:
+        assert self._current is not None
+        ended = replace(self._current, state=state, reason=reason, left_s=None)
+        try:
+            await remove_next_index(self._archive)
+            await index_state.finish_rebuild(self._archive, ended)
+        except RagError as exc:  # reported all the same; the next rebuild saves it
+            self._unsaved_end = ended
+            log.error("the end of the rebuild was not kept: %s", exc.reason)
+        self._publish(ended)
+
+    def _publish(self, rebuild: Rebuild) -> None:
+        self._current = rebuild
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _is_over(self) -> bool:
+        """Check that the rebuild makes no more progress in this process."""
+        return self._current is None or self._current.state != "running" or not self._working

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 def check_listen_host(host: str, public: bool, setting: str) -> str:
     """Check the host to listen on: loopback, or any address where the port is meant to be `public`.
 
-    `setting` is the variable that named the host, such as WATCH__HOST; its section has a PUBLIC too. Raises
+    `setting` is the variable that named the host, such as MONITORING__HOST; its section has a PUBLIC too. Raises
     SettingsWrong. Names are not resolved, because their address may change: only "localhost" is accepted.
     """
     if public or host == "localhost":

@@ -5,31 +5,26 @@ Errors name the variable and never repeat its value, because some values are sec
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from rag_core.errors import SettingsWrong
-from rag_core.settings import (
-    AgentSettings,
-    AnswerSettings,
-    Budgets,
-    CouncilSettings,
-    DataSettings,
-    LlmSettings,
-    MemorySettings,
-    ModelSettings,
-    QdrantSettings,
-    RagSettings,
-    SearchSettings,
-    ToolSettings,
-)
+from rag_core.settings import RagSettings
 
 __all__ = [
     "BotSettings",
@@ -51,8 +46,14 @@ _ADMINS_ERROR = (
 )
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")
 _MAX_USER_ID = 10**16
+# Sections that were renamed: their old names are read for one more version, with a warning.
+_RENAMED_SECTIONS = {"watch": "monitoring"}
+_VARIABLE_PATTERN = re.compile(r"[a-z]+__[a-z]+(?:_[a-z]+)*")
 # Telegram accounts that many people write under: anonymous admins of groups, channels, service notices.
 _SHARED_ACCOUNTS = frozenset({1087968824, 136817688, 777000})
+
+
+log = logging.getLogger(__name__)
 
 
 class BotSettings(BaseModel, extra="forbid", frozen=True):
@@ -153,8 +154,8 @@ class MonitoringSettings(BaseModel, extra="forbid", frozen=True):
     """Monitoring settings: /healthz, /readyz, /metrics, OpenTelemetry."""
 
     port: int = Field(0, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics. 0: none is opened.")
-    host: str = Field("127.0.0.1", description="Address to listen on; one that others can reach needs WATCH__PUBLIC.")
-    public: bool = Field(False, description="true: WATCH__HOST may be an address that others can reach.")
+    host: str = Field("127.0.0.1", description="Address to listen on; one that others reach needs MONITORING__PUBLIC.")
+    public: bool = Field(False, description="true: MONITORING__HOST may be an address that others can reach.")
     collector: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
@@ -162,34 +163,52 @@ class MonitoringSettings(BaseModel, extra="forbid", frozen=True):
     )
 
 
-class Settings(BaseSettings):
-    """All settings of the process, by section."""
+class Settings(RagSettings, BaseSettings):
+    """All settings of the process, by section: those of the engine, and those of the bot."""
 
     model_config = SettingsConfigDict(env_nested_delimiter="__", env_ignore_empty=True, extra="ignore", frozen=True)
 
     bot: BotSettings = BotSettings()
-    data: DataSettings = DataSettings()
-    models: ModelSettings = ModelSettings()
-    llm: LlmSettings = LlmSettings()
-    qdrant: QdrantSettings = QdrantSettings()
-    retrieval: SearchSettings = SearchSettings()
-    answer: AnswerSettings = AnswerSettings()
-    memory: MemorySettings = MemorySettings()
-    tools: ToolSettings = ToolSettings()
-    agent: AgentSettings = AgentSettings()
-    council: CouncilSettings = CouncilSettings()
-    budgets: Budgets = Budgets()
     webhook: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
-    watch: MonitoringSettings = MonitoringSettings()
+    monitoring: MonitoringSettings = MonitoringSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Sources in their order: arguments, the environment, the file; old names are replaced in both."""
+        for source in (env_settings, dotenv_settings):
+            assert isinstance(source, EnvSettingsSource)
+            source.env_vars = _replace_old_names(source.env_vars, cls.model_fields)
+        return init_settings, env_settings, dotenv_settings
 
     def rag(self) -> RagSettings:
-        """Settings for `open_engine`."""
+        """Settings for `open_engine`: without tokens and passwords of the bot."""
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
 
 
+def _replace_old_names(variables: Mapping[str, str | None], sections: Collection[str]) -> dict[str, str | None]:
+    """Replace old names of variables by the new ones, which win; warn of them, and of sections that do not exist."""
+    known = dict(variables)
+    for name, value in variables.items():
+        section, _, field = name.lower().partition("__")
+        if section in _RENAMED_SECTIONS and value:
+            new = f"{_RENAMED_SECTIONS[section]}__{field}"
+            known[new] = known.get(new) or value
+            log.warning("%s is called %s now: the old name is read by this version only", name.upper(), new.upper())
+        elif section not in sections and _VARIABLE_PATTERN.fullmatch(name.lower()):
+            log.warning("there is no section of settings for %s: .env.example lists them all", name.upper())
+    return known
+
+
 class _ExternalSettings(BaseSettings):
-    """Variables of other tools: a mirror of the hub, a collector. MODELS__HUB and WATCH__COLLECTOR take precedence."""
+    """Variables of other tools. MODELS__HUB and MONITORING__COLLECTOR take precedence."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True)
 
@@ -208,8 +227,9 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         external, updates = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
         if external.hf_endpoint and "hub" not in settings.models.model_fields_set:
             updates["models"] = settings.models.model_copy(update={"hub": external.hf_endpoint})
-        if external.otel_exporter_otlp_endpoint and "collector" not in settings.watch.model_fields_set:
-            updates["watch"] = settings.watch.model_copy(update={"collector": external.otel_exporter_otlp_endpoint})
+        collector = external.otel_exporter_otlp_endpoint
+        if collector and "collector" not in settings.monitoring.model_fields_set:
+            updates["monitoring"] = settings.monitoring.model_copy(update={"collector": collector})
         return settings.model_copy(update=updates)
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from ingest.chunking import split_into_passages
 from rag_core.engine import get_lexical_folder
-from rag_core.index.bm25 import IndexEntry, PassageRef
-from rag_core.index.open_vectors import StoredPoint, VectorPoint, VectorStore
-from rag_core.index.open_words import LexicalIndex
+from rag_core.index.bm25 import IndexEntry, LexicalIndex, PassageRef
+from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import QueuedPost

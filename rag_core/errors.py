@@ -1,6 +1,6 @@
 """Exception tree: all failures that are planned for.
 
-RagError                     shown to a reader or an admin; `reason` is the whole sentence
+RagError                     `reason` in English for logs and the terminal; `code` and `parameters` for translations
 ├── StageTimeout             a stage passed its budget
 ├── ArchiveUnavailable       SQLite cannot be read or written
 │   ├── ArchiveTooNew        written by a later version of Citegram
@@ -22,8 +22,9 @@ Any other exception is a bug: it is not caught, is logged with its traceback, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, Self
 
 __all__ = [
     "ArchiveNotUpdated",
@@ -47,11 +48,30 @@ __all__ = [
 
 
 class RagError(Exception):
-    """Failure that was planned for; `reason` is one plain sentence that says what to do."""
+    """Failure that was planned for; `reason` is one plain sentence that says what to do, in English.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    `code` is the id of the sentence in catalogues of translations ("" where readers never see it), `parameters` are
+    the values in it. With parameters the given reason is a template for `str.format`.
+    """
+
+    def __init__(self, reason: str, *, code: str = "", **parameters: object) -> None:
+        self.reason = reason.format(**parameters) if parameters else reason
+        self.code = code
+        self.parameters: Mapping[str, str | int] = {
+            name: value if isinstance(value, int) else str(value) for name, value in parameters.items()
+        }
+        super().__init__(self.reason)
+
+    def dump(self) -> tuple[str, str, dict[str, str | int]]:
+        """Reason, code and parameters, for another process."""
+        return self.reason, self.code, dict(self.parameters)
+
+    @classmethod
+    def load(cls, dumped: Sequence[Any]) -> Self:
+        """Restore an error from what `dump` gave; the class is the caller's."""
+        exc = cls(dumped[0])
+        exc.code, exc.parameters = dumped[1], dumped[2]
+        return exc
 
 
 class StageTimeout(RagError):
@@ -120,15 +140,23 @@ def _always_true() -> bool:
 
 @contextmanager
 def translate_errors(
-    ours: type[RagError], *theirs: type[Exception], say: str = "{}", when: Callable[[], bool] = _always_true
+    ours: type[RagError],
+    *theirs: type[Exception],
+    say: str = "{}",
+    code: str = "",
+    when: Callable[[], bool] = _always_true,
+    **parameters: object,
 ) -> Iterator[None]:
-    """Translate exceptions of a library into `ours`; `say` is the sentence, `{}` in it the text of the exception.
+    """Translate exceptions of a library into `ours`; `{}` in `say` is the text of the exception.
 
-    `when` is asked first: where it is false the exception passes unchanged.
+    With a `code`, `say` is a template with the parameters, and with `{said}` for the text of the exception. `when` is
+    asked first: where it is false the exception passes unchanged.
     """
     try:
         yield
     except theirs as exc:
         if not when():
             raise
-        raise ours(say.format(exc)) from exc
+        if code:
+            raise ours(say, code=code, said=exc, **parameters) from exc
+        raise ours(say.replace("{}", str(exc))) from exc

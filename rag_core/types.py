@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rag_core.index.bm25 import PostKeySet
 
 __all__ = [
     "Answer",
@@ -26,10 +29,12 @@ __all__ = [
     "Media",
     "Origin",
     "Passage",
+    "PassageRef",
     "Plan",
     "Post",
     "PostKey",
     "Question",
+    "SearchFilter",
     "Sentence",
     "Shortfall",
     "Source",
@@ -45,6 +50,28 @@ class PostKey(NamedTuple):
 
     chat_id: int
     message_id: int
+
+
+class PassageRef(NamedTuple):
+    """Passage reference: a part of a post, `start` and `end` in code points of its text."""
+
+    key: PostKey
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
+
+    `keys` restricts the search to these posts, as far as the other conditions allow them.
+    """
+
+    channels: frozenset[int]
+    since: datetime | None = None
+    until: datetime | None = None
+    keys: PostKeySet | None = None
 
 
 class Visibility(StrEnum):
@@ -137,7 +164,6 @@ class Post:
     origin: Origin | None = None
     reply_to: int | None = None
     album: str | None = None
-    views: int | None = None
     version: int = 1
     guarded: str | None = None
 
@@ -173,8 +199,8 @@ class Question:
 class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
-    POSTED asks for the posts of a period. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
-    facts, and are routed to their own recipe.
+    POSTED asks for the posts of a period, NEWS for the newest posts about a topic. LIST, COMPARE, SUMMARY and CLAIM
+    ("is it true that") are searched like facts, and are routed to their own recipe.
     """
 
     FACT = "fact"
@@ -183,6 +209,7 @@ class Kind(StrEnum):
     FIRST = "first"
     LAST = "last"
     POSTED = "posted"
+    NEWS = "news"
     TIMELINE = "timeline"
     LIST = "list"
     COMPARE = "compare"
@@ -195,9 +222,10 @@ class Plan:
     """Search plan of a question. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
 
     `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
-    around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
-    names as written in the question, of which a post must match one; `asked` is the question without the words that
-    became filters; `like` is a hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
+    around the period that count as well; `yearless`: the question names no year, so that an earlier one fits too;
+    `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
+    which a post must match one; `asked` is the question without the words that became filters; `like` is a
+    hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
     spelling was corrected, as (typed, read).
     """
 
@@ -217,6 +245,7 @@ class Plan:
     like: str = ""
     k: int = 50
     slack: int = 0
+    yearless: bool = False
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
     read_as: tuple[tuple[str, str], ...] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.__main__ import _build_parser
+from bot.__main__ import build_parser
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "deploy" / "EVALUATION.md"
@@ -34,7 +34,7 @@ def test_every_command_of_citegram_can_be_given(capsys: pytest.CaptureFixture[st
     assert len(found) >= 10
     for words in found:
         try:
-            _build_parser(words).parse_args(words)
+            build_parser(words).parse_args(words)
         except SystemExit:  # argparse ends so where a word is wrong
             pytest.fail(f"{shlex.join(words)}: {capsys.readouterr().err}")
 

@@ -52,13 +52,13 @@ NOT_REACHED = {
     "rag_core.llm": "talks to a model",
     "rag_core.models.onnx_conversion": "builds a model",
     "rag_core.models.download": "downloads models",
-    "rag_core.index.vector_store": "numbers, not texts",
     "rag_core.index.vectors_edge": "numbers, not texts",
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.index.edge_worker": "numbers, not texts",
-    "rag_core.index.open_vectors": "numbers, not texts",
+    "rag_core.index.vectors": "numbers, not texts",
     "rag_core.index.qdrant_client": "talks to a server",
-    "ingest.rebuild_child": "a program of its own: its arguments are the bot's",
+    "rag_core.worker_process": "starts processes: its arguments are the bot's",
+    "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",
     "bot.cli": "commands of the terminal: their arguments are the administrator's",
     "bot.doctor": "a command of the terminal: reads settings and files",
@@ -67,7 +67,7 @@ NOT_REACHED = {
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.imports.child.main": "ends its process",
+    "bot.imports.import_process.main": "ends its process",
     "bot.logs.set_up_logging": "sets up the log",
     "bot.logs.set_log_format": "sets up the log",
     "bot.logs.set_text_logging": "sets up the log",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
 
 from bot.cli.open_index import open_up_to_date_engine
 from bot.control.client import hold_folder_or_connect
-from bot.control.schemas import AnswerJson, answer_as_json, format_answer_text, format_answer_trace
+from bot.control.schemas import answer_as_json, format_answer_text, format_answer_trace
 from bot.i18n import Translator
 from bot.settings import Settings
 from bot.worker.answer_cache import record_traces
@@ -18,9 +17,8 @@ from rag_core.recipes import RECIPES
 __all__ = ["declare", "run"]
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("ask", help="ask one question, as somebody who may read every channel")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("question")
     parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help="how the answer is made")
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
@@ -42,7 +40,9 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         print(Translator(settings.bot.language)("none-visible-admin"), file=sys.stderr)
         return 1
     if args.json:
-        print(json.dumps(_build_json_object(answer), ensure_ascii=False))
+        print(
+            json.dumps(answer["answer"] | ({"trace": answer["trace"]} if answer["trace"] else {}), ensure_ascii=False)
+        )
     else:
         print(
             "\n".join(
@@ -53,7 +53,3 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             )
         )
     return 0
-
-
-def _build_json_object(answer: AnswerJson) -> dict[str, Any]:
-    return answer["answer"] | ({"trace": answer["trace"]} if answer["trace"] else {})

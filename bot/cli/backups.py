@@ -5,24 +5,25 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from bot.control.client import hold_folder
 from bot.settings import Settings
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 
-__all__ = ["declare"]
+__all__ = ["declare", "declare_restore"]
 
 
-def declare(commands: Any) -> None:
-    """Add both subcommands to the parser."""
-    backup = commands.add_parser("backup", help="make a backup of the archive now, also while the bot runs")
-    backup.set_defaults(run=_run_backup)
-    restore = commands.add_parser("restore", help="put a backup of the archive back; the bot must be stopped")
-    restore.add_argument(
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add nothing to the parser of `backup`, which has no arguments."""
+    parser.set_defaults(run=_run_backup)
+
+
+def declare_restore(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `restore`."""
+    parser.add_argument(
         "file", type=Path, nargs="?", metavar="FILE", help="the backup (default: the newest that is whole)"
     )
-    restore.set_defaults(run=_run_restore)
+    parser.set_defaults(run=_run_restore)
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:

@@ -22,9 +22,8 @@ __all__ = ["declare", "run"]
 _ANSWER_TIMEOUT_SECONDS = 30.0
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("demo", help="try everything on this machine: no token, no network")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("--port", type=int, default=8765, help="port of the page on 127.0.0.1 (default: 8765)")
     parser.add_argument("--once", metavar="QUESTION", help="ask one question as a reader, print the answer, and end")
     parser.set_defaults(run=run)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 from bot.doctor.archive import check_backups, check_channels, check_indexes, check_jobs, open_check_context
-from bot.doctor.machine import check_file_system, check_free_space, check_models, check_permissions, check_servers
+from bot.doctor.machine import (
+    check_file_system,
+    check_free_space,
+    check_models,
+    check_permissions,
+    check_servers,
+    check_settings,
+)
 from bot.doctor.report import Check, CheckContext, Finding, hide_secrets, run_checks
-from bot.doctor.settings import check_settings
 from bot.doctor.telegram import check_clock, check_rights, check_telegram
 from bot.settings import Settings
 
@@ -36,9 +41,8 @@ CHECKS = (
 )
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("doctor", help="check everything, and say what to do; 1 where something must be done")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of sentences")
     parser.set_defaults(run=run)
 

@@ -6,7 +6,6 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bot.cli.open_index import catch_up_copies, catch_up_lexical_index, catch_up_vectors, show_progress_bar
 from bot.control.client import FolderOwner, hold_folder_or_connect
@@ -20,9 +19,8 @@ from rag_core.types import Visibility
 __all__ = ["declare", "run"]
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("import", help="import an export of Telegram Desktop (result.json or messages.html)")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
     which = "the channel of a messages.html, which does not say it: its id, or its @name if the bot knows it"
     parser.add_argument("--chat", metavar="ID", help=which)

@@ -23,9 +23,8 @@ from rag_core.storage.backups import ARCHIVE_FILE
 __all__ = ["declare", "format_model_list", "pull_models", "run"]
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("models", help="list the models, or pull one or a whole tier")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     what = parser.add_subparsers(dest="what", required=True, metavar="list|pull|use")
     what.add_parser("list", help="every model: tier, role, languages, size, licence, and whether it is here")
     pull_parser = what.add_parser("pull", help="download a model, or all of a tier; what is here already is left alone")

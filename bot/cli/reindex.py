@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from bot.cli.open_index import catch_up_vectors, show_progress_bar
 from bot.control.client import FolderOwner, hold_folder_or_connect
-from bot.reindexing import RebuildRunner, find_channel_by_name
+from bot.indexing import RebuildRunner, find_channel_by_name
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -22,9 +21,8 @@ __all__ = ["declare", "run"]
 _UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, or use its id."
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("reindex", help="build the indexes anew; questions are answered from the old ones")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("--channel", metavar="@NAME|ID", help="only this channel (default: all)")
     parser.set_defaults(run=run)
 

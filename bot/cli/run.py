@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import Any
 
 from bot.app import run_bot
 from bot.files import find_exposed_files
@@ -17,9 +16,8 @@ __all__ = ["declare", "run"]
 log = logging.getLogger(__name__)
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("run", help="run the bot (needs BOT__TOKEN)")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.set_defaults(run=run, chatty=True)
 
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
 
 from bot.control.schemas import format_stages
 from bot.settings import Settings
@@ -20,9 +19,8 @@ _UNKNOWN_TRACE_TEXT = (
 )
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("trace", help="how an answer was made: stages, timings, counts")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("id", metavar="ID", help="trace_id of an answer")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     parser.set_defaults(run=run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
 
 from bot.cli.open_index import open_up_to_date_engine
 from bot.control.client import hold_folder_or_connect
@@ -16,9 +15,8 @@ from bot.settings import Settings
 __all__ = ["declare", "run"]
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = commands.add_parser("verify", help="hold a text against the posts, as somebody who may read every channel")
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
     parser.add_argument("text")
     parser.add_argument("--json", action="store_true", help="the verdicts as one JSON object")
     parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the verdicts")

@@ -8,9 +8,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from bot.control.doctor_facts import IndexFacts
 from bot.control.protocol import (
     HEARTBEAT_SECONDS,
     MAX_LINE_BYTES,
@@ -21,11 +20,14 @@ from bot.control.protocol import (
     open_socket_path,
     require_same_protocol,
 )
-from bot.control.schemas import AnswerJson, VerdictsJson
 from bot.files import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.switching import ModelSwitch
 from rag_core.storage.users import AUTO_RECIPE
+
+if TYPE_CHECKING:  # the answering and measuring parts are loaded where they work
+    from bot.control.doctor_facts import IndexFacts
+    from bot.control.schemas import AnswerJson, VerdictsJson
 
 __all__ = ["FolderOwner", "OnIndexProgress", "OwnerGone", "OwnerSilent", "hold_folder", "hold_folder_or_connect"]
 
@@ -116,13 +118,12 @@ class FolderOwner:
 
     async def ask(self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE) -> AnswerJson | None:
         """Answer a question; None if there are no channels."""
-        return cast(
-            AnswerJson | None, (await self._request("ask", question=question, trace=trace, recipe=recipe))["told"]
-        )
+        end = await self._request("ask", question=question, trace=trace, recipe=recipe)
+        return cast("AnswerJson | None", end["told"])
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""
-        return cast(VerdictsJson | None, (await self._request("verify", text=text, trace=trace))["verified"])
+        return cast("VerdictsJson | None", (await self._request("verify", text=text, trace=trace))["verified"])
 
     async def wake(self, moved: OnIndexProgress) -> None:
         """Have the bot index the archive's pending changes; returns when the lexical index has them."""
@@ -139,7 +140,7 @@ class FolderOwner:
     async def doctor(self) -> tuple[IndexFacts, int]:
         """Fetch the bot's index facts and its uptime in seconds."""
         end = await self._request("doctor")
-        return cast(IndexFacts, end["facts"]), int(end["uptime_s"])
+        return cast("IndexFacts", end["facts"]), int(end["uptime_s"])
 
     async def _request(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
         try:

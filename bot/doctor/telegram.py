@@ -24,7 +24,7 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramUnauthorizedError,
 )
-from aiogram.types import ChatMemberRestricted, ResultChatMemberUnion, User, WebhookInfo
+from aiogram.types import ChatMemberRestricted, WebhookInfo
 from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
 
@@ -180,11 +180,8 @@ async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Findin
         return Finding(None, _UNSURE_TEXT.format(title=title))
     if me.status not in _MEMBER_STATUSES:
         return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
-    return Finding(False, _MUTED_TEXT.format(title=title)) if _is_muted(me) else None
-
-
-def _is_muted(me: ResultChatMemberUnion) -> bool:
-    return isinstance(me, ChatMemberRestricted) and not me.can_send_messages
+    muted = isinstance(me, ChatMemberRestricted) and not me.can_send_messages
+    return Finding(False, _MUTED_TEXT.format(title=title)) if muted else None
 
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
@@ -218,16 +215,13 @@ async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
         yield Finding(True, f"the proxy {place} takes connections")
     async with open_bot(settings) as bot:
         try:
-            yield _report_bot(await bot.get_me(), settings.api)
+            me = await bot.get_me()
+            reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
+            yield Finding(True, f"@{me.username} is known to {settings.api}; it gets {reads}")
             for finding in _report_webhook(await bot.get_webhook_info(), case):
                 yield finding
         except (AiogramError, TimeoutError) as exc:
             yield Finding(False, explain_call_error(exc, settings))
-
-
-def _report_bot(me: User, api: str) -> Finding:
-    reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
-    return Finding(True, f"@{me.username} is known to {api}; it gets {reads}")
 
 
 def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:

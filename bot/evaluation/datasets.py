@@ -115,7 +115,7 @@ def _require_object(value: object) -> dict[str, Any]:
 
 
 def _require_text(row: dict[str, Any]) -> str:
-    if not isinstance(text := row["text"], str):
+    if not isinstance(text := row["text"] if "text" in row else row["claim"], str):
         raise TypeError("text is no string")
     return text
 
@@ -197,6 +197,7 @@ CLAIMS_FILE_NAME = "claims.jsonl"
 _GOLD_BY_LABEL = {
     "supports": "supported", "supported": "supported", "refutes": "contradicted", "refuted": "contradicted",
     "contradicted": "contradicted", "not_enough_info": "not_found", "not enough evidence": "not_found",
+    "not_enough": "not_found",
     "not_supported": "not_found", "not_found": "not_found", "disputed": "disputed",
     "conflicting evidence/cherrypicking": "disputed",
 }  # fmt: skip
@@ -204,7 +205,11 @@ _GOLD_BY_LABEL = {
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A claim, its evidence (empty if it is to be retrieved), and its gold label; `group` rows share documents."""
+    """A claim, its evidence (empty if it is to be retrieved), and its gold label; `group` rows share documents.
+
+    `trap` says why one may get it wrong; of a `disputed` claim "the posts disagree" is right too; posts after
+    `asked_at` are not looked at.
+    """
 
     id: str
     lang: str
@@ -212,6 +217,9 @@ class ClaimRow:
     evidence: tuple[str, ...]
     gold: str
     group: str
+    trap: str = ""
+    disputed: bool = False
+    asked_at: datetime | None = None
 
 
 def read_claims(place: Path) -> list[ClaimRow]:
@@ -229,8 +237,12 @@ def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
         evidence = tuple(_extract_evidence(row.get("evidence")))
         group = str(row.get("group") or (evidence[0] if evidence else row["id"]))
         gold = _GOLD_BY_LABEL[str(row["label"]).lower()]
-        return ClaimRow(str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group)
-    except (KeyError, TypeError) as exc:
+        asked_at = _parse_time(row["asked_at"]) if row.get("asked_at") else None
+        return ClaimRow(
+            str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group,
+            str(row.get("trap") or ""), bool(row.get("disputed")), asked_at,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as exc:
         raise ImportRefused(f"A row of {file} lacks what a claim needs: id, claim, label ({exc}).") from exc
 
 

@@ -19,6 +19,7 @@ from bot.cli.open_index import catch_up_vectors
 from bot.evaluation.datasets import Dataset
 from ingest.exports.desktop_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
+from rag_core.caches import Caches
 from rag_core.context.calibration import Calibration
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import ModelUnavailable
@@ -73,6 +74,7 @@ class Variant:
         return replace(
             rag,
             settings=settings,
+            caches=Caches(),
             dense=None if self.legs == "lexical" else rag.dense,
             reranker=None if self.rerank == _OFF else rag.reranker,
             plan=plan,

@@ -10,23 +10,21 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterator
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot.access import is_admin
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator, get_translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
-from bot.views.channel_card import redraw_message, refuse_non_admin
+from bot.views.keyboards import make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
 from rag_core.storage import Archive, stats
 
@@ -45,7 +43,7 @@ class _GrantCallback(CallbackData, prefix="gr"):
     on: bool
     who: int
     at: int
-    mark: str = ""
+    token: str = ""
 
 
 def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> str:
@@ -56,12 +54,14 @@ def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> st
 async def _on_grant_or_revoke(
     message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     grants, argument = command.command.lower() == "grant", (command.args or "").strip()
     if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
-        await message.answer(**_render_admin_list(desk, words).as_kwargs())
+        how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
+        lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in desk.admins.owners]
+        for one in desk.admins.granted.values():
+            date, who_granted = words.date(one.at, desk.settings.bot.zone), Code(str(one.by))
+            lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
+        await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())
         return
     who = int(argument)
     if refusal := _check_request(who, grants, bot.id, desk):
@@ -86,7 +86,7 @@ def _check_request(who: int, grants: bool, bot_id: int, desk: AppContext) -> str
 def _build_confirm_keyboard(
     press: _GrantCallback, asker: int, archive: Archive, words: Translator
 ) -> InlineKeyboardMarkup:
-    yes = press.model_copy(update={"mark": _make_grant_token(archive, press, asker)})
+    yes = press.model_copy(update={"token": _make_grant_token(archive, press, asker)})
     label = words("button-grant" if press.on else "button-revoke")
     row = [
         InlineKeyboardButton(text=label, callback_data=yes.pack(), style="danger"),
@@ -98,17 +98,15 @@ def _build_confirm_keyboard(
 async def _press_confirm(
     pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     actor, who = pressed.from_user.id, callback_data.who
-    if not callback_data.mark:
+    if not callback_data.token:
         await redraw_message(pressed, Text(words("grant-cancelled")), None)
         return
     late = not 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
     if (
         late
         or not _is_button_present(pressed)
-        or callback_data.mark != _make_grant_token(desk.archive, callback_data, actor)
+        or callback_data.token != _make_grant_token(desk.archive, callback_data, actor)
     ):
         await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
         return
@@ -176,23 +174,9 @@ async def _format_person(bot: Bot, who: int) -> Text:
     return Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
 
 
-def _render_admin_list(desk: AppContext, words: Translator) -> Text:
-    """Render the usage of /grant, and the list of admins with who granted it and when."""
-    how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
-    return as_list(how, words("grant-list"), *_format_admin_lines(desk, words))
-
-
-def _format_admin_lines(desk: AppContext, words: Translator) -> Iterator[Text]:
-    for owner in desk.admins.owners:
-        yield words.rich("grant-line-owner", who=Code(str(owner)))
-    for one in desk.admins.granted.values():
-        date = words.date(one.at, desk.settings.bot.zone)
-        yield words.rich("grant-line", who=Code(str(one.user_id)), by=Code(str(one.by)), date=date)
-
-
 def routes() -> Router:
     """Router of /grant, /revoke and their buttons."""
     router = Router(name="granting")
-    router.message.register(_on_grant_or_revoke, Command("grant", "revoke", ignore_case=True), F.chat.type == "private")
-    router.callback_query.register(_press_confirm, _GrantCallback.filter())
+    router.message.register(_on_grant_or_revoke, ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_confirm, _GrantCallback.filter(), flags=ADMINS_ONLY)
     return router

@@ -19,12 +19,11 @@ import time
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.filters import Command
 from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.handlers.channel_notices import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
@@ -38,15 +37,19 @@ from bot.views.channel_card import (
     ChannelCallback,
     awaits_approval,
     build_approval_keyboard,
-    build_keyboard,
-    edit_message,
     find_channel_by_token,
     load_channel_views,
     make_channel_token,
-    redraw_message,
-    refuse_non_admin,
     render_channel_card,
     render_channel_line,
+)
+from bot.views.keyboards import (
+    CHANNELS_PER_PAGE,
+    build_keyboard,
+    build_page_row,
+    cut_page,
+    edit_message,
+    redraw_message,
 )
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channels, gaps, posts
@@ -82,10 +85,8 @@ _VISIBILITY_BY_ACTION = {
 async def find_pressed_channel(
     pressed: CallbackQuery, data: ChannelCallback, desk: AppContext, words: Translator
 ) -> Channel | None:
-    """Channel of a button that an admin pressed; None where the press was answered with a refusal."""
-    if await refuse_non_admin(pressed, desk, words):
-        return None
-    channel = find_channel_by_token(desk.archive, data.mark, await channels.load_channels(desk.archive))
+    """Channel of a button; None where it is gone, which the presser is told."""
+    channel = find_channel_by_token(desk.archive, data.token, await channels.load_channels(desk.archive))
     if channel is None:
         await pressed.answer(words("channel-gone"), show_alert=True)
     return channel
@@ -107,30 +108,30 @@ async def press_switch(
     channel = await find_pressed_channel(pressed, callback_data, desk, words)
     if channel is None:
         return
-    done = await _apply_action(callback_data.act, channel, desk, words)
+    done = await _apply_action(callback_data.action, channel, desk, words)
     await _show_card(pressed, channel.chat_id, desk, words, done)
 
 
-async def _apply_action(act: ChannelAction, channel: Channel, desk: AppContext, words: Translator) -> str:
+async def _apply_action(action: ChannelAction, channel: Channel, desk: AppContext, words: Translator) -> str:
     """Apply a button's action and return the sentence about it."""
     title, archive, chat_id = format_channel_title(channel, words, 60), desk.archive, channel.chat_id
-    if visibility := _VISIBILITY_BY_ACTION.get(act):
+    if visibility := _VISIBILITY_BY_ACTION.get(action):
         await channels.set_channel_visibility(archive, chat_id, visibility)
         if awaits_approval(channel):
             await channels.set_channel_state(archive, chat_id, "active")
         reply = words("channel-visibility", visibility=visibility.value)
         return words("channel-set", title=title, visibility=reply)
-    if act in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
-        await channels.allow_guarded_posts(archive, chat_id, act is ChannelAction.GUARDED_IN)
+    if action in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
+        await channels.allow_guarded_posts(archive, chat_id, action is ChannelAction.GUARDED_IN)
         desk.indexing.wake()
-        return words("channel-set-guarded", title=title, shown="yes" if act is ChannelAction.GUARDED_IN else "no")
-    if act in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
-        await channels.set_channel_bindable(archive, chat_id, act is ChannelAction.BINDABLE)
-        return words("channel-set-bindable", title=title, may="yes" if act is ChannelAction.BINDABLE else "no")
+        return words("channel-set-guarded", title=title, shown="yes" if action is ChannelAction.GUARDED_IN else "no")
+    if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
+        await channels.set_channel_bindable(archive, chat_id, action is ChannelAction.BINDABLE)
+        return words("channel-set-bindable", title=title, may="yes" if action is ChannelAction.BINDABLE else "no")
     if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
-    await channels.set_channel_state(archive, chat_id, "paused" if act is ChannelAction.PAUSE else "active")
-    return words("channel-paused" if act is ChannelAction.PAUSE else "channel-resumed", title=title)
+    await channels.set_channel_state(archive, chat_id, "paused" if action is ChannelAction.PAUSE else "active")
+    return words("channel-paused" if action is ChannelAction.PAUSE else "channel-resumed", title=title)
 
 
 async def _show_card(pressed: CallbackQuery, chat_id: int, desk: AppContext, words: Translator, done: str = "") -> None:
@@ -174,15 +175,11 @@ async def _refresh_channel(bot: Bot, desk: AppContext, channel: Channel) -> None
         await channels.record_bot_left(desk.archive, channel.chat_id)
 
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
 async def on_channels(message: Message, desk: AppContext, words: Translator) -> None:
     """Answer /channels with the list of channels."""
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     text, buttons = await render_channel_list(desk, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
@@ -191,8 +188,7 @@ async def press_list(
     pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
 ) -> None:
     """Show another page of the list."""
-    if not await refuse_non_admin(pressed, desk, words):
-        await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
+    await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
 
 
 async def render_channel_list(
@@ -202,26 +198,19 @@ async def render_channel_list(
     listed = await _list_channels(desk)
     if not listed:
         return Text(words("channels-none")), None
-    last = (len(listed) - 1) // _CHANNELS_PER_PAGE
-    number = max(0, min(number, last))
-    shown = listed[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]
+    shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
     lines = [render_channel_line(view, desk, words) for view in await load_channel_views(desk, shown)]
     head = Bold(words("channels-title", count=len(listed)))
     rows = [
         [
             (
                 format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                ChannelCallback(act=ChannelAction.CARD, mark=make_channel_token(desk.archive, c.chat_id)),
+                ChannelCallback(action=ChannelAction.CARD, token=make_channel_token(desk.archive, c.chat_id)),
             )
         ]
         for c in shown
     ]
-    turns = (
-        [(words("button-earlier"), ChannelCallback(act=ChannelAction.LIST, number=number - 1))] if number > 0 else []
-    )
-    turns += (
-        [(words("button-later"), ChannelCallback(act=ChannelAction.LIST, number=number + 1))] if number < last else []
-    )
+    turns = build_page_row(number, last, lambda n: ChannelCallback(action=ChannelAction.LIST, number=n), words)
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
 
 
@@ -361,12 +350,12 @@ async def press_remove(
     channel = await find_pressed_channel(pressed, callback_data, desk, words)
     if channel is None:
         return
-    count, mark = await posts.count_posts(desk.archive, channel.chat_id), callback_data.mark
+    count, token = await posts.count_posts(desk.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
-    yes = ChannelCallback(act=ChannelAction.REMOVE, mark=mark, number=int(time.time()))
+    yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
     buttons = build_keyboard(
         [(words("button-remove-yes"), yes)],
-        [(words("button-back"), ChannelCallback(act=ChannelAction.CARD, mark=mark))],
+        [(words("button-back"), ChannelCallback(action=ChannelAction.CARD, token=token))],
     )
     await redraw_message(pressed, asked, buttons)
 
@@ -391,9 +380,9 @@ async def press_confirm_remove(
     rows = []
     if channel.inside:
         blocks.append(Text(words("channel-removed-inside")))
-        leave = ChannelCallback(act=ChannelAction.LEAVE, mark=callback_data.mark, number=channel.chat_id)
+        leave = ChannelCallback(action=ChannelAction.LEAVE, token=callback_data.token, number=channel.chat_id)
         rows.append([(words("button-leave"), leave)])
-    rows.append([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))])
+    rows.append([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))])
     await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
 
 
@@ -401,10 +390,8 @@ async def press_leave(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
 ) -> None:
     """Leave a removed channel, and delete what it posted since."""
-    if await refuse_non_admin(pressed, desk, words):
-        return
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
-    if callback_data.mark != make_channel_token(desk.archive, chat_id):
+    if callback_data.token != make_channel_token(desk.archive, chat_id):
         await pressed.answer(words("channel-gone"), show_alert=True)
         return
     try:
@@ -422,7 +409,7 @@ async def press_leave(
     left = words("channel-left-now")
     text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
     await redraw_message(
-        pressed, Text(text), build_keyboard([(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]), left
+        pressed, Text(text), build_keyboard([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]), left
     )
 
 
@@ -436,7 +423,6 @@ _SWITCH_ACTIONS = {
     ChannelAction.GUARDED_OUT,
 }
 _SWITCH_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 
 
 async def _on_channel_post(_: Message, desk: AppContext) -> None:
@@ -450,13 +436,13 @@ def routes(notices: ChannelNotificationLimiter) -> Router:
     router.edited_channel_post.register(_on_channel_post)
     router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
     router.chat_member.register(on_chat_member)
-    router.message.register(on_group_title, F.new_chat_title, _GROUP)
-    router.message.register(on_channels, Command("channels", ignore_case=True), F.chat.type == "private")
+    router.message.register(on_group_title, F.new_chat_title, IN_GROUP)
+    router.message.register(on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query
-    pressed.register(press_list, ChannelCallback.filter(F.act == ChannelAction.LIST))
-    pressed.register(press_card, ChannelCallback.filter(F.act == ChannelAction.CARD))
-    pressed.register(press_switch, ChannelCallback.filter(F.act.in_(_SWITCH_ACTIONS)))
-    pressed.register(press_remove, ChannelCallback.filter(F.act == ChannelAction.ASK_REMOVE))
-    pressed.register(press_confirm_remove, ChannelCallback.filter(F.act == ChannelAction.REMOVE))
-    pressed.register(press_leave, ChannelCallback.filter(F.act == ChannelAction.LEAVE))
+    pressed.register(press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
+    pressed.register(press_card, ChannelCallback.filter(F.action == ChannelAction.CARD), flags=ADMINS_ONLY)
+    pressed.register(press_switch, ChannelCallback.filter(F.action.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
+    pressed.register(press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
+    pressed.register(press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
+    pressed.register(press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
     return router

@@ -10,13 +10,14 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from secrets import token_urlsafe
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.dispatcher.event.bases import SkipHandler
-from aiogram.filters import Command, CommandObject, CommandStart
+from aiogram.filters import CommandObject, CommandStart
 from aiogram.types import Message, Update
 from aiogram.utils.formatting import Text, as_list
 
 from bot.context import AppContext
+from bot.filters import IN_PRIVATE, ChatCommand
 from bot.handlers.explain import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.i18n import Translator
@@ -72,10 +73,10 @@ async def _on_start_link(
     await submit_question(message, text, event_update.update_id, desk, words)
 
 
-async def _on_link(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+async def _on_link(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, desk.archive)
     if isinstance(asked, str):
-        if message.chat.type == "private" or command.mention:
+        if addressed:
             await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
         return
     text = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
@@ -85,8 +86,6 @@ async def _on_link(message: Message, command: CommandObject, bot: Bot, desk: App
 def routes() -> Router:
     """Router of /link and of /start with a payload."""
     router = Router(name="deep_links")
-    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), F.chat.type == "private")
-    router.message.register(
-        _on_link, Command("link", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
+    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
+    router.message.register(_on_link, ChatCommand("link"))
     return router

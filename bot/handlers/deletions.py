@@ -7,26 +7,25 @@ chat and judges by the error: only a clear "not found" makes a post suspected, o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.enums import ButtonStyle, MessageEntityType
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
 from aiogram.utils.keyboard import InlineKeyboardBuilder
 
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.links import PostLink, find_post_links, resolve_post_link
 from bot.views.answer import make_link
 from bot.views.message_text import neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
@@ -34,7 +33,48 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link
 
-__all__ = ["PostPresence", "classify_copy_result", "routes"]
+__all__ = ["PostLink", "PostPresence", "classify_copy_result", "find_post_links", "resolve_post_link", "routes"]
+
+_LINK_PATTERN = re.compile(
+    r"(?<![\w.@/-])(?:https?://)?(?:www\.)?(?:t|telegram)\.(?:me|dog)/"
+    r"(?:c/(?P<bare>\d{1,15})|(?:s/)?(?P<name>[a-z]\w{3,31}))"
+    r"/(?:\d{1,10}/)?(?P<id>\d{1,10})/?(?P<query>\?[\w=&%.-]*)?(?![\w/])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostLink:
+    """Link to a post: `chat` is a chat id or a lower-case username.
+
+    `single`: only this post of an album. `text` is the link as written.
+    """
+
+    chat: int | str
+    message_id: int
+    single: bool = False
+    text: str = ""
+
+
+def find_post_links(text: str) -> list[PostLink]:
+    """Find the links to posts in a text, each once, in order. A link to a comment is no link to a channel's post."""
+    found: dict[tuple[int | str, int], PostLink] = {}
+    for match in _LINK_PATTERN.finditer(text):
+        names = {pair.split("=")[0].lower() for pair in (match["query"] or "?")[1:].split("&")}
+        chat = int(f"-100{match['bare']}") if match["bare"] else match["name"].lower()
+        if "comment" not in names and int(match["id"]):
+            link = PostLink(chat, int(match["id"]), "single" in names, match[0])
+            found.setdefault((link.chat, link.message_id), link)
+    return list(found.values())
+
+
+def resolve_post_link(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
+    """Resolve a link to a post; None where no known channel has this name or id."""
+    if isinstance(link.chat, int):
+        return PostKey(link.chat, link.message_id) if link.chat in known else None
+    named = (chat_id for chat_id, channel in known.items() if (channel.username or "").lower() == link.chat)
+    chat_id = next(named, None)
+    return PostKey(chat_id, link.message_id) if chat_id is not None else None
 
 
 class PostPresence(StrEnum):
@@ -123,10 +163,6 @@ async def _press_delete(
 ) -> None:
     """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
-    private = message is not None and message.chat.type == "private"
-    if not (private and pressed.from_user.id in desk.admins):
-        await pressed.answer(words("admins-only", start="/start"), show_alert=True)
-        return
     if not isinstance(message, Message):  # too old to be read
         await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
         return
@@ -190,9 +226,6 @@ async def _get_requested_links(
     message: Message, command: CommandObject, desk: AppContext, words: Translator
 ) -> list[PostLink]:
     """Links of a command, or of the post that it replies to; none where the sender was told why not."""
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return []
     links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}") or _get_forwarded_link(
         message.reply_to_message
     )
@@ -215,12 +248,12 @@ def _get_forwarded_link(message: Message | None) -> list[PostLink]:
     if not isinstance(origin, MessageOriginChannel):
         return []
     return [
-        PostLink(origin.chat.id, origin.message_id, text=format_post_link(_get_post_key(origin), origin.chat.username))
+        PostLink(
+            origin.chat.id,
+            origin.message_id,
+            text=format_post_link(PostKey(origin.chat.id, origin.message_id), origin.chat.username),
+        )
     ]
-
-
-def _get_post_key(origin: MessageOriginChannel) -> PostKey:
-    return PostKey(origin.chat.id, origin.message_id)
 
 
 async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:
@@ -264,8 +297,7 @@ def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> 
 def routes() -> Router:
     """Router of /delete with its buttons, and /check."""
     router = Router(name="deletions")
-    private = F.chat.type == "private"
-    router.message.register(_on_delete, Command("delete", ignore_case=True), private)
-    router.message.register(_on_check, Command("check", ignore_case=True), private)
-    router.callback_query.register(_press_delete, DeleteCallback.filter())
+    router.message.register(_on_delete, ChatCommand("delete", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_check, ChatCommand("check", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_delete, DeleteCallback.filter(), flags=ADMINS_ONLY)
     return router

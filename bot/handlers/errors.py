@@ -36,7 +36,7 @@ def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
     """Format an error for the reader. Its reason may name files: only admins see it."""
     found = next((sentence for kind, sentence in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
     if admin and isinstance(exc, RagError):
-        return f"{words(found)}\n\n{words('trouble-reason', reason=exc.reason)}"
+        return f"{words(found)}\n\n{words('trouble-reason', reason=words.error(exc))}"
     return words(found)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from aiogram import Bot, F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Bot, Router
+from aiogram.filters import CommandObject
 from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
@@ -20,6 +20,7 @@ from bot import access
 from bot.access import get_reader_id, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
+from bot.filters import ChatCommand
 from bot.i18n import Translator, get_translator
 from bot.recheck import Reader, build_posts_basis, recheck_before_sending
 from bot.views import answer
@@ -159,7 +160,9 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*lines)))]
 
 
-async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+async def _on_why(
+    message: Message, command: CommandObject, addressed: bool, bot: Bot, desk: AppContext, words: Translator
+) -> None:
     admin = message.chat.type == "private" and is_admin(message, desk.admins)
     if admin and command.args:
         stages = await render_trace(command.args.strip(), desk.archive, words)
@@ -167,8 +170,7 @@ async def _on_why(message: Message, command: CommandObject, bot: Bot, desk: AppC
         return
     asked = await find_asked_answer(message, bot, desk.archive)
     if isinstance(asked, str):
-        # In a group a bare command may be meant for another bot.
-        if message.chat.type == "private" or command.mention:
+        if addressed:
             await message.reply(words(asked, why="/why"), allow_sending_without_reply=True)
         return
     where = {"user_id": get_reader_id(message), "chat_id": message.chat.id}
@@ -203,7 +205,5 @@ async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> Ans
 def routes() -> Router:
     """Router of /why."""
     router = Router(name="why")
-    router.message.register(
-        _on_why, Command("why", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
+    router.message.register(_on_why, ChatCommand("why"))
     return router

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest
-from aiogram.filters import Command, CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
 from bot.access import get_reader_id
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
@@ -28,7 +28,6 @@ from bot.recheck import Reader, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
-from bot.views.channel_card import redraw_message
 from bot.views.keyboards import (
     DEEP_MODE,
     REASONS_BY_ACTION,
@@ -38,6 +37,7 @@ from bot.views.keyboards import (
     add_reason_buttons,
     get_button_action,
     make_answer_button,
+    redraw_message,
     remove_buttons,
     update_vote_counts,
 )
@@ -47,18 +47,16 @@ from bot.worker.limits import format_rate_limit
 from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage import questions as feedback
-from rag_core.storage.questions import AnsweredQuestionRow, fetch_answered_question
+from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
 from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
 
 __all__ = [
     "build_render_context",
     "check_button_access",
     "prepare_viewer",
-    "press_routes",
     "render_sources_page",
     "routes",
     "shorten_answer",
-    "source_routes",
 ]
 
 # These send a message for the asker, or ask again in their name.
@@ -67,7 +65,7 @@ _ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEP
 
 async def check_button_access(
     pressed: CallbackQuery, press: AnswerCallback, desk: AppContext, words: Translator
-) -> tuple[AnsweredQuestionRow, Message] | None:
+) -> tuple[AnsweredQuestion, Message] | None:
     """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
     presser, message, asked = (
         pressed.from_user.id,
@@ -79,7 +77,7 @@ async def check_button_access(
         refusal = "answer-gone"
     elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
         refusal = "answer-not-member"
-    elif press.deed in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+    elif press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
         refusal = "answer-not-yours"
     else:
         return asked, message
@@ -88,7 +86,7 @@ async def check_button_access(
 
 
 async def prepare_viewer(
-    asked: AnsweredQuestionRow, user_id: int, desk: AppContext
+    asked: AnsweredQuestion, user_id: int, desk: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
     """Build the viewer of an answer's posts, and the context in which to send what is made of them.
 
@@ -102,13 +100,13 @@ async def prepare_viewer(
     return viewer, recheck_before_sending(basis, here, desk.archive, desk.admins)
 
 
-def build_render_context(asked: AnsweredQuestionRow, desk: AppContext) -> RenderContext:
+def build_render_context(asked: AnsweredQuestion, desk: AppContext) -> RenderContext:
     """Render context in the language of the answer."""
     return RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not asked.private)
 
 
 async def shorten_answer(
-    asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> Text | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
     answer = kept.parse_stored_answer(asked.answer)
@@ -168,7 +166,7 @@ class _SourcesContext:
 
 
 async def render_sources_page(
-    asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the sources that this viewer may read now, and its page buttons."""
     answer, words = kept.parse_stored_answer(asked.answer), shown.words
@@ -218,12 +216,11 @@ def _build_page_buttons(page: int, last: int, handle: str) -> InlineKeyboardMark
     return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
 
 
-async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
+async def _on_sources(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:
     found = await find_asked_answer(message, bot, desk.archive)
     asked = None if isinstance(found, str) else await fetch_answered_question(desk.archive, found.handle)
     if asked is None:
-        # In a group a bare command may be meant for another bot.
-        if message.chat.type == "private" or command.mention:
+        if addressed:
             refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
             await message.reply(refusal, allow_sending_without_reply=True)
         return
@@ -233,22 +230,13 @@ async def _on_sources(message: Message, command: CommandObject, bot: Bot, desk: 
         await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
 
-def source_routes() -> Router:
-    """Router of /sources."""
-    router = Router(name="sources")
-    router.message.register(
-        _on_sources, Command("sources", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
-    return router
-
-
 @dataclass(frozen=True, slots=True)
 class _ButtonPress:
     """Permitted press of an answer button, with what its handler needs."""
 
     query: CallbackQuery
     press: AnswerCallback
-    asked: AnsweredQuestionRow
+    asked: AnsweredQuestion
     message: Message
     desk: AppContext
     words: Translator
@@ -279,22 +267,22 @@ class AnswerButtonHandlers:
         if found is None:
             return
         pressed = _ButtonPress(query, callback_data, *found, desk, words, event_update.update_id)
-        deed = callback_data.deed
-        if deed in _VOTE_ACTIONS:
+        action = callback_data.action
+        if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
-        elif deed is AnswerAction.PAGE:
+        elif action is AnswerAction.PAGE:
             await _press_page(pressed)
         else:
             async with self._claim_press(pressed) as first:
                 if first:
-                    await _ACTION_HANDLERS[deed](pressed)
+                    await _ACTION_HANDLERS[action](pressed)
                 else:
                     await query.answer(words("answer-already"))
 
     @asynccontextmanager
     async def _claim_press(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
         """Yield False for a button whose press is running or done: used buttons are removed from the message."""
-        key, shown = (pressed.press.handle, pressed.press.deed), pressed.message.reply_markup
+        key, shown = (pressed.press.handle, pressed.press.action), pressed.message.reply_markup
         there = shown is not None and any(
             get_button_action(one) is key[1] for row in shown.inline_keyboard for one in row
         )
@@ -310,13 +298,13 @@ class AnswerButtonHandlers:
 
 async def _press_vote(pressed: _ButtonPress) -> None:
     """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
-    deed, words = pressed.press.deed, pressed.words
+    action, words = pressed.press.action, pressed.words
     archive, asked = pressed.desk.archive, pressed.asked
-    good, reason = deed is AnswerAction.GOOD, REASONS_BY_ACTION.get(deed)
+    good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
     new = await feedback.save_vote(archive, asked.id, pressed.user_id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
     shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
-    if deed is AnswerAction.BAD:
+    if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(pressed.message, shown)
     sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
@@ -342,7 +330,7 @@ async def _press_sources(pressed: _ButtonPress) -> None:
 async def _press_why(pressed: _ButtonPress) -> None:
     viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
     shown = build_render_context(pressed.asked, pressed.desk)
-    text = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
+    text = await explain_answer(pressed.asked, viewer, pressed.desk.archive, shown)
     with checked:
         await _reply_with_text(pressed, text)
 
@@ -364,20 +352,8 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
     asked = pressed.asked
     async with pressed.desk.turns.limits.counted(asked.user_id, asked.chat_id) as wait:
         if wait is None:
-            await questions.queue_question(
-                pressed.desk.archive,
-                bot_id=asked.bot_id,
-                update_id=pressed.update_id,
-                chat_id=asked.chat_id,
-                message_id=asked.message_id,
-                thread=asked.thread,
-                user_id=asked.user_id,
-                text=asked.text,
-                lang=asked.lang,
-                asked_at=asked.asked_at,
-                private=asked.private,
-                mode=DEEP_MODE,
-            )
+            again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
+            await questions.queue_question(pressed.desk.archive, again)
     if wait is not None:
         await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
         return
@@ -406,7 +382,7 @@ async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKey
 
 
 async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
-    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.deed))
+    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.action))
     await pressed.query.answer(notice[:200] or None)
 
 
@@ -425,15 +401,10 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
 }
 
 
-def press_routes() -> Router:
-    """Router of all answer buttons."""
-    router, presses = Router(name="presses"), AnswerButtonHandlers()
-    router.callback_query.register(presses.on_press, AnswerCallback.filter())
-    return router
-
-
 def routes() -> Router:
     """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
-    router = Router(name="after")
-    router.include_routers(press_routes(), source_routes(), deep_links.routes())
+    router = Router(name="feedback")
+    router.callback_query.register(AnswerButtonHandlers().on_press, AnswerCallback.filter())
+    router.message.register(_on_sources, ChatCommand("sources"))
+    router.include_router(deep_links.routes())
     return router

@@ -12,18 +12,19 @@ from dataclasses import replace
 from enum import StrEnum
 
 from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import get_reader_id, is_admin
+from bot.access import get_reader_id, is_group_admin
 from bot.context import AppContext
-from bot.group_access import is_group_admin
+from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.start import list_channel_titles
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
-from bot.views.channel_card import find_channel_by_token, make_channel_token, redraw_message
+from bot.views.channel_card import find_channel_by_token, make_channel_token
+from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from bot.views.message_text import style_text
 from rag_core.conversation import migrate_memory_setting
 from rag_core.storage import Archive, channels
@@ -31,9 +32,8 @@ from rag_core.storage.channels import GroupRules, load_group_rules, move_group, 
 from rag_core.storage.users import load_answer_mode, save_answer_mode
 from rag_core.types import Channel, Visibility
 
-__all__ = ["routes", "settings_routes"]
+__all__ = ["blocked_question_routes", "routes"]
 
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 _CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
 
 
@@ -50,15 +50,12 @@ def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
 
 
 async def _on_bind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    if not is_admin(message, desk.admins):
-        await message.reply(words("admins-only", start="/start"), allow_sending_without_reply=True)
-        return
-    text = await _bind_or_unbind(message, command, desk, words)
+    text = await _bind_or_unbind(message.chat.id, command, desk, words)
     await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
-async def _bind_or_unbind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> Text:
-    asked, group = (command.args or "").strip(), message.chat.id
+async def _bind_or_unbind(group: int, command: CommandObject, desk: AppContext, words: Translator) -> Text:
+    asked = (command.args or "").strip()
     known = await channels.load_channels(desk.archive)
     if not asked:
         return await _list_bound_channels(group, known, desk, words)
@@ -84,9 +81,8 @@ async def _list_bound_channels(group: int, known: dict[int, Channel], desk: AppC
     return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
 
 
-async def _on_bind_in_private(message: Message, desk: AppContext, words: Translator) -> None:
-    admin = is_admin(message, desk.admins)
-    await message.answer(words("bind-in-group") if admin else words("admins-only", start="/start"))
+async def _on_bind_in_private(message: Message, words: Translator) -> None:
+    await message.answer(words("bind-in-group"))
 
 
 async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
@@ -98,16 +94,6 @@ async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
     await migrate_memory_setting(old, new, desk.rag)
 
 
-def routes() -> Router:
-    """Router of /bind, /unbind and the migration."""
-    router = Router(name="groups")
-    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
-    router.message.register(_on_bind, Command("bind", "unbind", ignore_case=True), _GROUP)
-    router.message.register(_on_bind_in_private, Command("bind", "unbind", ignore_case=True), F.chat.type == "private")
-    return router
-
-
-_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
 
@@ -129,8 +115,8 @@ class _SettingsAction(StrEnum):
 class _SettingsCallback(CallbackData, prefix="gs"):
     """Callback data of a settings button: action, channel token, and a page or the index of a language."""
 
-    do: _SettingsAction
-    mark: str = ""
+    action: _SettingsAction
+    token: str = ""
     number: int = 0
 
 
@@ -143,10 +129,8 @@ _RULE_CHANGES: dict[_SettingsAction, Callable[[GroupRules], GroupRules]] = {
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
-async def _on_settings(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    if not command.mention:  # a bare command may be meant for another bot
-        return
-    if not await is_group_admin(get_reader_id(message), message.chat.id, desk):
+async def _on_settings(message: Message, desk: AppContext, words: Translator) -> None:
+    if not await is_group_admin(desk.admins, get_reader_id(message), message.chat.id):
         await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
         return
     text, buttons = await _render_settings(message.chat.id, desk.archive, words)
@@ -162,18 +146,18 @@ async def _press_settings(
 ) -> None:
     group = pressed.message.chat if pressed.message else None
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
-    if group is None or not mine or not await is_group_admin(pressed.from_user.id, group.id, desk):
+    if group is None or not mine or not await is_group_admin(desk.admins, pressed.from_user.id, group.id):
         await pressed.answer(words("group-admins-only"), show_alert=True)
         return
     done = await _apply_action(callback_data, group.id, desk.archive, words)
     if not done:
         await pressed.answer(words("settings-channel-gone"), show_alert=True)
         return
-    if callback_data.do is _SettingsAction.LANG:  # the following sentences are in the chosen language
+    if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
         chosen = (await load_group_rules(desk.archive, group.id)).lang
         spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
         words = get_translator(chosen or spoken)
-    if callback_data.do in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
+    if callback_data.action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
         text, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
     else:
         text, buttons = await _render_settings(group.id, desk.archive, words)
@@ -181,25 +165,25 @@ async def _press_settings(
         pressed,
         text,
         buttons,
-        "" if callback_data.do in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
+        "" if callback_data.action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
     )
 
 
 async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
     """Apply a button's action; False where the group's admins may not bind this channel."""
-    if press.do in (_SettingsAction.BIND, _SettingsAction.UNBIND):
+    if press.action in (_SettingsAction.BIND, _SettingsAction.UNBIND):
         channel = find_channel_by_token(
-            archive, press.mark, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
+            archive, press.token, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
         )
         if channel is None:
             return False
-        if press.do is _SettingsAction.UNBIND:
+        if press.action is _SettingsAction.UNBIND:
             await channels.unbind_channel(archive, group, channel.chat_id)
         else:
             await channels.bind_channel(archive, group, channel.chat_id, own=True)
-    elif press.do in _RULE_CHANGES:
-        await save_group_rules(archive, group, _RULE_CHANGES[press.do](await load_group_rules(archive, group)))
-    elif press.do is _SettingsAction.LANG:
+    elif press.action in _RULE_CHANGES:
+        await save_group_rules(archive, group, _RULE_CHANGES[press.action](await load_group_rules(archive, group)))
+    elif press.action is _SettingsAction.LANG:
         lang = _LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)]
         await save_group_rules(archive, group, replace(await load_group_rules(archive, group), lang=lang))
     return True
@@ -233,23 +217,23 @@ async def _render_settings(group: int, archive: Archive, words: Translator) -> t
         words("settings-lang", lang=rules.lang or "each"),
     )
     text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
-    return text, _build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
+    return text, build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
 
 
 def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
-    yield words("button-group-channels"), _SettingsCallback(do=_SettingsAction.CHANNELS)
+    yield words("button-group-channels"), _SettingsCallback(action=_SettingsAction.CHANNELS)
     if rules.cited_only:
-        yield words("button-anyhow"), _SettingsCallback(do=_SettingsAction.ANYHOW)
+        yield words("button-anyhow"), _SettingsCallback(action=_SettingsAction.ANYHOW)
     else:
-        yield words("button-cited"), _SettingsCallback(do=_SettingsAction.CITED)
+        yield words("button-cited"), _SettingsCallback(action=_SettingsAction.CITED)
     if rules.admins_ask:
-        yield words("button-everybody-asks"), _SettingsCallback(do=_SettingsAction.EVERYBODY)
+        yield words("button-everybody-asks"), _SettingsCallback(action=_SettingsAction.EVERYBODY)
     else:
-        yield words("button-admins-ask"), _SettingsCallback(do=_SettingsAction.ADMINS)
+        yield words("button-admins-ask"), _SettingsCallback(action=_SettingsAction.ADMINS)
     following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
     yield (
         words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"),
-        _SettingsCallback(do=_SettingsAction.LANG, number=following),
+        _SettingsCallback(action=_SettingsAction.LANG, number=following),
     )
 
 
@@ -261,48 +245,41 @@ async def _render_channel_choices(
         await _list_offered_channels(group, archive, words),
         await channels.list_bound_channels(archive, group),
     )
-    last = max(0, len(offered) - 1) // _CHANNELS_PER_PAGE
-    number = max(0, min(number, last))
+    shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
     rows = []
-    for channel in offered[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]:
+    for channel in shown:
         on = channel.chat_id in bound
-        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
-        mark = make_channel_token(archive, channel.chat_id)
-        rows.append(
-            [
-                (
-                    label,
-                    _SettingsCallback(
-                        do=_SettingsAction.UNBIND if on else _SettingsAction.BIND, mark=mark, number=number
-                    ),
-                )
-            ]
+        action, token = (
+            _SettingsAction.UNBIND if on else _SettingsAction.BIND,
+            make_channel_token(archive, channel.chat_id),
         )
-    turns = (
-        [(words("button-earlier"), _SettingsCallback(do=_SettingsAction.CHANNELS, number=number - 1))]
-        if number > 0
-        else []
-    )
-    turns += (
-        [(words("button-later"), _SettingsCallback(do=_SettingsAction.CHANNELS, number=number + 1))]
-        if number < last
-        else []
-    )
+        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
+        rows.append([(label, _SettingsCallback(action=action, token=token, number=number))])
+    turns = build_page_row(number, last, lambda n: _SettingsCallback(action=_SettingsAction.CHANNELS, number=n), words)
     text = words("settings-channels") if offered else words("settings-none-offered")
-    return Text(text), _build_keyboard(
-        *rows, turns, [(words("button-back"), _SettingsCallback(do=_SettingsAction.SHOW))]
+    return Text(text), build_keyboard(
+        *rows, turns, [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
     )
 
 
-def _build_keyboard(*rows: list[tuple[str, _SettingsCallback]]) -> InlineKeyboardMarkup:
-    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+async def _on_blocked_question(message: Message, words: Translator) -> None:
+    await message.reply(words("group-admins-ask"), allow_sending_without_reply=True)
 
 
-def settings_routes() -> Router:
-    """Router of /settings and its buttons."""
-    router = Router(name="group settings")
-    router.message.register(_on_settings, Command("settings", ignore_case=True), _GROUP)
-    router.message.register(_on_settings_in_private, Command("settings", ignore_case=True), F.chat.type == "private")
+def blocked_question_routes() -> Router:
+    """Router that refuses questions where only admins may ask. Include it before all that answer in groups."""
+    router = Router(name="blocked questions")
+    router.message.register(_on_blocked_question, IN_GROUP, is_blocked_question)
+    return router
+
+
+def routes() -> Router:
+    """Router of /bind, /unbind, /settings with its buttons, and the migration to a supergroup."""
+    router = Router(name="groups")
+    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
+    router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
+    router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_settings_in_private, ChatCommand("settings", chats=PRIVATE))
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
     return router

@@ -4,8 +4,7 @@ The document comes with the command, with the replied message, or by the button 
 import runs at a time. One message shows its progress, can stop it, and reports the result at the end.
 
 All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note with the
-chat to inform if the bot dies before the import is done. The importer's English sentences are matched by patterns and
-shown in the reader's language; a sentence without a pattern is shown as it is.
+chat to inform if the bot dies before the import is done.
 """
 
 from __future__ import annotations
@@ -23,23 +22,24 @@ from pathlib import Path, PurePath
 from secrets import token_urlsafe
 from typing import Any
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.imports.fetch import MAX_DOCUMENT_BYTES, fetch_document
-from bot.imports.process import read_child_messages
+from bot.imports.import_process import run_import
 from bot.imports.unpack import DocumentRefused
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
-from bot.views.channel_card import build_approval_keyboard, refuse_non_admin
+from bot.views.channel_card import build_approval_keyboard
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import strip_control_characters
 from ingest.exports.scan import resolve_chat_id
@@ -58,64 +58,15 @@ __all__ = [
     "format_import_report",
     "routes",
     "translate_note",
-    "translate_refusal",
 ]
 
-_REFUSAL_ID_BY_PATTERN = {
-    r"ends in the middle": "import-cut",
-    r"is empty": "import-empty",
-    r"number that is too big": "import-number",
-    r"is not JSON": "import-not-json",
-    r"nested too deeply": "import-deep",
-    r"is JSON, but no export": "import-no-export",
-    r"is HTML, but no chat": "import-no-page",
-    r"does not say which chat it is from": "import-nameless",
-    r"holds private conversations only": "import-private",
-    r"does not say which channel|names no channel|is known yet": "import-whose",
-    r"is of another chat than|posts are of other days": "import-other-chat",
-}
-_NOTE_ID_BY_PATTERN = {
-    r"Left out (?P<count>\d+) private conversations": "import-note-private",
-    r"Left out (?P<count>\d+) chats without an id": "import-note-nameless",
-    r"(?P<title>.*): the export holds no messages": "import-note-empty",
-    r"(?P<title>.*): left out (?P<count>\d+) messages older than the supergroup": "import-note-migrated",
-    r"(?P<title>.*): left out (?P<count>\d+) entries that could not be read": "import-note-broken",
-    r"(?P<title>.*): Telegram calls it public, but its username": "import-note-public",
-    r"(?P<title>.*): (?P<count>\d+) known posts are not in this full export": "import-note-kept",
-    r"(?P<title>.*): (?P<count>\d+) messages of the export are damaged": "import-note-damaged",
-    r".* goes on in (?P<page>messages\d+\.html)": "import-note-next",
-    r"(?P<count>\d+) posts read otherwise than after": "import-note-doubtful",
-}
 
-
-def translate_refusal(reason: str) -> DocumentRefused:
-    """Translate an import's refusal into a sentence."""
-    sentence = next(
-        (sentence_id for pattern, sentence_id in _REFUSAL_ID_BY_PATTERN.items() if re.search(pattern, reason)), None
-    )
-    return (
-        DocumentRefused(sentence)
-        if sentence
-        else DocumentRefused("import-refused", reason=strip_control_characters(reason))
-    )
-
-
-def translate_note(note: str, words: Translator) -> str:
-    """Translate a note on an import into a sentence."""
-    for pattern, sentence_id in _NOTE_ID_BY_PATTERN.items():
-        if found := re.match(pattern, note, re.DOTALL):
-            return words(
-                sentence_id,
-                **{name: _parse_note_value(text) for name, text in found.groupdict().items()},
-                command="/import",
-            )
-    return strip_control_characters(note)
-
-
-def _parse_note_value(text: str) -> str | int:
-    if text.isdecimal() and len(text) < 10:
-        return int(text)
-    return format_one_line(text)
+def translate_note(reason: str, code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
+    """Translate a note on an import by its code; its reason where it has none."""
+    if not code:
+        return strip_control_characters(reason)
+    values = {name: format_one_line(text) if isinstance(text, str) else text for name, text in parameters.items()}
+    return words(code, **values, command="/import")
 
 
 # Telegram's limits for edits are not published; readers look every few seconds.
@@ -191,7 +142,7 @@ def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[st
     n = end["tally"]
     counts = words("import-counts", new=n["new"], edited=n["edited"], unchanged=n["unchanged"],
                    skipped=n["skipped"], deleted=n["deleted"])  # fmt: skip
-    notes = [Text(translate_note(note, words)) for note in end["notes"]]
+    notes = [Text(translate_note(reason, code, values, words)) for reason, code, values in end["notes"]]
     if end["more"]:
         notes.append(Text(words("import-notes-more", count=int(end["more"]))))
     return as_list(Text(words("import-done", file=file)), as_list(*names, counts), *notes, sep="\n\n")
@@ -317,7 +268,9 @@ class ImportRunner:
                 return _ImportOutcome(Text(words("import-stopped", file=order.file)))
             return _ImportOutcome(Text(words("import-interrupted", file=order.file)), cut_short=True)
         except DocumentRefused as exc:
-            return _ImportOutcome(Text(words(exc.sentence, **({"file": order.file} | exc.values))))
+            values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
+            values |= {"file": order.file, "example": "/import @name"}
+            return _ImportOutcome(Text(words(exc.sentence, **values)))
         except RagError as exc:
             return _ImportOutcome(Text(errors.format_error(exc, words, admin=True)))
         except OSError as exc:
@@ -356,14 +309,12 @@ class ImportRunner:
             "chat": order.chat,
         }
         task |= {"zone": self._settings.bot.timezone}
-        async with aclosing(read_child_messages(task)) as lines:
+        async with aclosing(run_import(task)) as lines:
             async for line in lines:
                 if "at" in line:
                     await progress.at(*line["at"])
                 elif "refused" in line:
                     raise DocumentRefused(line["refused"][0], **line["refused"][1])
-                elif "error" in line:
-                    raise translate_refusal(line["error"])
                 elif "end" in line:
                     return dict(line["end"])
         raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
@@ -390,7 +341,6 @@ def _read_note(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-_IN_PRIVATE_CHAT = F.chat.type == "private"
 _EXPORT_SUFFIXES = frozenset({".json", ".html", ".htm", ".zip"})
 _CHANNEL_NAME_PATTERN = re.compile(r"(?:https?://)?(?:t\.me/|@)?(?P<name>[A-Za-z]\w{3,31})/?", re.ASCII)
 _LOOKUP_TIMEOUT_SECONDS = 3.0
@@ -399,9 +349,6 @@ _LOOKUP_TIMEOUT_SECONDS = 3.0
 async def _on_import(
     message: Message, command: CommandObject, bot: Bot, desk: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
     if document is None:
         await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
@@ -436,14 +383,11 @@ async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str,
     return (str(chat.id), chat.username) if chat.type in ("channel", "supergroup") else (asked, name)
 
 
-def _is_export(document: Document) -> bool:
-    return PurePath(document.file_name or "").suffix.lower() in _EXPORT_SUFFIXES
-
-
 async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
     """Filter: an admin sent a document that looks like an export, without a caption."""
-    document = message.document
-    return bool(document and not message.caption and _is_export(document) and is_admin(message, desk.admins))
+    name = (message.document.file_name if message.document else None) or ""
+    export = PurePath(name).suffix.lower() in _EXPORT_SUFFIXES
+    return export and not message.caption and is_admin(message, desk.admins)
 
 
 async def _on_document(message: Message, words: Translator) -> None:
@@ -454,8 +398,6 @@ async def _on_document(message: Message, words: Translator) -> None:
 
 
 async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: ImportRunner, words: Translator) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
     if sent is None or sent.document is None or not is_admin(sent, desk.admins):
@@ -468,8 +410,6 @@ async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: Im
 async def _on_stop_button(
     pressed: CallbackQuery, callback_data: StopImportButton, desk: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     stopped = imports.cancel(callback_data.run)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))
 
@@ -477,8 +417,8 @@ async def _on_stop_button(
 def routes() -> Router:
     """Router of /import and its buttons. Include it before questions, which take every caption."""
     router = Router(name="importing")
-    router.message.register(_on_import, Command("import", ignore_case=True), _IN_PRIVATE_CHAT)
-    router.message.register(_on_document, _IN_PRIVATE_CHAT, _is_export_from_admin)
-    router.callback_query.register(_on_start_button, StartImportButton.filter())
-    router.callback_query.register(_on_stop_button, StopImportButton.filter())
+    router.message.register(_on_import, ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_document, IN_PRIVATE, _is_export_from_admin)
+    router.callback_query.register(_on_start_button, StartImportButton.filter(), flags=ADMINS_ONLY)
+    router.callback_query.register(_on_stop_button, StopImportButton.filter(), flags=ADMINS_ONLY)
     return router

@@ -5,22 +5,22 @@ Anybody who sees a button can press it: every press is checked.
 
 from __future__ import annotations
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, Chat, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
-from bot.access import get_reader_id, is_admin
+from bot.access import get_reader_id, is_admin, may_change_chat_settings
 from bot.context import AppContext
-from bot.group_access import is_group_admin
+from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.views.channel_card import edit_message
+from bot.views.keyboards import edit_message
 from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
 
-__all__ = ["may_change_chat_settings", "routes"]
+__all__ = ["routes"]
 
 _CAREFUL_MODE = "careful"
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
@@ -29,26 +29,23 @@ _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 class _ModeCallback(CallbackData, prefix="md"):
     """Callback data of a mode button: `use` a recipe here; for admins `on` and `off` (everywhere), `share` (`auto`)."""
 
-    do: str
+    action: str
     name: str
     number: int = 0
 
 
-async def may_change_chat_settings(chat: Chat, user_id: int, desk: AppContext) -> bool:
-    """Check who may change a chat's settings: its user or, in a group, an admin under their own name."""
-    return chat.type == "private" or await is_group_admin(user_id, chat.id, desk)
-
-
-async def _on_mode(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+async def _on_mode(
+    message: Message, command: CommandObject, addressed: bool, desk: AppContext, words: Translator
+) -> None:
     private = message.chat.type == "private"
     wanted = (command.args or "").strip().casefold()
     known = wanted in (*_list_offered_modes(), _CAREFUL_MODE)
-    if not (private or command.mention or known):
-        return  # a command in a group may be meant for another bot
+    if not (addressed or known):
+        return
     if wanted and not known:
         await message.reply(words("mode-unknown", names=", ".join((*_list_offered_modes(), _CAREFUL_MODE))))
         return
-    if wanted and not await may_change_chat_settings(message.chat, get_reader_id(message), desk):
+    if wanted and not await may_change_chat_settings(desk.admins, message.chat, get_reader_id(message)):
         await message.reply(words("mode-not-yours"))
         return
     if wanted:
@@ -66,18 +63,18 @@ async def _press_mode(
         await pressed.answer()
         return
     admin = message.chat.type == "private" and pressed.from_user.id in desk.admins
-    do, name = callback_data.do, callback_data.name
-    if do == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
-        if not await may_change_chat_settings(message.chat, pressed.from_user.id, desk):
+    action, name = callback_data.action, callback_data.name
+    if action == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
+        if not await may_change_chat_settings(desk.admins, message.chat, pressed.from_user.id):
             await pressed.answer(words("mode-not-yours"), show_alert=True)
             return
         await _set_chat_mode(desk, message.chat.id, name)
     elif not admin:
         await pressed.answer(words("mode-not-yours"), show_alert=True)
         return
-    elif do in {"on", "off"} and name in RECIPES:
-        await set_recipe_enabled(desk.rag, name, on=do == "on")
-    elif do == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
+    elif action in {"on", "off"} and name in RECIPES:
+        await set_recipe_enabled(desk.rag, name, on=action == "on")
+    elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
         await set_recipe_enabled(desk.rag, AGENT, on=True)
         await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
@@ -106,15 +103,14 @@ async def _render_mode(
     if now.recipe in state and not state[now.recipe][0]:
         lines.append(words("mode-off-now"))
     offered = [name for name in _list_offered_modes() if name not in state or state[name][0] or name == now.recipe]
-    rows = [[_make_mode_button(name, now, words)] for name in offered]
+    rows = [
+        [_make_button(f"{'✓ ' if name == now.recipe else ''}{words('mode-name', recipe=name)}", "use", name)]
+        for name in offered
+    ]
     rows.append([_make_button(f"{'✓ ' if now.careful else ''}{words('mode-careful')}", "use", _CAREFUL_MODE)])
     if admin:
         rows += _build_recipe_switches(state, words)
     return "\n".join(lines), InlineKeyboardMarkup(inline_keyboard=rows)
-
-
-def _make_mode_button(name: str, now: AnswerMode, words: Translator) -> InlineKeyboardButton:
-    return _make_button(f"{'✓ ' if name == now.recipe else ''}{words('mode-name', recipe=name)}", "use", name)
 
 
 def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[InlineKeyboardButton]]:
@@ -126,20 +122,18 @@ def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translat
     if on:
         percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
         rows.append(
-            [_make_button(f"{mark}{words('mode-share', percent=n)}", "share", AGENT, n) for n, mark in percents]
+            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT, n) for n, tick in percents]
         )
     return rows
 
 
-def _make_button(label: str, do: str, name: str, number: int = 0) -> InlineKeyboardButton:
-    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(do=do, name=name, number=number).pack())
+def _make_button(label: str, action: str, name: str, number: int = 0) -> InlineKeyboardButton:
+    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(action=action, name=name, number=number).pack())
 
 
 def routes() -> Router:
     """Router of /mode and its buttons."""
     router = Router(name="mode")
-    router.message.register(
-        _on_mode, Command("mode", ignore_case=True), F.chat.type.in_({"private", "group", "supergroup"})
-    )
+    router.message.register(_on_mode, ChatCommand("mode"))
     router.callback_query.register(_press_mode, _ModeCallback.filter())
     return router

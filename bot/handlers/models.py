@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 
-from aiogram import F, Router
-from aiogram.filters import Command
+from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
-from bot.access import is_admin
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.views.channel_card import edit_message, refuse_non_admin
+from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, ModelRole
 from rag_core.models.model_folder import is_model_present
@@ -39,7 +37,7 @@ _USE_LABELS = {
 class _ModelCallback(CallbackData, prefix="mo"):
     """Callback data of a model button: the model's token."""
 
-    mark: str
+    token: str
 
 
 def _make_model_token(archive: Archive, name: str) -> str:
@@ -47,9 +45,6 @@ def _make_model_token(archive: Archive, name: str) -> str:
 
 
 async def _on_models(message: Message, desk: AppContext, words: Translator) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     text, buttons = await _render_models(desk, words)
     await message.answer(text, reply_markup=buttons)
 
@@ -57,13 +52,11 @@ async def _on_models(message: Message, desk: AppContext, words: Translator) -> N
 async def _press_model(
     pressed: CallbackQuery, callback_data: _ModelCallback, desk: AppContext, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
     found = {_make_model_token(desk.archive, name): (name, use) for name, use in await _list_offered_models(desk)}
-    if callback_data.mark not in found:
+    if callback_data.token not in found:
         await pressed.answer(words("models-gone"), show_alert=True)
         return
-    name, use = found[callback_data.mark]
+    name, use = found[callback_data.token]
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
     await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
     try:
@@ -74,7 +67,7 @@ async def _press_model(
             name=_format_model_name(name, words),
         )
     except ModelUnavailable as exc:
-        result = words("models-refused", reason=exc.reason)
+        result = words("models-refused", reason=words.error(exc))
     text, buttons = await _render_models(desk, words)
     await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
 
@@ -97,16 +90,12 @@ async def _render_models(desk: AppContext, words: Translator) -> tuple[str, Inli
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if not offered:
         return f"{text}\n\n{words('models-none', pull='citegram models pull default')}", None
-    rows = [[_make_model_button(desk.archive, name, use, used, words)] for name, use in offered]
-    return f"{text}\n\n{words('models-press')}", InlineKeyboardMarkup(inline_keyboard=rows)
-
-
-def _make_model_button(
-    archive: Archive, name: str, use: str, used: dict[str, str], words: Translator
-) -> InlineKeyboardButton:
-    on = used.get(use, _NO_MODEL) == name
-    label = f"{'✓ ' if on else ''}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
-    return InlineKeyboardButton(text=label, callback_data=_ModelCallback(mark=_make_model_token(archive, name)).pack())
+    rows = []
+    for name, use in offered:
+        tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
+        label = f"{tick}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
+        rows.append([(label, _ModelCallback(token=_make_model_token(desk.archive, name)))])
+    return f"{text}\n\n{words('models-press')}", build_keyboard(*rows)
 
 
 def _format_model_name(name: str, words: Translator) -> str:
@@ -116,6 +105,6 @@ def _format_model_name(name: str, words: Translator) -> str:
 def routes() -> Router:
     """Router of /models and its buttons."""
     router = Router(name="models")
-    router.message.register(_on_models, Command("models", ignore_case=True), F.chat.type == "private")
-    router.callback_query.register(_press_model, _ModelCallback.filter())
+    router.message.register(_on_models, ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_model, _ModelCallback.filter(), flags=ADMINS_ONLY)
     return router

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from sqlite3 import Row
 from typing import Any
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
@@ -24,11 +23,12 @@ from aiogram.utils.formatting import Text
 from bot import access
 from bot.access import get_reader_id
 from bot.context import AppContext
+from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.recheck import Reader, build_posts_basis, recheck_before_sending
 from bot.settings import Settings
 from bot.views import answer
-from bot.views.channel_card import redraw_message
+from bot.views.keyboards import redraw_message
 from rag_core.storage import channels, posts
 from rag_core.storage.users import (
     UserDataCounts,
@@ -42,13 +42,10 @@ from rag_core.storage.users import (
 )
 from rag_core.types import Channel, PostKey, format_post_link
 
-__all__ = ["erasure_routes", "export_routes", "policy_routes", "routes"]
+__all__ = ["routes"]
 
 
-async def _on_privacy(message: Message, command: CommandObject, settings: Settings, words: Translator) -> None:
-    private = message.chat.type == "private"
-    if not private and not command.mention:
-        return  # in a group a bare command may be meant for another bot
+async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
     data, server = settings.data, bool(settings.llm.url or settings.qdrant.url)
     kept = [
         words("privacy-what"),
@@ -66,14 +63,6 @@ async def _on_privacy(message: Message, command: CommandObject, settings: Settin
         words("privacy-do", mydata="/mydata", forget="/forget"),
     ]
     await message.answer("\n\n".join(["\n".join(kept), *more]))
-
-
-def policy_routes() -> Router:
-    """Router of /privacy."""
-    router = Router(name="privacy_told")
-    chats = F.chat.type.in_({"private", "group", "supergroup"})
-    router.message.register(_on_privacy, Command("privacy", ignore_case=True), chats)
-    return router
 
 
 JsonObject = dict[str, Any]
@@ -146,19 +135,8 @@ def _format_timestamp(seconds: object) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) else None
 
 
-async def _on_mydata_in_group(message: Message, command: CommandObject, words: Translator) -> None:
-    if command.mention:
-        await message.reply(words("mydata-private", mydata="/mydata"), allow_sending_without_reply=True)
-
-
-def export_routes() -> Router:
-    """Router of /mydata."""
-    router = Router(name="export")
-    router.message.register(_on_mydata, Command("mydata", ignore_case=True), F.chat.type == "private")
-    router.message.register(
-        _on_mydata_in_group, Command("mydata", ignore_case=True), F.chat.type.in_({"group", "supergroup"})
-    )
-    return router
+async def _on_mydata_in_group(message: Message, words: Translator) -> None:
+    await message.reply(words("mydata-private", mydata="/mydata"), allow_sending_without_reply=True)
 
 
 # Time for stopped answers to be closed.
@@ -174,10 +152,8 @@ class ForgetCallback(CallbackData, prefix="fg"):
     asked: int
 
 
-async def _on_forget(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+async def _on_forget(message: Message, desk: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
-    if not private and not command.mention:
-        return  # in a group a bare command may be meant for another bot
     if message.sender_chat or message.from_user is None:
         await message.reply(words("forget-masked"), allow_sending_without_reply=True)
         return
@@ -260,17 +236,12 @@ def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMa
     return InlineKeyboardMarkup(inline_keyboard=[row])
 
 
-def erasure_routes() -> Router:
-    """Router of /forget and its buttons."""
-    router = Router(name="forgetting")
-    chats = F.chat.type.in_({"private", "group", "supergroup"})
-    router.message.register(_on_forget, Command("forget", ignore_case=True), chats)
-    router.callback_query.register(_press_forget, ForgetCallback.filter())
-    return router
-
-
 def routes() -> Router:
     """Router of /privacy, /mydata and /forget."""
     router = Router(name="privacy")
-    router.include_routers(policy_routes(), export_routes(), erasure_routes())
+    router.message.register(_on_privacy, ChatCommand("privacy", addressed_only=True))
+    router.message.register(_on_mydata, ChatCommand("mydata", chats=PRIVATE))
+    router.message.register(_on_mydata_in_group, ChatCommand("mydata", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_forget, ChatCommand("forget", addressed_only=True))
+    router.callback_query.register(_press_forget, ForgetCallback.filter())
     return router

@@ -5,68 +5,34 @@ A handler only queues a row and wakes the workers (bot/worker/queue.py); the sam
 
 from __future__ import annotations
 
-import re
-
-from aiogram import Bot, F, Router
+from aiogram import F, Router
 from aiogram.enums import ContentType
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code
 
 from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
+from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import acknowledge_question
 from rag_core.conversation import detect_talk
 from rag_core.storage import questions
+from rag_core.storage.questions import QuestionRow
 
 __all__ = ["MAX_QUESTION_LENGTH", "queue_message_text", "routes", "submit_question"]
 
 # Long enough for a paragraph of context, short enough for a small model.
 MAX_QUESTION_LENGTH = 1000
 
-_PRIVATE = F.chat.type == "private"
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 # Content that people send; everything else in a private chat is a service message.
 _USER_CONTENT_TYPES = {
     ContentType.ANIMATION, ContentType.AUDIO, ContentType.CONTACT, ContentType.DOCUMENT,
     ContentType.LOCATION, ContentType.PHOTO, ContentType.POLL, ContentType.STICKER,
     ContentType.VIDEO, ContentType.VIDEO_NOTE, ContentType.VOICE,
 }  # fmt: skip
-
-
-async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, str] | bool:
-    """Filter for groups: the question in a mention of the bot or a reply to it; False without either."""
-    text = message.text or message.caption or ""
-    from_bot = bool(message.from_user and message.from_user.is_bot and not message.sender_chat)
-    if from_bot or message.is_automatic_forward or not text or text.startswith("/"):
-        return False
-    name = (await bot.me()).username or ""
-    mention = re.compile(rf"@{re.escape(name)}(?!\w)", re.IGNORECASE)
-    if not (_mentions_bot(message, bot.id, mention) or _replies_to_bot(message, bot.id)):
-        return False
-    return {"question": mention.sub(" ", text).strip(" \t\n,:;—–-")}
-
-
-def _mentions_bot(message: Message, bot_id: int, mention: re.Pattern[str]) -> bool:
-    text = message.text or message.caption or ""
-    for entity in message.entities or message.caption_entities or ():
-        if entity.type == "text_mention" and entity.user and entity.user.id == bot_id:
-            return True
-        # Detected by Telegram, so that an e-mail address or a link with the name does not count.
-        if entity.type == "mention" and mention.fullmatch(entity.extract_from(text)):
-            return True
-    return False
-
-
-def _replies_to_bot(message: Message, bot_id: int) -> bool:
-    parent = message.reply_to_message
-    # In a topic that the bot opened, every message "replies" to the opening.
-    if parent is None or parent.forum_topic_created:
-        return False
-    return bool(parent.from_user and parent.from_user.id == bot_id)
 
 
 async def _on_ask(
@@ -118,8 +84,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
     limits, reader = desk.turns.limits, get_reader_id(message)
     async with limits.counted(reader, message.chat.id) as wait:
         if wait is None:
-            number = await questions.queue_question(
-                desk.archive,
+            asked = QuestionRow(
                 bot_id=message.bot.id,
                 update_id=update_id,
                 chat_id=message.chat.id,
@@ -132,6 +97,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
                 private=message.chat.type == "private",
                 kind=kind,
             )
+            number = await questions.queue_question(desk.archive, asked)
     if wait is not None:
         if notice := limits.said(wait, reader, words):
             await message.reply(notice, allow_sending_without_reply=True)
@@ -146,9 +112,9 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
 def routes() -> Router:
     """Router of questions. Include it last: it takes all remaining text in private chats."""
     router = Router(name="questions")
-    router.message.register(_on_ask, Command("ask", ignore_case=True), _PRIVATE | _GROUP)
-    router.message.register(_on_unknown_command, _PRIVATE, F.text.startswith("/"))
-    router.message.register(_on_text, _PRIVATE, F.text | F.caption)
-    router.message.register(_on_no_text, _PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
-    router.message.register(_on_addressed_question, _GROUP, extract_addressed_question)
+    router.message.register(_on_ask, ChatCommand("ask"))
+    router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
+    router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
+    router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
+    router.message.register(_on_addressed_question, IN_GROUP, extract_addressed_question)
     return router

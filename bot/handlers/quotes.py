@@ -266,7 +266,7 @@ class QuoteButtonHandlers:
         if isinstance(wanted, str):
             await _answer_press(pressed, words(wanted))
             return
-        now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.mark)
+        now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.token)
         self._recent_presses = {one: then for one, then in self._recent_presses.items() if now - then < _REPEAT_SECONDS}
         if key in self._recent_presses:
             await _answer_press(pressed, words("receipt-shown"))
@@ -295,7 +295,7 @@ async def _load_quote_request(
     chat, message_id = pressed.message.chat, pressed.message.message_id
     asked = await questions.find_question_of_message(desk.archive, bot.id, chat.id, message_id)
     stored_answer = answer.parse_stored_answer(asked.answer) if asked else None
-    quoted = find_quote_by_token(stored_answer, desk.archive, button.mark) if stored_answer else None
+    quoted = find_quote_by_token(stored_answer, desk.archive, button.token) if stored_answer else None
     if asked is None or stored_answer is None or quoted is None:
         return "receipt-unknown"
     private, reader = chat.type == "private", pressed.from_user.id

@@ -9,25 +9,25 @@ import logging
 import time
 from enum import StrEnum
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import (
     CallbackQuery,
-    InlineKeyboardButton,
     InlineKeyboardMarkup,
     MaybeInaccessibleMessageUnion,
     Message,
 )
 from aiogram.utils.formatting import Text
 
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
-from bot.reindexing import RebuildRunner, find_channel_by_name
+from bot.indexing import RebuildRunner, find_channel_by_name
 from bot.views.answer import format_channel_title
-from bot.views.channel_card import find_channel_by_token, make_channel_token, redraw_message, refuse_non_admin
+from bot.views.channel_card import find_channel_by_token, make_channel_token
+from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
@@ -35,7 +35,6 @@ from rag_core.types import Channel
 
 __all__ = ["build_stop_keyboard", "report_rebuilds", "routes"]
 
-_CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
@@ -52,22 +51,24 @@ class _RebuildAction(StrEnum):
 class _RebuildCallback(CallbackData, prefix="ri"):
     """Callback data of a rebuild button: action, channel token, and a page or the number of a rebuild."""
 
-    do: _RebuildAction
-    mark: str = ""
+    action: _RebuildAction
+    token: str = ""
     number: int = 0
 
 
 def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
     """Keyboard that cancels this rebuild, and no later one."""
-    return _build_keyboard([(words("reindex-stop"), _RebuildCallback(do=_RebuildAction.STOP, number=rebuild))])
+    return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
 
 
 async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     if not command.args:
-        await message.answer(words("reindex-ask"), reply_markup=_build_scope_keyboard(words))
+        buttons = build_keyboard(
+            [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
+            [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
+            [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
+        )
+        await message.answer(words("reindex-ask"), reply_markup=buttons)
         return
     channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(desk))
     if channel is None:
@@ -83,23 +84,21 @@ async def _on_reindex(message: Message, command: CommandObject, desk: AppContext
 async def _press_reindex(
     pressed: CallbackQuery, callback_data: _RebuildCallback, desk: AppContext, words: Translator
 ) -> None:
-    if await refuse_non_admin(pressed, desk, words):
-        return
-    do, known = callback_data.do, await _list_rebuildable_channels(desk)
-    channel = find_channel_by_token(desk.archive, callback_data.mark, known)
-    if do is _RebuildAction.STOP:
+    action, known = callback_data.action, await _list_rebuildable_channels(desk)
+    channel = find_channel_by_token(desk.archive, callback_data.token, known)
+    if action is _RebuildAction.STOP:
         stopped = await desk.reindexing.cancel(callback_data.number)
         await pressed.answer(None if stopped else words("reindex-over"))
-    elif do is _RebuildAction.NOTHING:
+    elif action is _RebuildAction.NOTHING:
         await redraw_message(pressed, Text(words("reindex-nothing")), None)
-    elif do is _RebuildAction.CHOOSE:
+    elif action is _RebuildAction.CHOOSE:
         await redraw_message(
             pressed, Text(words("reindex-which")), _build_channel_keyboard(desk, known, callback_data.number, words)
         )
-    elif do is _RebuildAction.ONE and channel is None:
+    elif action is _RebuildAction.ONE and channel is None:
         await redraw_message(pressed, Text(words("channel-gone")), None)
     else:
-        await _start_from_button(pressed, channel if do is _RebuildAction.ONE else None, desk, words)
+        await _start_from_button(pressed, channel if action is _RebuildAction.ONE else None, desk, words)
 
 
 async def _start_from_button(
@@ -130,48 +129,30 @@ async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(desk.archive)).items() if c.state != "removed"}
 
 
-def _build_scope_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    return _build_keyboard(
-        [(words("reindex-all"), _RebuildCallback(do=_RebuildAction.ALL))],
-        [(words("reindex-one"), _RebuildCallback(do=_RebuildAction.CHOOSE))],
-        [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))],
-    )
-
-
 def _build_channel_keyboard(
     desk: AppContext, known: dict[int, Channel], number: int, words: Translator
 ) -> InlineKeyboardMarkup:
     """Build a page of the channel list; the nearest page where this one does not exist."""
     listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-    number = max(0, min(number, (len(listed) - 1) // _CHANNELS_PER_PAGE))
-    shown = listed[number * _CHANNELS_PER_PAGE : (number + 1) * _CHANNELS_PER_PAGE]
-    earlier = (
-        [(words("button-earlier"), _RebuildCallback(do=_RebuildAction.CHOOSE, number=number - 1))] if number else []
-    )
-    more = (number + 1) * _CHANNELS_PER_PAGE < len(listed)
-    later = [(words("button-later"), _RebuildCallback(do=_RebuildAction.CHOOSE, number=number + 1))] if more else []
+    shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
     rows = [
         [
             (
                 format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                _RebuildCallback(do=_RebuildAction.ONE, mark=make_channel_token(desk.archive, c.chat_id)),
+                _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(desk.archive, c.chat_id)),
             )
         ]
         for c in shown
     ]
-    return _build_keyboard(*rows, earlier + later, [(words("reindex-no"), _RebuildCallback(do=_RebuildAction.NOTHING))])
-
-
-def _build_keyboard(*rows: list[tuple[str, _RebuildCallback]]) -> InlineKeyboardMarkup:
-    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+    turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
+    return build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))])
 
 
 def routes() -> Router:
     """Router of /reindex and its buttons."""
     router = Router(name="reindex")
-    router.message.register(_on_reindex, Command("reindex", ignore_case=True), F.chat.type == "private")
-    router.callback_query.register(_press_reindex, _RebuildCallback.filter())
+    router.message.register(_on_reindex, ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_reindex, _RebuildCallback.filter(), flags=ADMINS_ONLY)
     return router
 
 
@@ -197,7 +178,8 @@ async def _follow_rebuild(bot: Bot, reindexing: RebuildRunner, archive: Archive)
         over = rebuild.state != "running"
         if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
             words = get_translator(rebuild.tell.lang)
-            await _edit_progress(bot, rebuild, rebuild.tell, await _format_rebuild(rebuild, archive, words), words)
+            text = await _format_rebuild(rebuild, reindexing.failure, archive, words)
+            await _edit_progress(bot, rebuild, rebuild.tell, text, words)
             shown = time.monotonic()
 
 
@@ -215,7 +197,7 @@ async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text
         log.warning("the progress of rebuild %d was not told: %s", rebuild.id, exc)
 
 
-async def _format_rebuild(rebuild: Rebuild, archive: Archive, words: Translator) -> str:
+async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: Archive, words: Translator) -> str:
     what = words("reindex-what-all")
     if rebuild.chat_id is not None:
         channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
@@ -225,7 +207,7 @@ async def _format_rebuild(rebuild: Rebuild, archive: Archive, words: Translator)
     if rebuild.state == "cancelled":
         return words("reindex-cancelled")
     if rebuild.state == "failed":
-        return words("reindex-failed", reason=rebuild.reason)
+        return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
     count = await posts.count_posts(archive, rebuild.chat_id)
     renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
     return "\n".join([words("reindex-done", what=what, count=count), *renewed])

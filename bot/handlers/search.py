@@ -12,26 +12,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
 from bot.access import get_reader_id
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.recheck import Basis, Reader, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
-from bot.views.channel_card import redraw_message
+from bot.views.keyboards import make_callback_token, redraw_message
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
-from rag_core.retrieval.post_search import SearchListing, list_posts
+from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.types import Question
 
@@ -39,9 +38,6 @@ __all__ = ["SearchPageCallback", "routes"]
 
 _MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with answers
 _MAX_WAITING_SEARCHES = 3  # per reader, including the running one
-
-_PRIVATE = F.chat.type == "private"
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 
 
 class SearchPageCallback(CallbackData, prefix="s"):
@@ -67,14 +63,16 @@ class SearchHandlers:
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._queues: dict[int, _ReaderQueue] = {}
 
-    async def on_search(self, message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+    async def on_search(self, message: Message, addressed: bool, desk: AppContext, words: Translator) -> None:
         """Answer /search with the first page."""
         asked = _get_search_text(message)
         private = message.chat.type == "private"
-        if not asked and not private and not command.mention:
-            return  # in a group a bare command may be meant for another bot
+        if not asked and not addressed:
+            return
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
-            text = _format_search_error(asked, words)
+            text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
+            if asked:
+                text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
             await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
         reader = get_reader_id(message)
@@ -161,7 +159,7 @@ class SearchHandlers:
         entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
-        token = _make_results_token(found)
+        token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
         buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), token)
         return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
 
@@ -169,12 +167,6 @@ class SearchHandlers:
 def _get_search_text(message: Message) -> str:
     """Text after the command."""
     return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
-
-
-def _format_search_error(asked: str, words: Translator) -> Text:
-    if asked:
-        return Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-    return words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
 
 
 def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archive: Archive) -> Message | None:
@@ -190,11 +182,6 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     return make_callback_token(content, archive.identity)
 
 
-def _make_results_token(found: SearchListing) -> str:
-    """Token of the posts found, in order: four characters."""
-    return make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
-
-
 def _build_page_buttons(number: int, last: int, search: str, found: str) -> InlineKeyboardMarkup | None:
     turns = [("◀", number - 1)] if number > 0 else []
     turns += [("▶", number + 1)] if number < last else []
@@ -208,6 +195,6 @@ def _build_page_buttons(number: int, last: int, search: str, found: str) -> Inli
 def routes() -> Router:
     """Router of /search and its buttons."""
     router, searches = Router(name="search"), SearchHandlers()
-    router.message.register(searches.on_search, Command("search", ignore_case=True), _PRIVATE | _GROUP)
+    router.message.register(searches.on_search, ChatCommand("search"))
     router.callback_query.register(searches.on_turn, SearchPageCallback.filter())
     return router

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.types import (
     BotCommand,
     BotCommandScopeAllChatAdministrators,
@@ -22,6 +22,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.context import AppContext
+from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.recheck import Basis, Reader, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
@@ -30,8 +31,6 @@ from rag_core.types import Channel
 
 __all__ = ["list_channel_titles", "publish_menu", "routes", "withdraw_menu"]
 
-_PRIVATE = F.chat.type == "private"
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 # More titles are too much to read.
 _MAX_TITLES = 10
 _PRIVACY_COMMANDS = ("privacy", "mydata", "forget")
@@ -131,9 +130,7 @@ async def _on_help(message: Message, desk: AppContext, words: Translator) -> Non
 
 
 async def _on_group_help(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    """Answer /help@bot in groups. A bare /help is meant for any bot there."""
-    if not command.mention:
-        return
+    """Answer /help@bot in groups."""
     blocks, checked = await _describe_readable_channels(message, desk, words)
     if command.command.lower() == "help":
         verifying = words("verify-help-group", verify="/verify")
@@ -148,9 +145,9 @@ async def _on_group_help(message: Message, command: CommandObject, desk: AppCont
 def routes() -> Router:
     """Router of /start and /help."""
     router = Router(name="welcome")
-    router.message.register(_on_start, Command("start", ignore_case=True), _PRIVATE)
-    router.message.register(_on_help, Command("help", ignore_case=True), _PRIVATE)
-    router.message.register(_on_group_help, Command("start", "help", ignore_case=True), _GROUP)
+    router.message.register(_on_start, ChatCommand("start", chats=PRIVATE))
+    router.message.register(_on_help, ChatCommand("help", chats=PRIVATE))
+    router.message.register(_on_group_help, ChatCommand("start", "help", chats=GROUPS, addressed_only=True))
     return router
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 
-from aiogram import F, Router
-from aiogram.filters import Command
+from aiogram import Router
 from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot import files
-from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import channels, conversations, gaps, inbox, index_state, posts, questions, stats
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.job_runs import JobRecord
+from rag_core.storage.stats import JobRecord
 
 __all__ = ["format_age", "routes"]
 
@@ -31,9 +30,6 @@ _StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
 
 
 async def _on_stats(message: Message, desk: AppContext, words: Translator) -> None:
-    if not is_admin(message, desk.admins):
-        await message.answer(words("admins-only", start="/start"))
-        return
     blocks: tuple[_StatsBlock, ...] = (
         _describe_contents,
         _describe_backlog,
@@ -59,7 +55,7 @@ async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterat
     try:
         count = await vectors.count()
     except IndexUnavailable as exc:
-        yield words("stats-vectors-fail", reason=exc.reason)
+        yield words("stats-vectors-fail", reason=words.error(exc))
     else:
         yield words(
             "stats-vectors",
@@ -123,11 +119,6 @@ async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[s
     ]
     if fine:
         yield words("stats-jobs", jobs=" · ".join(fine))
-    for line in _list_failures(jobs, words):
-        yield line
-
-
-def _list_failures(jobs: list[JobRecord], words: Translator) -> Iterator[str]:
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"
@@ -162,5 +153,5 @@ def _format_size(size: int, words: Translator) -> str:
 def routes() -> Router:
     """Router of /stats."""
     router = Router(name="stats")
-    router.message.register(_on_stats, Command("stats", ignore_case=True), F.chat.type == "private")
+    router.message.register(_on_stats, ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
     return router

@@ -9,24 +9,28 @@ from __future__ import annotations
 import re
 
 from aiogram import F, Router
-from aiogram.filters import Command, CommandObject
+from aiogram.filters import CommandObject
 from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code
 
 from bot.context import AppContext
+from bot.filters import IN_PRIVATE, ChatCommand
 from bot.handlers.questions import queue_message_text
 from bot.i18n import Translator, detect_question_language
 
 __all__ = ["routes"]
 
-_PRIVATE = F.chat.type == "private"
-_GROUP = F.chat.type.in_({"group", "supergroup"})
 _QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
 
 
 async def _on_verify(
-    message: Message, command: CommandObject, event_update: Update, desk: AppContext, words: Translator
+    message: Message,
+    command: CommandObject,
+    addressed: bool,
+    event_update: Update,
+    desk: AppContext,
+    words: Translator,
 ) -> None:
     text, own = (command.args or "").strip(), True
     if not text:
@@ -34,7 +38,7 @@ async def _on_verify(
     if text:
         lang = detect_question_language(text, words.lang) if own else words.lang
         await queue_message_text(message, text, event_update.update_id, desk, words, lang=lang, kind="verify")
-    elif message.chat.type == "private" or command.mention:  # in a group a bare command may be meant for another bot
+    elif addressed:
         refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
         await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
 
@@ -72,6 +76,6 @@ def _strip_sources(message: Message, text: str) -> str:
 def routes() -> Router:
     """Router of /verify and of forwarded messages in private. Include it late: an export may be forwarded too."""
     router = Router(name="verify")
-    router.message.register(_on_verify, Command("verify", ignore_case=True), _PRIVATE | _GROUP)
-    router.message.register(_on_forwarded_message, _PRIVATE, F.forward_origin)
+    router.message.register(_on_verify, ChatCommand("verify"))
+    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
     return router

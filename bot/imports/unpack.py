@@ -106,14 +106,12 @@ def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]
         pages = [(path, member) for path, member in named if _PAGE_NAME_PATTERN.fullmatch(path.name)]
         if len({path for path, _ in pages}) < len(pages) or len({path.parent for path, _ in pages}) > 1:
             raise DocumentRefused("import-zip-many")
-        return [member for _, member in pages] or _refuse_empty_zip()
+        if not pages:
+            raise DocumentRefused("import-zip-empty")
+        return [member for _, member in pages]
     if len(json_members) > 1:
         raise DocumentRefused("import-zip-many")
     return json_members
-
-
-def _refuse_empty_zip() -> list[zipfile.ZipInfo]:
-    raise DocumentRefused("import-zip-empty")
 
 
 def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:

@@ -127,6 +127,34 @@ trouble-timeout = This took too long and I stopped. Please try again, perhaps wi
 trouble-general = Something went wrong on my side; it is in the log. Please try again later.
 trouble-reason = For the admin: { $reason }
 
+## Reasons, for admins
+
+archive-not-opened = The archive { $file } cannot be opened. Check that its folder exists and may be read and written.
+archive-locked = The archive { $file } is locked by another program. Close that program and try again.
+archive-read-only = The archive { $file } cannot be written. Check the permissions of the file and its folder.
+archive-disk-full = The disk that holds the archive { $file } is full. Free some space and try again.
+archive-disk-failed = The disk that holds the archive { $file } cannot be read or written. Check the disk.
+archive-damaged = The archive { $file } is damaged. Stop me and run `citegram restore`: it puts back the backup of { $moment } UTC.
+archive-lost = The archive { $file } is damaged, and there is no backup of it. Move the file aside, start me again, and import the exports of your channels.
+index-not-written = The index cannot be written to disk ({ $said }): free some space.
+rebuild-not-started = The process that builds an index cannot be started ({ $said }).
+rebuild-child-ended = The process that builds the new index ended { $tries } times ({ $how }). Check that memory is free, and begin again; its last words are in { $log }.
+rebuild-unreadable = The new index cannot be read back from { $folder }. Check the disk, and begin again.
+vectors-worker-ended = The engine of the search by meaning in { $folder } does not run (it ended with { $exit }: { $said }). Check that memory and disk space are free.
+vectors-unusable = The index of the search by meaning in { $folder } cannot be read or written ({ $said }). Check the disk and its permissions.
+vectors-failed = The index of the search by meaning in { $folder } failed ({ $said }). Restart me; if it fails again, delete the folder: it is built anew from the archive.
+vectors-damaged = The index of the search by meaning in { $folder } was damaged while it was in use ({ $said }). Restart me: it is built anew.
+vectors-disk-full = The disk that holds the index of the search by meaning in { $folder } is full. Free some space and try again.
+qdrant-silent = The Qdrant server at { $where } does not answer ({ $said }). Check that it runs, and QDRANT__URL.
+qdrant-unknown = What answers at { $where } is no Qdrant server that I know. Check QDRANT__URL, and that it is 1.16 or later.
+qdrant-key-refused = The Qdrant server at { $where } refuses the key. Check QDRANT__KEY.
+qdrant-failed = The Qdrant server at { $where } could not do its work ({ $said }).
+model-fixed = { $setting } is { $value }, and a setting goes before a choice: change it there.
+model-server-writes = LLM__URL is set, and that server writes: empty it to choose a model here.
+model-missing = The model { $model } is not in { $folder }: run citegram models pull { $pulled }.
+model-incomplete = The folder { $folder } of the model { $model } has no { $part }: run citegram models pull { $pulled } again.
+model-damaged = The file { $part } of the model { $model } is damaged: run citegram models pull { $pulled } again.
+
 ## Channels (admins)
 
 admins-only = Only the bot's admins can do this. There is no admin yet, or you are not one: { $start } tells who is.

@@ -146,13 +146,13 @@ async def serve_monitoring(
     if not settings.port:
         yield
         return
-    host = check_listen_host(settings.host, settings.public, "WATCH__HOST")
+    host = check_listen_host(settings.host, settings.public, "MONITORING__HOST")
     # A public port may be called by any host name; DNS rebinding only matters where a browser runs.
     guards = [] if settings.public else [refuse_foreign_pages]
     pages, app = _MonitoringPages(meter, states, readiness), web.Application(middlewares=guards)
     for name in ("healthz", "readyz", "metrics"):
         app.router.add_get(f"/{name}", getattr(pages, name))
-    refusal = f"The port WATCH__PORT={settings.port} cannot be opened ({{}}): choose another."
+    refusal = f"The port MONITORING__PORT={settings.port} cannot be opened ({{}}): choose another."
     async with AsyncExitStack() as opened:
         with translate_errors(SettingsWrong, OSError, say=refusal):
             await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_TIMEOUT_SECONDS))
@@ -192,8 +192,8 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
             for track in trackers:
                 track(run)
 
-        rag.exchange(traced=traced)
-        stack.callback(rag.exchange, traced=before)
+        rag.traced = traced
+        stack.callback(setattr, rag, "traced", before)
         yield monitoring
 
 
@@ -206,7 +206,7 @@ async def _open_span_exporters(address: str) -> AsyncIterator[list[Callable[[Run
     try:
         from bot.monitoring.spans import open_span_exporter
     except ImportError:
-        log.warning("WATCH__COLLECTOR needs OpenTelemetry: pip install 'citegram[otel]'; nothing is sent")
+        log.warning("MONITORING__COLLECTOR needs OpenTelemetry: pip install 'citegram[otel]'; nothing is sent")
         yield []
         return
     spans = open_span_exporter(address)

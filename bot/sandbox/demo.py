@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from aiogram import Bot
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.telegram import TelegramAPIServer
 from pydantic import SecretStr
 
 from bot.app import run_bot
@@ -26,10 +29,30 @@ __all__ = [
     "GROUP_ID",
     "READER_ID",
     "SAMPLE_CHANNELS_FOLDER",
+    "LoopbackSession",
     "import_sample_channels",
+    "make_local_bot",
     "open_demo_sandbox",
     "run_demo_bot",
 ]
+
+
+class LoopbackSession(AiohttpSession):
+    """aiogram session over plain HTTP."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(api=TelegramAPIServer.from_base(url))
+
+    async def close(self) -> None:
+        """Close at once: aiogram waits a quarter of a second for TLS, which is not used here."""
+        if self._session is not None and not self._session.closed:
+            await self._session.close()
+
+
+def make_local_bot(url: str, token: str) -> Bot:
+    """Make a bot that uses the Bot API server at `url`. Use as `async with`, or close its session."""
+    return Bot(token, session=LoopbackSession(url))
+
 
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 
@@ -92,14 +115,10 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
         public = channel.visibility is Visibility.PUBLIC
         members = [ADMIN_ID, READER_ID] if public else [ADMIN_ID]
         world.add_channel(channel.chat_id, channel.title, channel.username, members=members, bot=True)
-        history: list[Post] = sorted(posts_by_channel[channel.chat_id], key=_get_message_id)
+        history: list[Post] = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
         world.add_history(channel.chat_id, history)
         if public:
             await channels.bind_channel(archive, GROUP_ID, channel.chat_id)
-
-
-def _get_message_id(post: Post) -> int:
-    return post.key.message_id
 
 
 @asynccontextmanager

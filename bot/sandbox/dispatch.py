@@ -62,34 +62,22 @@ async def read_call_parameters(request: web.Request, world: SandboxState) -> Jso
     uploads: dict[str, str] = {}
     for name, value in (await request.post()).items():
         if isinstance(value, web.FileField):
-            uploads[name] = _store_upload(value, world)
+            upload = UploadedFile(token_urlsafe(12), value.filename, value.content_type, value.file.read())
+            world.files[upload.file_id] = upload
+            uploads[name] = upload.file_id
         else:
             parameters[name] = value if isinstance(value, str) else bytes(value).decode()
-    return _attach_uploads(parameters, uploads)
-
-
-def _attach_uploads(parameters: Json, uploads: Mapping[str, str]) -> Json:
-    """Replace references to uploads by file ids: `attach://<part>`, or a part with the parameter's own name."""
-    named = {part: name for name, value in parameters.items() if (part := _get_attached_part(value)) in uploads}
-    by_name = {named.get(part, part): file_id for part, file_id in uploads.items()}
-    return parameters | by_name
-
-
-def _get_attached_part(value: Any) -> str:
-    return value.removeprefix("attach://") if isinstance(value, str) and value.startswith("attach://") else ""
-
-
-def _store_upload(field: web.FileField, world: SandboxState) -> str:
-    upload = UploadedFile(token_urlsafe(12), field.filename, field.content_type, field.file.read())
-    world.files[upload.file_id] = upload
-    return upload.file_id
+    # References to uploads become file ids: `attach://<part>`, or a part with the parameter's own name.
+    named = {str(value).removeprefix("attach://"): name for name, value in parameters.items()
+             if str(value).startswith("attach://")}  # fmt: skip
+    return parameters | {named.get(part, part): file_id for part, file_id in uploads.items()}
 
 
 async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
     """Validate a call, run its handler, and validate the result."""
     handler = _HANDLER_BY_METHOD[method]
     try:
-        call = method.model_validate(_decode_parameters(method, parameters))
+        call = method.model_validate({name: _decode_value(method, name, value) for name, value in parameters.items()})
     except ValidationError as exc:
         raise _convert_first_error(exc) from exc
     result = handler(call, world)
@@ -102,11 +90,6 @@ async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxSta
 @cache
 def _make_result_adapter(method: BotApiMethod) -> TypeAdapter[Any]:
     return TypeAdapter(method.__returning__)
-
-
-def _decode_parameters(method: BotApiMethod, parameters: Json) -> Json:
-    """Decode nested values, which are sent as JSON text; a parameter that may be text is left unchanged."""
-    return {name: _decode_value(method, name, value) for name, value in parameters.items()}
 
 
 def _decode_value(method: BotApiMethod, name: str, value: Any) -> Any:

@@ -394,7 +394,9 @@ def prepare_text(
         raise bad_request("message text is empty")
     if len(clean) > limit:
         raise bad_request("message is too long" if limit == MAX_TEXT_CHARACTERS else "message caption is too long")
-    return clean, sorted(kept + detect_entities(clean, kept), key=_get_entity_order)[:_MAX_ENTITIES]
+    return clean, sorted(kept + detect_entities(clean, kept), key=lambda one: (one["offset"], -one["length"]))[
+        :_MAX_ENTITIES
+    ]
 
 
 def prepare_quote(text: str, entities: list[Json]) -> tuple[str, list[Json], int]:
@@ -403,10 +405,6 @@ def prepare_quote(text: str, entities: list[Json]) -> tuple[str, list[Json], int
     plain, moved = _clean_text(text, entities)
     clean, kept = _trim_text(plain, moved)
     return clean, kept, count_utf16_units(plain.rstrip()) - count_utf16_units(clean)
-
-
-def _get_entity_order(entity: Json) -> tuple[int, int]:
-    return entity["offset"], -entity["length"]
 
 
 def _parse_markup(text: str, parse_mode: str) -> tuple[str, list[Json]]:

@@ -55,7 +55,6 @@ from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
 from bot.sandbox.entities import (
     MAX_CAPTION_CHARACTERS,
     MAX_QUOTE_CHARACTERS,
-    BotApiError,
     bad_request,
     count_utf16_units,
     forbidden,
@@ -195,15 +194,11 @@ def build_inline_keyboard(markup: object) -> Json | None:
         if button.callback_data is not None and not 1 <= len(button.callback_data.encode()) <= 64:
             raise bad_request("BUTTON_DATA_INVALID")
         if button.url is not None and not button.url.startswith(("http://", "https://", "tg://")):
-            raise _make_bad_url_error(button.url)
+            raise bad_request(f"inline keyboard button URL '{button.url}' is invalid: Wrong HTTP URL")
         if not button.model_dump(exclude_none=True).keys() - {"text", "style", "icon_custom_emoji_id"}:
             raise bad_request("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
     rows = markup.model_dump(exclude_none=True)
     return rows if rows["inline_keyboard"] else None
-
-
-def _make_bad_url_error(url: str) -> BotApiError:
-    return bad_request(f"inline keyboard button URL '{url}' is invalid: Wrong HTTP URL")
 
 
 _MAX_POLL_SECONDS = 50
@@ -490,7 +485,8 @@ def send_message(call: SendMessage, world: SandboxState) -> Json:
     """Send a text message."""
     room = require_writable_chat(world, call.chat_id)
     text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode))
-    preview = _dump_preview_options(call.link_preview_options)
+    options = call.link_preview_options
+    preview = options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
     return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
 
 
@@ -609,10 +605,6 @@ def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content:
     room.bot_spoke = True
     world.sent.setdefault(room.id, []).append(message["message_id"])
     return message
-
-
-def _dump_preview_options(options: object) -> Json | None:
-    return options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
 
 
 def _get_own_message(world: SandboxState, chat: int | str | None, message_id: int | None) -> tuple[SandboxChat, Json]:

@@ -7,20 +7,18 @@ with made-up data, so that the presser is checked every time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
-from bot.callback_data import make_callback_token
 from bot.context import AppContext
 from bot.i18n import Translator
 from bot.notifications import format_gap
 from bot.views.answer import link_channel_title
+from bot.views.keyboards import build_keyboard, make_callback_token
 from rag_core.storage import Archive, gaps
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.storage.gaps import Gap
@@ -32,13 +30,9 @@ __all__ = [
     "ChannelView",
     "awaits_approval",
     "build_approval_keyboard",
-    "build_keyboard",
-    "edit_message",
     "find_channel_by_token",
     "load_channel_views",
     "make_channel_token",
-    "redraw_message",
-    "refuse_non_admin",
     "render_channel_card",
     "render_channel_line",
 ]
@@ -66,8 +60,8 @@ class ChannelAction(StrEnum):
 class ChannelCallback(CallbackData, prefix="ch"):
     """Callback data of a channel button: action, channel token, and one more number (a page, a time, an id)."""
 
-    act: ChannelAction
-    mark: str = ""
+    action: ChannelAction
+    token: str = ""
     number: int = 0
 
 
@@ -76,39 +70,9 @@ def make_channel_token(archive: Archive, chat_id: int) -> str:
     return make_callback_token(str(chat_id), archive.identity)
 
 
-def find_channel_by_token(archive: Archive, mark: str, known: Mapping[int, Channel]) -> Channel | None:
+def find_channel_by_token(archive: Archive, token: str, known: Mapping[int, Channel]) -> Channel | None:
     """Find the known channel that a token stands for."""
-    return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == mark), None)
-
-
-async def refuse_non_admin(pressed: CallbackQuery, desk: AppContext, words: Translator) -> bool:
-    """Refuse a button press by a user who is no admin, or outside a private chat."""
-    private = pressed.message is not None and pressed.message.chat.type == "private"
-    if private and pressed.from_user.id in desk.admins:
-        return False
-    await pressed.answer(words("admins-only", start="/start"), show_alert=True)
-    return True
-
-
-async def redraw_message(
-    pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
-) -> None:
-    """Edit the button's message and answer the callback."""
-    await edit_message(pressed, said, buttons)
-    await pressed.answer(done[:200] or None)
-
-
-async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
-    """Edit the message that has the button."""
-    if isinstance(pressed.message, Message):  # else it is too old to be edited
-        with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
-            await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
-
-
-def build_keyboard(*rows: Sequence[tuple[str, ChannelCallback]]) -> InlineKeyboardMarkup:
-    """Build a keyboard from rows of labels and callback data."""
-    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+    return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == token), None)
 
 
 _MAX_GAPS = 5  # shown one by one; further ones add nothing
@@ -133,9 +97,9 @@ class ChannelView:
 async def load_channel_views(desk: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
     """Load the views of channels, with what both legs have indexed."""
     found = await gaps.list_open_gaps(desk.archive)
-    mark, store = desk.rag.lexical.watermark, desk.rag.dense.store if desk.rag.dense else None
+    watermark, store = desk.rag.lexical.watermark, desk.rag.dense.store if desk.rag.dense else None
     return [
-        ChannelView(c, await fetch_channel_status(desk.archive, c.chat_id, mark, store), found.get(c.chat_id, ()))
+        ChannelView(c, await fetch_channel_status(desk.archive, c.chat_id, watermark, store), found.get(c.chat_id, ()))
         for c in channels
     ]
 
@@ -149,10 +113,10 @@ def render_channel_card(view: ChannelView, desk: AppContext, words: Translator) 
     """Render a channel's card, with its buttons."""
     blocks = [render_channel_line(view, desk, words), *_format_gaps(view, desk, words)]
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
-    mark = make_channel_token(desk.archive, view.channel.chat_id)
-    rows = [*_build_visibility_rows(mark, words), *_build_switch_rows(mark, view, words)]
-    back: _ButtonRow = [(words("button-back"), ChannelCallback(act=ChannelAction.LIST))]
-    remove: _ButtonRow = [(words("button-remove"), ChannelCallback(act=ChannelAction.ASK_REMOVE, mark=mark))]
+    token = make_channel_token(desk.archive, view.channel.chat_id)
+    rows = [*_build_visibility_rows(token, words), *_build_switch_rows(token, view, words)]
+    back: _ButtonRow = [(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]
+    remove: _ButtonRow = [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))]
     return as_list(*blocks, sep="\n\n"), build_keyboard(*rows, remove, back)
 
 
@@ -168,39 +132,39 @@ def _format_gaps(view: ChannelView, desk: AppContext, words: Translator) -> Iter
 
 def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup:
     """Buttons of a channel that waits for approval: choose its readers, or refuse it."""
-    mark = make_channel_token(archive, chat_id)
+    token = make_channel_token(archive, chat_id)
     return build_keyboard(
-        *_build_visibility_rows(mark, words),
-        [(words("button-remove"), ChannelCallback(act=ChannelAction.ASK_REMOVE, mark=mark))],
+        *_build_visibility_rows(token, words),
+        [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))],
     )
 
 
-def _build_visibility_rows(mark: str, words: Translator) -> list[_ButtonRow]:
+def _build_visibility_rows(token: str, words: Translator) -> list[_ButtonRow]:
     return [
         [
-            (words("button-public"), ChannelCallback(act=ChannelAction.PUBLIC, mark=mark)),
-            (words("button-members"), ChannelCallback(act=ChannelAction.MEMBERS, mark=mark)),
-            (words("button-admins"), ChannelCallback(act=ChannelAction.ADMINS, mark=mark)),
+            (words("button-public"), ChannelCallback(action=ChannelAction.PUBLIC, token=token)),
+            (words("button-members"), ChannelCallback(action=ChannelAction.MEMBERS, token=token)),
+            (words("button-admins"), ChannelCallback(action=ChannelAction.ADMINS, token=token)),
         ]
     ]
 
 
-def _build_switch_rows(mark: str, view: ChannelView, words: Translator) -> Iterator[_ButtonRow]:
+def _build_switch_rows(token: str, view: ChannelView, words: Translator) -> Iterator[_ButtonRow]:
     channel = view.channel
     if channel.bindable:
-        yield [(words("button-unbindable"), ChannelCallback(act=ChannelAction.UNBINDABLE, mark=mark))]
+        yield [(words("button-unbindable"), ChannelCallback(action=ChannelAction.UNBINDABLE, token=token))]
     elif (
         not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC
     ):  # public channels may be bound anyway
-        yield [(words("button-bindable"), ChannelCallback(act=ChannelAction.BINDABLE, mark=mark))]
+        yield [(words("button-bindable"), ChannelCallback(action=ChannelAction.BINDABLE, token=token))]
     if channel.guarded_too:
-        yield [(words("button-guarded-out"), ChannelCallback(act=ChannelAction.GUARDED_OUT, mark=mark))]
+        yield [(words("button-guarded-out"), ChannelCallback(action=ChannelAction.GUARDED_OUT, token=token))]
     elif view.stands.guarded:
-        yield [(words("button-guarded-in"), ChannelCallback(act=ChannelAction.GUARDED_IN, mark=mark))]
+        yield [(words("button-guarded-in"), ChannelCallback(action=ChannelAction.GUARDED_IN, token=token))]
     if channel.state == "paused":
-        yield [(words("button-resume"), ChannelCallback(act=ChannelAction.RESUME, mark=mark))]
+        yield [(words("button-resume"), ChannelCallback(action=ChannelAction.RESUME, token=token))]
     elif not awaits_approval(channel):
-        yield [(words("button-pause"), ChannelCallback(act=ChannelAction.PAUSE, mark=mark))]
+        yield [(words("button-pause"), ChannelCallback(action=ChannelAction.PAUSE, token=token))]
 
 
 def _format_facts(view: ChannelView, desk: AppContext, words: Translator) -> Iterator[str]:

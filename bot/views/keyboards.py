@@ -1,4 +1,4 @@
-"""Keyboards under answers: votes, sources, explanation, shorter, deeper, link, and one button for each citation.
+"""Keyboards: rows of buttons with callback data; those under answers (votes, sources, citations ...).
 
 Anybody who sees a button can press it, again and again, so that every press is checked (bot/handlers/feedback.py).
 A button carries a handle or a token that only this archive can resolve. The token of a citation is looked up among
@@ -7,20 +7,26 @@ the citations of the answer that the button is at: one that is made up, or of an
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from hashlib import blake2b
+from typing import TypeVar
 
+from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
+from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text
 
-from bot.callback_data import make_callback_token
 from bot.i18n import Translator
 from bot.views.answer import CitedSpan, JsonObject, StoredAnswer
 from rag_core.storage import Archive
 from rag_core.storage.questions import QuestionRow, VoteCounts
 
 __all__ = [
+    "CHANNELS_PER_PAGE",
     "DEEP_MODE",
     "REASONS_BY_ACTION",
     "AnswerAction",
@@ -29,13 +35,69 @@ __all__ = [
     "QuoteCallback",
     "add_reason_buttons",
     "build_answer_keyboard",
+    "build_keyboard",
+    "build_page_row",
     "build_quote_keyboard",
+    "cut_page",
+    "edit_message",
     "find_quote_by_token",
     "get_button_action",
     "make_answer_button",
+    "make_callback_token",
+    "redraw_message",
     "remove_buttons",
     "update_vote_counts",
 ]
+
+
+CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
+
+T = TypeVar("T")
+
+
+def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
+    """Make a token for callback data: four characters for every three bytes of `size`, the same after a restart.
+
+    With an archive's `identity` as the key it cannot be forged; without a key anybody can compute it.
+    """
+    return urlsafe_b64encode(blake2b(said.encode(), key=key.encode(), digest_size=size).digest()).decode()
+
+
+async def redraw_message(
+    pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
+) -> None:
+    """Edit the button's message and answer the callback."""
+    await edit_message(pressed, said, buttons)
+    await pressed.answer(done[:200] or None)
+
+
+async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
+    """Edit the message that has the button."""
+    if isinstance(pressed.message, Message):  # else it is too old to be edited
+        with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
+            await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
+
+
+def cut_page(items: Sequence[T], number: int, size: int) -> tuple[Sequence[T], int, int]:
+    """Cut a page out of a list: its items, its number, and the last number; the nearest page where there is none."""
+    last = max(0, len(items) - 1) // size
+    number = max(0, min(number, last))
+    return items[number * size : (number + 1) * size], number, last
+
+
+def build_page_row(
+    number: int, last: int, press: Callable[[int], CallbackData], words: Translator
+) -> list[tuple[str, CallbackData]]:
+    """Build the row of buttons to the page before and the page after."""
+    row = [(words("button-earlier"), press(number - 1))] if number > 0 else []
+    return row + ([(words("button-later"), press(number + 1))] if number < last else [])
+
+
+def build_keyboard(*rows: Sequence[tuple[str, CallbackData]]) -> InlineKeyboardMarkup:
+    """Build a keyboard from rows of labels and callback data."""
+    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+
 
 DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
 
@@ -70,7 +132,7 @@ _VOTE_EMOJI = {AnswerAction.GOOD: "👍", AnswerAction.BAD: "👎"}
 class AnswerCallback(CallbackData, prefix="an"):
     """Callback data of an answer button: action, handle of the question, and page."""
 
-    deed: AnswerAction
+    action: AnswerAction
     handle: str
     page: int = 0
 
@@ -78,9 +140,11 @@ class AnswerCallback(CallbackData, prefix="an"):
 ButtonRow = list[InlineKeyboardButton]
 
 
-def make_answer_button(label: str, deed: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
+def make_answer_button(label: str, action: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
     """Make one button."""
-    return InlineKeyboardButton(text=label, callback_data=AnswerCallback(deed=deed, handle=handle, page=page).pack())
+    return InlineKeyboardButton(
+        text=label, callback_data=AnswerCallback(action=action, handle=handle, page=page).pack()
+    )
 
 
 def build_answer_keyboard(
@@ -91,7 +155,7 @@ def build_answer_keyboard(
         return None
     sentences, handle = len(kept["sentences"]), asked.handle
     rows: list[ButtonRow] = [
-        [make_answer_button(emoji, deed, handle) for deed, emoji in _VOTE_EMOJI.items()],
+        [make_answer_button(emoji, action, handle) for action, emoji in _VOTE_EMOJI.items()],
         [
             *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if sentences else []),
             make_answer_button(words("button-why"), AnswerAction.WHY, handle),
@@ -120,11 +184,11 @@ def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) ->
     counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad}
 
     def counted(one: InlineKeyboardButton) -> InlineKeyboardButton:
-        deed = get_button_action(one)
-        if deed not in _VOTE_EMOJI:
+        action = get_button_action(one)
+        if action not in _VOTE_EMOJI:
             return one
         return one.model_copy(
-            update={"text": f"{_VOTE_EMOJI[deed]} {counts[deed]}" if counts[deed] else _VOTE_EMOJI[deed]}
+            update={"text": f"{_VOTE_EMOJI[action]} {counts[action]}" if counts[action] else _VOTE_EMOJI[action]}
         )
 
     return _map_buttons(shown, counted)
@@ -134,8 +198,8 @@ def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translat
     """Add the buttons with reasons for a bad answer, below the votes."""
     rows = remove_buttons(shown, *REASONS_BY_ACTION).inline_keyboard
     reasons = [
-        make_answer_button(words("button-reason", reason=name), deed, handle)
-        for deed, name in REASONS_BY_ACTION.items()
+        make_answer_button(words("button-reason", reason=name), action, handle)
+        for action, name in REASONS_BY_ACTION.items()
     ]
     return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
 
@@ -143,7 +207,7 @@ def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translat
 def get_button_action(one: InlineKeyboardButton) -> AnswerAction | None:
     """Action of a button; None for a button that is not one of these."""
     prefix, _, rest = (one.callback_data or "").partition(":")
-    known = prefix == AnswerCallback.__prefix__ and rest[:1] in {deed.value for deed in AnswerAction}
+    known = prefix == AnswerCallback.__prefix__ and rest[:1] in {action.value for action in AnswerAction}
     return AnswerAction(rest[:1]) if known else None
 
 
@@ -164,7 +228,7 @@ _MAX_QUOTE_BUTTONS = 20
 class QuoteCallback(CallbackData, prefix="q"):
     """Callback data of a quote button: the token of its citation."""
 
-    mark: str
+    token: str
 
 
 def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
@@ -174,7 +238,7 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
     buttons = [
         InlineKeyboardButton(
             text=words("receipt", number=number) if spelt else f"❝ {number}",
-            callback_data=QuoteCallback(mark=_make_quote_token(quoted, given, archive)).pack(),
+            callback_data=QuoteCallback(token=_make_quote_token(quoted, given, archive)).pack(),
         )
         for number, quoted in labelled
     ]
@@ -182,9 +246,9 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
     return InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
 
 
-def find_quote_by_token(given: StoredAnswer, archive: Archive, mark: str) -> CitedSpan | None:
+def find_quote_by_token(given: StoredAnswer, archive: Archive, token: str) -> CitedSpan | None:
     """Find the citation of this answer that a token stands for."""
-    return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == mark), None)
+    return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == token), None)
 
 
 def _number_quotes(given: StoredAnswer) -> Iterator[tuple[str, CitedSpan]]:

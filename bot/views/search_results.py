@@ -85,7 +85,9 @@ def _render_head(listing: SearchListing, number: int, shown: RenderContext) -> T
         for piece in sought.beside[:_MAX_NAMED]
     ]
     title = words.rich("search-for", what=as_list(*what, sep=" · "))
-    return as_list(title, " · ".join((*_format_counts(listing, words), *_format_page_number(listing, number, words))))
+    last = get_last_page(listing)
+    pages = [words("search-page", page=number + 1, pages=last + 1)] if last else []
+    return as_list(title, " · ".join((*_format_counts(listing, words), *pages)))
 
 
 def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
@@ -122,11 +124,6 @@ def _format_counts(listing: SearchListing, words: Translator) -> Iterator[str]:
         yield words("search-different", count=exact)
     if similar:
         yield words("search-similar", count=similar)
-
-
-def _format_page_number(listing: SearchListing, number: int, words: Translator) -> Iterator[str]:
-    if last := get_last_page(listing):
-        yield words("search-page", page=number + 1, pages=last + 1)
 
 
 def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:

@@ -25,9 +25,9 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry
-from bot.demo_observer import BotObserver
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator
+from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.recheck import (
     ContentWithdrawn,
@@ -59,10 +59,11 @@ from bot.worker.streaming import (
 )
 from ingest.scheduler import JobLog
 from rag_core.answer import answer_question
+from rag_core.caches import Caches
 from rag_core.conversation import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, deliveries, posts, questions
+from rag_core.storage import Archive, posts, questions
 from rag_core.storage import questions as line
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, Question, Shortfall
@@ -200,7 +201,7 @@ def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
     retrieval = usual.retrieval.model_copy(
         update={"rounds": _DEEP_ROUNDS, "keep": max(_DEEP_PASSAGES, usual.retrieval.keep)}
     )
-    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}))
+    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}), caches=Caches())
 
 
 async def append_deeper_note(
@@ -316,12 +317,12 @@ class QuestionWorker:
 
     async def _process(self, asked: QuestionRow) -> None:
         """Process one question until its row is finished, or its answer is being delivered."""
-        waiting, stored = await deliveries.load_delivery(self._rag.archive, asked.id)
+        waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
                 await self._outbox.recheck_kept(asked, stored)
             except ContentWithdrawn:
-                await deliveries.drop_delivery(self._rag.archive, asked.id)
+                await questions.drop_delivery(self._rag.archive, asked.id)
                 waiting = []
             except RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
                 log.info("question %d: its answer of an earlier life is checked later", asked.id)

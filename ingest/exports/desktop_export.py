@@ -13,7 +13,14 @@ import ijson
 
 from ingest.exports.html_export import HtmlExport, find_pages
 from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, PostArrival, import_source
-from ingest.exports.scan import ExportedChat, ImportOptions, RepairedJsonReader, refuse_broken_json, scan_export
+from ingest.exports.scan import (
+    ExportedChat,
+    ImportNote,
+    ImportOptions,
+    RepairedJsonReader,
+    refuse_broken_json,
+    scan_export,
+)
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels
 from rag_core.storage.post_lookup import StoredPost
@@ -59,7 +66,7 @@ def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
             file = next((found for found in inside if found.exists()), inside[0])
         if not file.is_file():
             raise ImportRefused(
-                f"There is no file {file}. Give the result.json or messages.html of an export, or its folder."
+                "There is no file {file}. Give the result.json or messages.html of an export, or its folder.", file=file
             )
         with file.open("rb") as opened:
             head = opened.read(256)
@@ -67,7 +74,9 @@ def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
     except OSError as exc:
         raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
     if not head:
-        raise ImportRefused(f"{file} is empty. Export the chat again, or copy the whole file.")
+        raise ImportRefused(
+            "{file} is empty. Export the chat again, or copy the whole file.", code="import-empty", file=file
+        )
     if head.startswith(b"PK"):
         raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
     return file, head, size
@@ -109,5 +118,5 @@ class _JsonExport:
     def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
         return [(post, 0) for post in found]
 
-    def notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[ImportNote]:
         return iter(())

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ingest.exports.importer import PostArrival, is_same_text, merge_with_stored_post
-from ingest.exports.scan import ExportedChat, ImportOptions, resolve_chat_id
+from ingest.exports.scan import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Origin, Post, PostKey, format_post_link
@@ -609,17 +609,28 @@ class HtmlExport:
             arrivals.append(merge_with_stored_post(post, stored, same=same))
         return arrivals
 
-    def notes(self) -> Iterator[str]:
-        """Notes for the user, in sentences."""
+    def notes(self) -> Iterator[ImportNote]:
+        """Notes for the user."""
         if self._new and self._ids:
             link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None)
-            yield f"{self._chat.name} was not known before: see that {link} opens a post of it, else --chat is wrong."
+            yield ImportNote(
+                "{title} was not known before: see that {link} opens a post of it, else --chat is wrong.",
+                title=self._chat.name,
+                link=link,
+            )
         if self._next:
-            yield f"{self.path} goes on in {self._next}, which is not beside it: import that page too."
+            yield ImportNote(
+                "{file} goes on in {page}, which is not beside it: import that page too.",
+                code="import-note-next",
+                file=self.path,
+                page=self._next,
+            )
         if self._doubtful:
-            yield (
-                f"{self._doubtful} posts read otherwise than after their last known edit. Pages do not say when a "
-                "post was edited, so these texts were kept as earlier ones. Import result.json to be sure."
+            yield ImportNote(
+                "{count} posts read otherwise than after their last known edit. Pages do not say when a "
+                "post was edited, so these texts were kept as earlier ones. Import result.json to be sure.",
+                code="import-note-doubtful",
+                count=self._doubtful,
             )
 
 
@@ -642,7 +653,9 @@ def _read_page_head(file: Path) -> bytes:
         head = page.read(_HEAD_BYTES)
     if b'class="history"' not in head:
         raise ImportRefused(
-            f"{file} is HTML, but no chat that Telegram Desktop exported. Give the messages.html of a chat."
+            "{file} is HTML, but no chat that Telegram Desktop exported. Give the messages.html of a chat.",
+            code="import-no-page",
+            file=file,
         )
     return head
 
@@ -653,7 +666,7 @@ def _find_next_page(file: Path) -> str | None:
         page.seek(max(0, file.stat().st_size - _TAIL_BYTES))
         tail = page.read()
     if not tail.rstrip().lower().endswith(b"</html>"):
-        raise ImportRefused(f"{file} ends in the middle. Export the chat again, or copy the whole file.")
+        raise ImportRefused(CUT_FILE, code="import-cut", file=file)
     found = _NEXT_PAGE_PATTERN.search(tail)
     return found[1].decode() if found else None
 
@@ -663,12 +676,16 @@ def _require_chat_id(file: Path, options: ImportOptions, known: Mapping[int, Cha
     where = "its id, which Telegram Desktop shows in profiles (Settings, Advanced, Experimental settings)."
     if not options.chat:
         raise ImportRefused(
-            f"{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
-            f"else {where}"
+            "{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
+            f"else {where}",
+            code="import-whose",
+            file=file,
         )
     chat_id = resolve_chat_id(options.chat, known)
     if chat_id is None:
-        raise ImportRefused(f"No channel {options.chat} is known yet. Give --chat {where}")
+        raise ImportRefused(
+            "No channel {chat} is known yet. Give --chat " + where, code="import-whose", chat=options.chat
+        )
     return chat_id
 
 

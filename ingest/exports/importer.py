@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from ingest.exports.scan import AdmittedChat, ExportedChat, ImportOptions, admit_chats
+from ingest.exports.scan import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
 from ingest.messages import MAX_ID, MalformedMessage, parse_exported_post, parse_object
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, gaps, posts
@@ -177,15 +177,25 @@ class ChatReader:
         """Number of entries that became no post."""
         return self.services + self.migrated + self.broken
 
-    def notes(self) -> Iterator[str]:
-        """Notes for the user, in sentences."""
+    def notes(self) -> Iterator[ImportNote]:
+        """Notes for the user."""
         title = self.channel.title
         if not self.entries:
-            yield f"{title}: the export holds no messages."
+            yield ImportNote("{title}: the export holds no messages.", code="import-note-empty", title=title)
         if self.migrated:
-            yield f"{title}: left out {self.migrated} messages older than the supergroup, no link leads to them."
+            yield ImportNote(
+                "{title}: left out {count} messages older than the supergroup, no link leads to them.",
+                code="import-note-migrated",
+                title=title,
+                count=self.migrated,
+            )
         if self.broken:
-            yield f"{title}: left out {self.broken} entries that could not be read."
+            yield ImportNote(
+                "{title}: left out {count} entries that could not be read.",
+                code="import-note-broken",
+                title=title,
+                count=self.broken,
+            )
 
 
 # Target seconds of a write transaction: half of what the design allows, for slow disks.
@@ -201,13 +211,13 @@ ImportProgress = Callable[[int, int], None]
 class ImportReport:
     """Result of an import.
 
-    `disappeared`: posts deleted in the channel; `notes`: sentences for the user.
+    `disappeared`: posts deleted in the channel; `notes`: what the user should know.
     """
 
     tally: PostTally
     channels: tuple[Channel, ...]
     disappeared: tuple[PostKey, ...]
-    notes: tuple[str, ...]
+    notes: tuple[ImportNote, ...]
 
 
 class ExportSource(Protocol):
@@ -240,8 +250,8 @@ class ExportSource(Protocol):
     def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
         """Posts merged with what the archive knows of them."""
 
-    def notes(self) -> Iterator[str]:
-        """Notes for the user, in sentences."""
+    def notes(self) -> Iterator[ImportNote]:
+        """Notes for the user."""
 
 
 async def import_source(
@@ -281,7 +291,7 @@ class _ImportRun:
     tally: PostTally = field(default_factory=PostTally)
     channels: list[Channel] = field(default_factory=list)
     disappeared: list[PostKey] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
 
     def tell(self, part: float) -> None:
         """Report progress, 0..1: the scan is one half, storing the other."""
@@ -329,7 +339,10 @@ class _ImportRun:
         other = sum(abs((known[key].post.date.date() - days[key.message_id]).days) > 1 for key in known)
         if other * 2 > len(known):
             raise ImportRefused(
-                f"{self.source.path} is not from {channel.title}: its posts are of other days. Check --chat."
+                "{file} is not from {title}: its posts are of other days. Check --chat.",
+                code="import-other-chat",
+                file=self.source.path,
+                title=channel.title,
             )
 
     async def _store(self, found: Iterator[Post], reading: ChatReader) -> None:
@@ -355,8 +368,8 @@ class _ImportRun:
         """Mark posts as deleted that lie between the first and the last entry but are not in the export."""
         channel = entry.channel
         missing = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
-        if doubts := list(_describe_doubts(len(missing), entry.chat, reading)):
-            self.notes += [f"{channel.title}: {doubt}" for doubt in doubts]
+        if doubts := list(_describe_doubts(len(missing), entry, reading)):
+            self.notes += doubts
             return
         self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
         self.disappeared += missing
@@ -368,12 +381,22 @@ class _ImportRun:
         return ImportReport(self.tally, tuple(self.channels), tuple(self.disappeared), tuple(self.notes))
 
 
-def _describe_doubts(gone: int, chat: ExportedChat, reading: ChatReader) -> Iterator[str]:
+def _describe_doubts(gone: int, entry: AdmittedChat, reading: ChatReader) -> Iterator[ImportNote]:
     """Reasons why posts missing from the export may still be in the channel."""
+    chat, title = entry.chat, entry.channel.title
     if lost := max(0, chat.messages - reading.entries):
-        yield f"{lost} messages of the export are damaged and were left out. Export the chat again to have them."
+        yield ImportNote(
+            "{title}: {count} messages of the export are damaged and were left out. "
+            "Export the chat again to have them.",
+            code="import-note-damaged",
+            title=title,
+            count=lost,
+        )
     if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
-        yield (
-            f"{gone} known posts are not in this full export, which may hold your own "
-            "messages only; they were kept. Export the chat alone to have them removed."
+        yield ImportNote(
+            "{title}: {count} known posts are not in this full export, which may hold your own "
+            "messages only; they were kept. Export the chat alone to have them removed.",
+            code="import-note-kept",
+            title=title,
+            count=gone,
         )

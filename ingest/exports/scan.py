@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from json import JSONDecodeError
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import ijson
 
@@ -25,8 +25,10 @@ from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
 __all__ = [
+    "CUT_FILE",
     "AdmittedChat",
     "ExportedChat",
+    "ImportNote",
     "ImportOptions",
     "RepairedJsonReader",
     "admit_chats",
@@ -39,6 +41,22 @@ __all__ = [
 _WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 _CUT_ESCAPE_PATTERN = re.compile(rb"x[0-9A-Fa-f]?")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
+
+
+class ImportNote(str):
+    """Note on an import: a sentence in English, with the code and the parameters for its translations."""
+
+    code: str
+    parameters: dict[str, str | int]
+
+    def __new__(cls, template: str, *, code: str = "", **parameters: object) -> Self:
+        """Format the template (`str.format`) with the parameters."""
+        note = super().__new__(cls, template.format(**parameters))
+        note.code = code
+        note.parameters = {key: one if isinstance(one, int) else str(one) for key, one in parameters.items()}
+        return note
 
 
 class RepairedJsonReader:
@@ -108,17 +126,21 @@ def refuse_broken_json(file: Path) -> Iterator[None]:
         yield
     # The pure Python backend of ijson does not wrap the latter two.
     except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
-        raise ImportRefused(_format_parse_error(file, str(exc))) from exc
+        raise _explain_parse_error(file, str(exc)) from exc
 
 
-def _format_parse_error(file: Path, error: str) -> str:
+def _explain_parse_error(file: Path, error: str) -> ImportRefused:
     if "premature EOF" in error or "Incomplete" in error:
-        return f"{file} ends in the middle. Export the chat again, or copy the whole file."
+        return ImportRefused(CUT_FILE, code="import-cut", file=file)
     if "overflow" in error:
-        return f"{file} holds a number that is too big. Export the chat again."
-    return (
-        f"{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
-        "or its messages.html."
+        return ImportRefused(
+            "{file} holds a number that is too big. Export the chat again.", code="import-number", file=file
+        )
+    return ImportRefused(
+        "{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
+        "or its messages.html.",
+        code="import-not-json",
+        file=file,
     )
 
 
@@ -141,14 +163,20 @@ def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
             if event in ("start_map", "start_array"):
                 depth += 1
                 if depth > _MAX_DEPTH:
-                    raise ImportRefused(f"{file} is nested too deeply to be an export of Telegram Desktop.")
+                    raise ImportRefused(
+                        "{file} is nested too deeply to be an export of Telegram Desktop.",
+                        code="import-deep",
+                        file=file,
+                    )
                 keys[depth] = "item" if event == "start_array" else ""
             elif event == "number" and not -_INT64_LIMIT <= value < _INT64_LIMIT:
-                raise ImportRefused(_format_parse_error(file, "overflow"))
+                raise _explain_parse_error(file, "overflow")
     found = [chat for chat in chats if chat.listed or not chat.whole]
     if not found and not lists:
         raise ImportRefused(
-            f"{file} is JSON, but no export of Telegram Desktop. Give the result.json of an exported chat."
+            "{file} is JSON, but no export of Telegram Desktop. Give the result.json of an exported chat.",
+            code="import-no-export",
+            file=file,
         )
     return found
 
@@ -229,7 +257,7 @@ class AdmittedChat:
 
 def admit_chats(
     file: Path, chats: Sequence[ExportedChat], known: Mapping[int, Channel], options: ImportOptions
-) -> tuple[list[AdmittedChat | None], list[str]]:
+) -> tuple[list[AdmittedChat | None], list[ImportNote]]:
     """Decide which chats may be imported; None for the others, with notes about them.
 
     Raises `ImportRefused` if none may.
@@ -237,29 +265,47 @@ def admit_chats(
     ids = [_compute_chat_id(chat) for chat in chats]
     wanted = resolve_chat_id(options.chat, known) if options.chat else None
     if wanted is not None and wanted not in ids:
-        raise ImportRefused(f"{file} is of another chat than --chat says. Leave it out: the file says it itself.")
+        raise ImportRefused(
+            "{file} is of another chat than --chat says. Leave it out: the file says it itself.",
+            code="import-other-chat",
+            file=file,
+        )
     private = [chat.type not in _KIND_BY_EXPORT_TYPE and not options.allow_private for chat in chats]
     # Telegram Desktop never writes the same chat twice into one file.
     nameless = [chat_id is None or chat_id in ids[:n] for n, chat_id in enumerate(ids)]
     may = [not (a or b) for a, b in zip(private, nameless, strict=True)]
     if not any(may):
-        raise ImportRefused(_format_refusal(file, any(private)))
+        raise _explain_no_chat(file, any(private))
     username = _parse_username(options.username)
     if (username or options.title) and sum(may) > 1:
         option = "--username" if username else "--title"
         raise ImportRefused(f"{file} holds {sum(may)} chats, so {option} cannot say which one it means.")
     notes = []
     if left_out := sum(private):
-        notes.append(f"Left out {left_out} private conversations: --allow-private lets them in.")
+        notes.append(
+            ImportNote(
+                "Left out {count} private conversations: --allow-private lets them in.",
+                code="import-note-private",
+                count=left_out,
+            )
+        )
     if left_out := sum(b and not a for a, b in zip(private, nameless, strict=True)):
-        notes.append(f"Left out {left_out} chats without an id of their own.")
+        notes.append(
+            ImportNote(
+                "Left out {count} chats without an id of their own.", code="import-note-nameless", count=left_out
+            )
+        )
     admitted = [
         _admit_chat(chat_id, chat, known.get(chat_id), username, options) if allowed and chat_id else None
         for chat, chat_id, allowed in zip(chats, ids, may, strict=True)
     ]
     notes += [
-        f"{entry.channel.title}: Telegram calls it public, but its username is not in the export. With --username "
-        "its links open for everybody."
+        ImportNote(
+            "{title}: Telegram calls it public, but its username is not in the export. With --username "
+            "its links open for everybody.",
+            code="import-note-public",
+            title=entry.channel.title,
+        )
         for entry in admitted
         if entry and _is_public_type(entry.chat) and not entry.channel.username
     ]
@@ -277,18 +323,28 @@ def resolve_chat_id(given: str, known: Mapping[int, Channel]) -> int | None:
         # ids in links and in Telegram Desktop have no sign
         return int(name) if name.startswith("-") else int(f"-100{name}")
     if not _USERNAME_PATTERN.fullmatch(name):
-        raise ImportRefused(f"“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890.")
+        raise ImportRefused(
+            "“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890.",
+            code="import-whose",
+            given=given,
+        )
     same = (channel for channel in known.values() if (channel.username or "").casefold() == name.casefold())
     return next((channel.chat_id for channel in same), None)
 
 
-def _format_refusal(file: Path, private: bool) -> str:
+def _explain_no_chat(file: Path, private: bool) -> ImportRefused:
     if private:
-        return (
-            f"{file} holds private conversations only. "
-            "Give --allow-private if they may be searched, by admins, like a channel."
+        return ImportRefused(
+            "{file} holds private conversations only. "
+            "Give --allow-private if they may be searched, by admins, like a channel.",
+            code="import-private",
+            file=file,
         )
-    return f"{file} does not say which chat it is from. Export the chat again with Telegram Desktop."
+    return ImportRefused(
+        "{file} does not say which chat it is from. Export the chat again with Telegram Desktop.",
+        code="import-nameless",
+        file=file,
+    )
 
 
 def _parse_username(given: str | None) -> str | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,18 +38,9 @@ from rag_core.index.postings import (
     TermVariants,
 )
 from rag_core.text.tokens import ANALYSIS_VERSION
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 __all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageRef", "PassageTable", "PostKeySet", "SearchFilter"]
-
-
-class PassageRef(NamedTuple):
-    """Passage reference: a part of a post, `start` and `end` in code points of its text."""
-
-    key: PostKey
-    part: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +89,6 @@ class PostKeySet:
         at = np.minimum(ids.searchsorted(messages), len(ids) - 1)
         found: BoolArray = ids.take(at) == messages
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class SearchFilter:
-    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
-
-    `keys` restricts the search to these posts, as far as the other conditions allow them.
-    """
-
-    channels: frozenset[int]
-    since: datetime | None = None
-    until: datetime | None = None
-    keys: PostKeySet | None = None
 
 
 _REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
@@ -277,15 +255,15 @@ class LexicalIndex(Protocol):
     def adopt(self, other: LexicalIndex) -> None:
         """Take over the content of another index of the same kind, while searches run; `other` is unusable then."""
 
-    def fresh(self) -> LexicalIndex:
+    def make_empty(self) -> LexicalIndex:
         """Make an empty index of the same kind, beside this one."""
 
-    def saved(self, folder: Path, archive: str) -> LexicalIndex | None:
+    def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Load an index of the same kind that was saved in a folder for this archive; None if there is none."""
 
     @property
-    def told(self) -> str:
-        """Settings with which another process opens an index of the same kind, for `parse_qdrant_settings`.
+    def settings_json(self) -> str:
+        """Settings with which another process opens an index of the same kind: `QdrantSettings` as JSON.
 
         May hold a key. Empty for the file index.
         """
@@ -461,16 +439,16 @@ class Bm25Index:
         self._now, self.watermark = other._now, other.watermark
         self._revision += 1  # counts on from our own: the other's revision may be one that was used before
 
-    def fresh(self) -> Bm25Index:
+    def make_empty(self) -> Bm25Index:
         """Make an empty index of the same kind."""
         return Bm25Index()
 
-    def saved(self, folder: Path, archive: str) -> Bm25Index | None:
+    def load_saved(self, folder: Path, archive: str) -> Bm25Index | None:
         """Load an index of the same kind that was saved in a folder."""
         return Bm25Index.load(folder, archive)
 
     @property
-    def told(self) -> str:
+    def settings_json(self) -> str:
         """Settings for another process: none."""
         return ""
 

@@ -13,6 +13,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from rag_core.errors import IndexUnavailable, translate_errors
 from rag_core.untrusted_files import open_regular_file, read_regular_file
 
-__all__ = ["INDEX_READ_ERRORS", "ArraysByName", "read_index_files", "write_index_files"]
+__all__ = ["INDEX_READ_ERRORS", "ArraysByName", "read_index_files", "translate_write_errors", "write_index_files"]
 
 ArraysByName = Mapping[str, NDArray[Any]]
 
@@ -53,6 +54,12 @@ _ZIP64_LOCATOR = struct.Struct("<4sLQL")  # the same for archives above 4 GB
 _ZIP64_END = struct.Struct("<4sQ2H2L4Q")
 
 
+def translate_write_errors() -> AbstractContextManager[None]:
+    """Translate OSErrors while an index is written into IndexUnavailable."""
+    reason = "The index cannot be written to disk ({said}): free some space."
+    return translate_errors(IndexUnavailable, OSError, say=reason, code="index-not-written")
+
+
 def write_index_files(
     folder: Path, about: Mapping[str, object], arrays: ArraysByName, vocabulary: Iterable[str]
 ) -> None:
@@ -61,7 +68,7 @@ def write_index_files(
     `about` holds the watermark, which names the folder. Raises IndexUnavailable.
     """
     fresh = folder / f"{about['watermark']}-{secrets.token_hex(4)}"
-    with translate_errors(IndexUnavailable, OSError, say="The index cannot be written to disk ({}): free some space."):
+    with translate_write_errors():
         try:
             fresh.mkdir(parents=True, exist_ok=True)
             with (fresh / "postings.npz").open("wb") as file:

@@ -65,18 +65,18 @@ def _translate_qdrant_errors(where: str) -> Iterator[None]:
         yield
     except UnexpectedResponse as exc:
         if exc.status_code in (401, 403):
-            raise VectorsUnavailable(_KEY_REFUSED.format(where=where)) from exc
+            raise VectorsUnavailable(_KEY_REFUSED, code="qdrant-key-refused", where=where) from exc
         said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
         if status == 404:
             raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
         kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
-        raise kind(_SERVER_FAILED.format(where=where, said=said)) from exc
+        raise kind(_SERVER_FAILED, code="qdrant-failed", where=where, said=said) from exc
     except ResponseHandlingException as exc:
         if isinstance(exc.source, ValidationError | ValueError):
-            raise VectorsUnavailable(_SERVER_UNKNOWN.format(where=where)) from exc
-        raise QdrantGone(_SERVER_SILENT.format(where=where, said=exc)) from exc
+            raise VectorsUnavailable(_SERVER_UNKNOWN, code="qdrant-unknown", where=where) from exc
+        raise QdrantGone(_SERVER_SILENT, code="qdrant-silent", where=where, said=exc) from exc
     except (ApiException, QdrantException) as exc:
-        raise QdrantGone(_SERVER_FAILED.format(where=where, said=exc)) from exc
+        raise QdrantGone(_SERVER_FAILED, code="qdrant-failed", where=where, said=exc) from exc
 
 
 def _is_transient_error(exc: Exception) -> bool:
@@ -176,7 +176,7 @@ class Reconnecting(Generic[B]):
             self._start_retrying()
 
     @property
-    def there(self) -> B:
+    def opened(self) -> B:
         """The opened object. Raises the error of the last attempt if there is none."""
         if self._opened is None:
             raise self._error
@@ -184,7 +184,7 @@ class Reconnecting(Generic[B]):
 
     def do(self, work: Callable[[B], T]) -> T:
         """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
-        opened = self.there
+        opened = self.opened
         try:
             return work(opened)
         except CollectionLost as exc:

@@ -3,7 +3,9 @@
 The dimension of a term is a 32-bit hash. A passage's vector holds the BM25 term frequency part of each term; the
 weights of the query are the terms' idf over the channels of the filter. Document frequencies by channel are kept in
 memory, sixteen bytes for each term and channel in two arrays plus a dict of recent changes: stages ask for a term's
-weight a hundred times a question.
+weight a hundred times a question. The server's own IDF modifier is not used: it counts every channel of a shard, also
+those that the asker may not read. The ranking is BM25's except that the mean length of passages is a constant, so that
+a vector never has to be made again. While a post is replaced, its old passages and its new ones are found together.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from rag_core.index.qdrant_client import (
     make_shard_options,
     match_any,
 )
-from rag_core.index.vector_store import REF_FIELDS, make_point_id, split_batches
+from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PostKey
@@ -422,13 +424,13 @@ class QdrantLexicalIndex:
         self._revision += 1
         other.close()
 
-    def fresh(self) -> LexicalIndex:
+    def make_empty(self) -> LexicalIndex:
         """Implement `LexicalIndex.fresh`."""
         return QdrantLexicalIndex(self._settings)
 
     @property
-    def told(self) -> str:
-        """Implement `LexicalIndex.told`."""
+    def settings_json(self) -> str:
+        """Implement `LexicalIndex.settings_json`."""
         return json.dumps({**self._settings.model_dump(mode="json"), "key": self._settings.key.get_secret_value()})
 
     def save(self, folder: Path, archive: str = "") -> None:
@@ -449,7 +451,7 @@ class QdrantLexicalIndex:
             if handle:
                 handle.close()
 
-    def saved(self, folder: Path, archive: str) -> LexicalIndex | None:
+    def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Implement `LexicalIndex.saved`."""
         return self.load(self._settings, folder, archive)
 
@@ -494,7 +496,7 @@ class QdrantLexicalIndex:
 
         def nearest(most: int) -> list[tuple[PassageRef, float]]:
             return [
-                (_read_passage_ref(row), score)
+                (read_passage_ref(row), score)
                 for row, score in self._handle.do(lambda collection: collection.best(asked, ways, most))
             ]
 
@@ -514,7 +516,7 @@ class QdrantLexicalIndex:
         if count > MAX_LISTED_PASSAGES:
             raise IndexUnavailable(_TOO_MANY_PASSAGES.format(count=count))
         found = self._handle.do(lambda collection: {name: row for way in ways for name, row in collection.rows(way)})
-        return [_read_passage_ref(row) for row in sorted(found.values(), key=lambda row: (row["date"], row["message"]))]
+        return [read_passage_ref(row) for row in sorted(found.values(), key=lambda row: (row["date"], row["message"]))]
 
     def known(self, term: str, only: SearchFilter) -> bool:
         """Implement `LexicalIndex.known`."""
@@ -559,11 +561,6 @@ def _make_passage_payload(one: IndexEntry) -> dict[str, Any]:
     key, part, start, end = one.place
     place = dict(zip(REF_FIELDS, (key.chat_id, key.message_id, part, start, end), strict=True))
     return {**place, "date": int(one.date.timestamp()), "terms": sorted(set(map(hash_term, one.terms)))}
-
-
-def _read_passage_ref(row: PointPayload) -> PassageRef:
-    chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
-    return PassageRef(PostKey(chat, message), part, start, end)
 
 
 def _make_filter_alternatives(only: SearchFilter) -> list[list[QdrantCondition]]:

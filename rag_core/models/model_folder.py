@@ -61,15 +61,27 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
         check_model_files(part, folder / part.name, row.name)
     if row.parts:
         return
-    pull = f"run citegram models pull {whole or row.name}"
+    about = {"model": row.name, "folder": folder, "pulled": whole or row.name}
     if not folder.is_dir():
-        raise ModelUnavailable(f"The model {row.name} is not in {folder}: {pull}.")
+        raise ModelUnavailable(
+            "The model {model} is not in {folder}: run citegram models pull {pulled}.", code="model-missing", **about
+        )
     kept = _read_manifest(folder)
     for name in kept or _list_required_files(row):
         if not (folder / name).is_file():
-            raise ModelUnavailable(f"The folder {folder} of the model {row.name} has no {name}: {pull} again.")
+            raise ModelUnavailable(
+                "The folder {folder} of the model {model} has no {part}: run citegram models pull {pulled} again.",
+                code="model-incomplete",
+                part=name,
+                **about,
+            )
         if kept is not None and not _is_file_unchanged(folder / name, kept[name]):
-            raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull} again.")
+            raise ModelUnavailable(
+                "The file {part} of the model {model} is damaged: run citegram models pull {pulled} again.",
+                code="model-damaged",
+                part=name,
+                **about,
+            )
 
 
 def verify_model_checksums(row: ModelSpec, folder: Path) -> None:

@@ -79,7 +79,7 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
         elif use == "reranker":
             await _switch_reranker(rag, settings)
         if use in _STAGE_BY_USE:
-            rag.exchange(without=tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use]))
+            rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
         await users.save_choice(rag.archive, use, given)
     return ModelSwitch(use, given, now=use != "embedder")
 
@@ -97,9 +97,16 @@ async def choose_model_for_next_start(
 def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
     if (fixed := get_model_setting(settings, use)) not in UNDECIDED_VALUES:
-        raise ModelUnavailable(f"{MODEL_USES[use]} is {fixed}, and a setting goes before a choice: change it there.")
+        raise ModelUnavailable(
+            "{setting} is {value}, and a setting goes before a choice: change it there.",
+            code="model-fixed",
+            setting=MODEL_USES[use],
+            value=fixed,
+        )
     if use == "writer" and settings.llm.url:
-        raise ModelUnavailable("LLM__URL is set, and that server writes: empty it to choose a model here.")
+        raise ModelUnavailable(
+            "LLM__URL is set, and that server writes: empty it to choose a model here.", code="model-server-writes"
+        )
     if given in ("none", "auto") or (given == "same" and use == "planner"):
         return
     if use in ("writer", "planner"):
@@ -119,8 +126,8 @@ async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
     shared = settings.llm.planner == "same" or (planned == written and not settings.llm.url)
     own = rag.planner if rag.planner is not rag.writer else None
     writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
-    rag.exchange(writer=writer)
-    rag.exchange(planner=writer if shared else await _swap_gguf(own, planned, settings, writer))
+    rag.writer = writer
+    rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
     for model in {id(one): one for one in (before.writer, before.planner) if one}.values():
         if model not in (rag.writer, rag.planner):
             await model.close()
@@ -140,7 +147,7 @@ async def _swap_gguf(
 
 async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
     old, new = rag.reranker, await open_selected_reranker(settings)
-    rag.exchange(reranker=new)
+    rag.reranker = new
     if old is None:
         return
 

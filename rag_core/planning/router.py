@@ -63,6 +63,6 @@ def _choose_recipe(plan: Plan, parts: int) -> tuple[str, str]:
         return "agent", plan.kind.value
     if parts >= _MANY_PARTS:
         return "agent", "several parts"
-    if _has_filters(plan) and plan.kind is Kind.FACT:
+    if _has_filters(plan) and plan.kind in {Kind.FACT, Kind.NEWS}:
         return "agent", "a filter"
     return "direct", "short and specific"

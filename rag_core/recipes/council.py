@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rag_core.caches import Caches
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
@@ -141,7 +142,7 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
 async def _select_hits(question: Question, plan: Plan, model: LanguageModel, rag: Engine, run: Run) -> tuple[Hit, ...]:
     """Search with both retrievers and select the posts above the judge's threshold, which depends on all scores."""
     both_legs = rag.settings.retrieval.model_copy(update={"dense": rag.settings.council.alpha})
-    hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
+    hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}), caches=Caches())
     hits = (await search_passages(plan, question, hybrid, run))[:_MAX_JUDGED_POSTS]
     await report_extract(question, plan, hits, rag, run)
     return await run.attempt("judge", _judge_hits(question, hits, model, rag, run), hits[:_UNJUDGED_POSTS])

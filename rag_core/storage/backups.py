@@ -30,7 +30,6 @@ from rag_core.storage.schema import MIGRATIONS
 
 __all__ = [
     "ARCHIVE_FILE",
-    "CANNOT_OPEN_ARCHIVE",
     "RestoreResult",
     "WorkCancelled",
     "activate_backup",
@@ -43,6 +42,7 @@ __all__ = [
     "make_backup",
     "make_backup_path",
     "make_damaged_error",
+    "make_unopened_error",
     "open_read_only",
     "prune_backups",
     "read_archive_version",
@@ -203,7 +203,7 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool
     return True
 
 
-CANNOT_OPEN_ARCHIVE = "The archive {file} cannot be opened. Check that its folder exists and may be read and written."
+_CANNOT_OPEN_ARCHIVE = "The archive {file} cannot be opened. Check that its folder exists and may be read and written."
 _ARCHIVE_LOCKED = "The archive {file} is locked by another program. Close that program and try again."
 _ARCHIVE_READ_ONLY = "The archive {file} cannot be written. Check the permissions of the file and its folder."
 _DISK_FULL = "The disk that holds the archive {file} is full. Free some space and try again."
@@ -216,17 +216,25 @@ _ARCHIVE_LOST = (
     "exports of your channels."
 )
 
+_DISK_FULL_CODE, _DISK_FAILED_CODE, _DAMAGED_CODE = "archive-disk-full", "archive-disk-failed", "archive-damaged"
+_REASON_BY_CODE = {
+    "archive-not-opened": _CANNOT_OPEN_ARCHIVE,
+    "archive-locked": _ARCHIVE_LOCKED,
+    "archive-read-only": _ARCHIVE_READ_ONLY,
+    _DISK_FULL_CODE: _DISK_FULL,
+    _DISK_FAILED_CODE: _DISK_FAILED,
+}
 # Primary result codes: https://www.sqlite.org/rescode.html
-_MESSAGE_BY_CODE = {
-    sqlite3.SQLITE_PERM: _ARCHIVE_READ_ONLY,
-    sqlite3.SQLITE_BUSY: _ARCHIVE_LOCKED,
-    sqlite3.SQLITE_LOCKED: _ARCHIVE_LOCKED,
-    sqlite3.SQLITE_READONLY: _ARCHIVE_READ_ONLY,
-    sqlite3.SQLITE_IOERR: _DISK_FAILED,
-    sqlite3.SQLITE_CORRUPT: _ARCHIVE_DAMAGED,
-    sqlite3.SQLITE_FULL: _DISK_FULL,
-    sqlite3.SQLITE_CANTOPEN: CANNOT_OPEN_ARCHIVE,
-    sqlite3.SQLITE_NOTADB: _ARCHIVE_DAMAGED,
+_CODE_BY_SQLITE_CODE = {
+    sqlite3.SQLITE_PERM: "archive-read-only",
+    sqlite3.SQLITE_BUSY: "archive-locked",
+    sqlite3.SQLITE_LOCKED: "archive-locked",
+    sqlite3.SQLITE_READONLY: "archive-read-only",
+    sqlite3.SQLITE_IOERR: _DISK_FAILED_CODE,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED_CODE,
+    sqlite3.SQLITE_FULL: _DISK_FULL_CODE,
+    sqlite3.SQLITE_CANTOPEN: "archive-not-opened",
+    sqlite3.SQLITE_NOTADB: _DAMAGED_CODE,
 }
 # Quotas and some file systems report "input/output error" when the disk is full.
 _MIN_FREE_BYTES = 1 << 20
@@ -239,24 +247,28 @@ def translate_sqlite_errors(file: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as exc:
         # The low byte is the primary code; errors of the Python wrapper have no code.
-        reason = _MESSAGE_BY_CODE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
-        if reason is None:
+        code = _CODE_BY_SQLITE_CODE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
+        if code is None:
             raise
-        if reason is _ARCHIVE_DAMAGED:
+        if code == _DAMAGED_CODE:
             raise make_damaged_error(file) from exc
-        if reason is _DISK_FAILED and _measure_free_bytes(file.parent) < _MIN_FREE_BYTES:
-            reason = _DISK_FULL
-        raise ArchiveUnavailable(reason.format(file=file)) from exc
+        if code == _DISK_FAILED_CODE and _measure_free_bytes(file.parent) < _MIN_FREE_BYTES:
+            code = _DISK_FULL_CODE
+        raise ArchiveUnavailable(_REASON_BY_CODE[code], code=code, file=file) from exc
+
+
+def make_unopened_error(file: Path) -> ArchiveUnavailable:
+    """Make the error for an archive whose folder or file cannot be opened."""
+    return ArchiveUnavailable(_CANNOT_OPEN_ARCHIVE, code="archive-not-opened", file=file)
 
 
 def make_damaged_error(file: Path) -> ArchiveUnavailable:
     """Make the error for a damaged archive; its message names the last backup."""
     backups = list_backups(file.parent)
     if not backups:
-        return ArchiveUnavailable(_ARCHIVE_LOST.format(file=file))
-    return ArchiveUnavailable(
-        _ARCHIVE_DAMAGED.format(file=file, moment=f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}")
-    )
+        return ArchiveUnavailable(_ARCHIVE_LOST, code="archive-lost", file=file)
+    moment = f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}"
+    return ArchiveUnavailable(_ARCHIVE_DAMAGED, code=_DAMAGED_CODE, file=file, moment=moment)
 
 
 def _measure_free_bytes(folder: Path) -> int:

@@ -12,21 +12,21 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import aiosqlite
 
-from rag_core.errors import ArchiveNotUpdated, ArchiveTooNew, ArchiveUnavailable, BackupFailed
+from rag_core.errors import ArchiveNotUpdated, ArchiveTooNew, BackupFailed
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
-    CANNOT_OPEN_ARCHIVE,
     activate_backup,
     is_database_intact,
     make_backup,
     make_damaged_error,
+    make_unopened_error,
     open_read_only,
     run_cancellable,
     translate_sqlite_errors,
@@ -125,6 +125,16 @@ class Archive:
                 async with _run_transaction(self._writer):
                     yield self._writer
 
+    async def execute(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one statement in a transaction of its own; returns the number of changed rows."""
+        async with self.writing() as connection:
+            return (await connection.execute(sql, values)).rowcount
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
+        """Run one statement for each row, in one transaction; returns the number of changed rows."""
+        async with self.writing() as connection:
+            return (await connection.executemany(sql, rows)).rowcount
+
     async def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Run a query on the committed state; rows can be read by column name."""
         with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
@@ -148,7 +158,7 @@ def _make_archive_folder(file: Path) -> None:
         # owner only: posts are for the readers of their channels
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
-        raise ArchiveUnavailable(CANNOT_OPEN_ARCHIVE.format(file=file)) from exc
+        raise make_unopened_error(file) from exc
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from babel.dates import format_date
 __all__ = [
     "MAX_FRAMED_QUOTE_LENGTH",
     "format_conflict",
+    "format_dated_line",
     "format_day",
     "format_earlier",
     "format_first_mention",
@@ -31,6 +32,12 @@ _POST_PLURALS = {
 def format_day(moment: datetime, lang: str) -> str:
     """A date in words: "3 марта 2025 г.", "March 3, 2025"."""
     return format_date(moment, "long", locale=lang)
+
+
+def format_dated_line(moment: datetime, quote: str, asked_at: datetime, lang: str) -> str:
+    """Line of a digest: the day of a post, with its year if it is not this one, and a quote in one line."""
+    pattern = {"ru": "d MMMM", "en": "MMMM d"}[lang] if moment.year == asked_at.year else "long"
+    return f"{format_date(moment, pattern, locale=lang)}: {' '.join(quote.split())}"
 
 
 def format_first_mention(moment: datetime, lang: str) -> str:

@@ -30,6 +30,7 @@ from bench.reindexing import Inventing
 
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
+from rag_core.caches import Caches
 from rag_core.planning import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.storage import channels
@@ -57,7 +58,7 @@ def asked(text: str, number: int) -> str:
 
 async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) -> float:
     """Milliseconds of one question; `replace` makes empty caches."""
-    fresh, run = replace(rag), Run(rag.settings.budgets, "bench")
+    fresh, run = replace(rag, caches=Caches()), Run(rag.settings.budgets, "bench")
     started = time.perf_counter()
     await search_passages(plan(question), question, fresh, run)
     took = (time.perf_counter() - started) * 1000

@@ -31,8 +31,7 @@ if __name__ == "__main__":
 import numpy as np
 from bench import corpus, whole
 
-from bot.indexing import IndexingWorker
-from bot.reindexing import RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question
@@ -143,7 +142,7 @@ async def _rebuilt(reindexing: RebuildRunner, rag: Any, rounds: int, kill: bool)
 def _child() -> int:
     for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
         with suppress(OSError):
-            if "ingest.rebuild_child" in Path(f"/proc/{pid}/cmdline").read_text(encoding="ascii", errors="replace"):
+            if "ingest.rebuild" in Path(f"/proc/{pid}/cmdline").read_text(encoding="ascii", errors="replace"):
                 return int(pid)
     raise LookupError("the rebuild has no child")
 

@@ -14,9 +14,9 @@ from aiogram import Bot
 
 from bot.__main__ import main
 from bot.app import run_bot
-from bot.demo_observer import BotObserver
+from bot.indexing import BotObserver
 from bot.sandbox import Sandbox
-from bot.sandbox.client import make_local_bot
+from bot.sandbox.demo import make_local_bot
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine

@@ -9,8 +9,7 @@ import pytest
 from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
-from bot.access import AdminRegistry, build_viewer, get_reader_id, is_admin
-from bot.membership import MembershipCache
+from bot.access import AdminRegistry, MembershipCache, build_viewer, get_reader_id, is_admin
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility

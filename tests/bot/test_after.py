@@ -124,7 +124,7 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
     async with live():
         answer = await ask(OTTO, FERRY)
         other = await ask(RITA, COURSE)
-        made_up = AnswerCallback(deed=AnswerAction.SOURCES, handle="0" * 20).pack()
+        made_up = AnswerCallback(action=AnswerAction.SOURCES, handle="0" * 20).pack()
         foreign = buttons(other)["Источники"]
         assert await press(sandbox, answer, made_up, OTTO) == gone
         assert await press(sandbox, answer, foreign, OTTO) == gone  # Rita's answer, from Otto's chat
@@ -140,7 +140,7 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
 
 def test_a_button_tells_nothing_of_other_questions(home: Path) -> None:
     for deed in AnswerAction:
-        assert len(AnswerCallback(deed=deed, handle="f" * 20, page=99).pack().encode()) <= 64
+        assert len(AnswerCallback(action=deed, handle="f" * 20, page=99).pack().encode()) <= 64
 
 
 # Sources

@@ -81,8 +81,8 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
     async def run(module: Any, folder: Path, *words: object) -> Said:
         parser = argparse.ArgumentParser()
-        module.declare(parser.add_subparsers())
-        args = parser.parse_args([module.__name__.split(".")[-1].replace("imports", "import"), *map(str, words)])
+        module.declare(parser)
+        args = parser.parse_args([*map(str, words)])
         settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
         capsys.readouterr()
         try:

@@ -144,7 +144,7 @@ async def test_readers_have_no_list_and_no_buttons(sandbox: Sandbox, live: Any, 
         assert refused["text"].startswith("Это могут только администраторы бота.")
         card = Card(sandbox, RITA, refused)
         for act in ChannelAction:
-            assert (await card.send(ChannelCallback(act=act, mark=mark(home), number=int(time.time())).pack()))[
+            assert (await card.send(ChannelCallback(action=act, token=mark(home), number=int(time.time())).pack()))[
                 "alert"
             ] is True
         assert card.text == refused["text"]
@@ -159,7 +159,7 @@ async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, h
     async with live():
         await sandbox.say(ADMIN, "/start@citegram_bot", chat_id=group)
         (there,) = await sandbox.replies(group)
-        data = ChannelCallback(act=ChannelAction.PUBLIC, mark=mark(home)).pack()
+        data = ChannelCallback(action=ChannelAction.PUBLIC, token=mark(home)).pack()
         pressed = await sandbox.press(ADMIN, group, there["message_id"], data)
     assert pressed["answer"]["alert"] is True
     channel = await channel_of(home, SAFE)
@@ -190,7 +190,7 @@ async def test_a_mark_of_another_archive_is_nothing_here(
     assert other != mark(home)
     async with live():
         card = await Card.asked(sandbox)
-        assert (await card.send(ChannelCallback(act=ChannelAction.PUBLIC, mark=other).pack()))["text"].startswith(
+        assert (await card.send(ChannelCallback(action=ChannelAction.PUBLIC, token=other).pack()))["text"].startswith(
             "I do not know"
         )
 
@@ -244,7 +244,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
             await card.press("Later ›")
         assert "Later ›" not in card.buttons
         for number in range(len(HOSTILE)):
-            await card.send(ChannelCallback(act=ChannelAction.CARD, mark=mark(home, -(10**15) - number)).pack())
+            await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, -(10**15) - number)).pack())
             assert "Who may read it" in card.text
         assert "I read" in (await told(sandbox, ADMIN, "/start"))["text"]
 
@@ -271,7 +271,7 @@ async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox: Sand
     async with live():
         card = await Card.asked(sandbox)
         for act in (ChannelAction.PAUSE, ChannelAction.RESUME):
-            assert "not approved yet" in (await card.send(ChannelCallback(act=act, mark=mark(home)).pack()))["text"]
+            assert "not approved yet" in (await card.send(ChannelCallback(action=act, token=mark(home)).pack()))["text"]
         assert "2 posts · waits for your approval" in card.text
     channel = await channel_of(home, SAFE)
     assert channel and channel.state == "pending"
@@ -344,7 +344,7 @@ async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox: Sandb
         end = time.monotonic() + 10
         while "1 post · waits for your approval" not in card.text and time.monotonic() < end:
             await card.press("‹ Back") if "‹ Back" in card.buttons else await card.send(
-                ChannelCallback(act=ChannelAction.LIST).pack()
+                ChannelCallback(action=ChannelAction.LIST).pack()
             )
         assert "The safe\n1 post · waits for your approval" in card.text
         assert "nine four" not in (await told(sandbox, ADMIN, "What is the new combination?"))["text"]
@@ -379,7 +379,9 @@ async def test_a_yes_of_yesterday_removes_nothing(sandbox: Sandbox, live: Any, h
     async with live():
         card = await Card.asked(sandbox)
         for when in (time.time() - 601, time.time() + 3600, 0, -5):
-            said = await card.send(ChannelCallback(act=ChannelAction.REMOVE, mark=mark(home), number=int(when)).pack())
+            said = await card.send(
+                ChannelCallback(action=ChannelAction.REMOVE, token=mark(home), number=int(when)).pack()
+            )
             assert said["text"] == "This question is too old. Open the channel again with /channels."
     assert await of_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
 
@@ -445,7 +447,7 @@ async def test_what_waits_is_said(sandbox: Sandbox, live: Any, home: Path, monke
             await sandbox.post(SAFE, text)
         card = await Card.asked(sandbox)
         while "The safe\n4 posts" not in card.text:
-            await card.send(ChannelCallback(act=ChannelAction.LIST).pack())
+            await card.send(ChannelCallback(action=ChannelAction.LIST).pack())
         assert "2 changes not yet in the search by words" in card.text
         assert "meaning" not in card.text
 
@@ -463,7 +465,7 @@ async def test_a_card_shows_the_name_the_channel_has_now(sandbox: Sandbox, live:
         assert [e["url"] for e in entities if e["type"] == "text_link"] == ["https://t.me/harbour_today"]
         await card.press("‹ Back")
         rename_chat(world, HARBOUR, "Port Herald", username=None)
-        await card.send(ChannelCallback(act=ChannelAction.CARD, mark=mark(home, HARBOUR)).pack())
+        await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, HARBOUR)).pack())
         assert card.text.startswith("Port Herald\n")
         assert not [e for e in shown(sandbox, card.message)["entities"] if e["type"] == "text_link"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -15,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bot.__main__ import main
+from bot.__main__ import COMMANDS, build_parser, main
 from bot.cli import doctor
 from bot.sandbox import Sandbox
 from bot.settings import Settings
@@ -129,6 +131,49 @@ def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cite, words: list[str
     assert said.code == 2
     assert said.err.startswith("usage: citegram")
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["improt", "x"], "import"),
+        (["ask", "x", "--trcae"], "--trace"),
+        (["ask", "x", "--recipe", "agnet"], "agent"),
+        (["eval", "anwers", "x"], "answers"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram: Cite, words: list[str], meant: str) -> None:
+    said = citegram(*words)
+    assert (said.code, said.err.strip().endswith(f"did you mean {meant}?")) == (2, True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_can_be_given(citegram: Cite, name: str) -> None:
+    shown = citegram(name, "--help").out
+    for example in COMMANDS[name].examples:
+        assert f"  citegram {example}" in shown
+        words = shlex.split(re.sub(r" >> .*", "", example))
+        assert build_parser(words).parse_args(words).run
+
+
+def test_a_shell_completes_commands_and_options(citegram: Cite, tmp_path: Path) -> None:
+    script = citegram("completion", "bash").out
+    for line, expected in (
+        ("citegram im", "import"),
+        ("citegram ask --tr", "--trace"),
+        ("citegram eval ans", "answers"),
+    ):
+        words = line.split()
+        ask = f'COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _citegram; echo "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [expected]
+
+
+def test_help_costs_little_processor_time(root: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "bot", "--help"], cwd=root, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 0.3
 
 
 def test_the_version_is_said(citegram: Cite) -> None:

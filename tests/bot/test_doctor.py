@@ -20,8 +20,8 @@ from aiohttp import web
 
 from bot.cli import doctor
 from bot.doctor import machine
+from bot.doctor.machine import check_settings as contradictions
 from bot.doctor.report import Check, CheckContext, Finding, run_checks
-from bot.doctor.settings import check_settings as contradictions
 from bot.doctor.telegram import check_telegram
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_chat_member

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiogram.types import Update
 
-from bot.dispatcher import DeduplicationMiddleware
+from bot.middlewares import DeduplicationMiddleware
 from bot.sandbox import Sandbox
 from bot.worker import question_worker
 from rag_core.storage import Archive, inbox, posts

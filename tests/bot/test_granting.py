@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.access import AdminRegistry
+from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import admins
-from bot.membership import MembershipCache
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, users
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot.handlers.imports import translate_note, translate_refusal
+from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.imports.unpack import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
@@ -177,10 +177,10 @@ async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, wh
     with pytest.raises(ImportRefused) as caught:
         await import_export(archive, file, ImportOptions())
     await archive.close()
-    refused = translate_refusal(caught.value.reason)
-    assert refused.sentence != "import-refused", caught.value.reason
+    assert caught.value.code, caught.value.reason
     for lang in ("ru", "en"):
-        assert "--" not in get_translator(lang)(refused.sentence, file=file.name, example="/import @channel")
+        said = get_translator(lang)(caught.value.code, file=file.name, example="/import @channel")
+        assert file.name in said and "--" not in said
 
 
 @pytest.mark.parametrize("chat", ["два слова", "@nowhere_known", "-1001000001"])
@@ -193,15 +193,11 @@ async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path: Path, hom
         await import_export(archive, tmp_path / "result.json", ImportOptions(chat=chat))
         await import_export(archive, page, ImportOptions(chat=chat))
     await archive.close()
-    assert translate_refusal(caught.value.reason).sentence in {"import-whose", "import-other-chat", "import-no-page"}
+    assert caught.value.code in {"import-whose", "import-other-chat", "import-no-page"}
 
 
-def test_what_has_no_words_is_shown_as_it_is() -> None:
-    strange = translate_refusal("The moon is full.\u202e Come back later.")
-    assert strange.sentence == "import-refused"
-    said = get_translator("ru")(strange.sentence, file="a.json", **strange.values)
-    assert said == "a.json не получилось импортировать: The moon is full. Come back later."
-    assert translate_note("The moon is full.", get_translator("ru")) == "The moon is full."
+def test_a_note_without_a_code_is_shown_as_it_is() -> None:
+    assert translate_note("The moon is full.\u202e", "", {}, get_translator("ru")) == "The moon is full."
 
 
 async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_post: Callable[..., Any]) -> None:
@@ -220,11 +216,12 @@ async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_
     await archive.close()
     assert len(report.notes) >= 4
     for note in report.notes:
-        said = translate_note(note, get_translator("ru"))
+        said = translate_note(note, note.code, note.parameters, get_translator("ru"))
         assert re.search("[а-я]", said), note
         assert said.startswith(("Bakery: ", "Пропущен"))
 
 
 def test_a_title_in_a_note_is_one_short_line() -> None:
-    said = translate_note(f"{'я' * 5000}\u202e\n: the export holds no messages.", get_translator("en"))
+    title = {"title": f"{'я' * 5000}\u202e\n"}
+    said = translate_note("", "import-note-empty", title, get_translator("en"))
     assert len(said) < 200 and "\n" not in said and "\u202e" not in said

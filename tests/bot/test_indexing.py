@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo_observer import IndexProgressReporter
-from bot.indexing import IndexingWorker
+from bot.indexing import IndexingWorker, IndexProgressReporter
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable

@@ -3,9 +3,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from bot.callback_data import make_callback_token
 from bot.handlers import models
 from bot.views.channel_card import make_channel_token
+from bot.views.keyboards import make_callback_token
 
 ARCHIVE: Any = SimpleNamespace(identity="0123abc")
 

@@ -10,8 +10,8 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 
-from bot import membership
-from bot.membership import MembershipCache
+from bot import access as membership
+from bot.access import MembershipCache
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_chat_member
 from bot.telegram.session import TelegramSession

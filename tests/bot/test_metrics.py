@@ -29,7 +29,7 @@ NOTHING = "Who won the chess tournament in Reykjavik?"
 
 
 def watching(port: int) -> dict[str, Any]:
-    return {"watch": {"port": port}}
+    return {"monitoring": {"port": port}}
 
 
 async def test_questions_are_counted_by_what_became_of_them(
@@ -322,13 +322,13 @@ async def test_without_a_port_nothing_listens_and_nothing_is_missing(sandbox: Sa
 
 @pytest.mark.parametrize(
     ("watch", "named"),
-    [({"host": "0.0.0.0"}, "WATCH__PUBLIC=true"), ({"host": "no.such.host", "public": True}, "WATCH__PORT")],
+    [({"host": "0.0.0.0"}, "MONITORING__PUBLIC=true"), ({"host": "no.such.host", "public": True}, "MONITORING__PORT")],
 )
 async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(
     sandbox: Sandbox, home: Path, watch: dict[str, Any], named: str
 ) -> None:
     given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
-    settings = Settings.model_validate({**given, "watch": {"port": free_port(), **watch}})
+    settings = Settings.model_validate({**given, "monitoring": {"port": free_port(), **watch}})
     with pytest.raises(SettingsWrong, match=named):
         await run_bot(settings, stop=asyncio.Event())
 

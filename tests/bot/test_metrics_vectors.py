@@ -20,7 +20,7 @@ from bot.monitoring.metrics import Meter
 from ingest.scheduler import JobLog
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import PassageRef
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
 from rag_core.types import PostKey
@@ -74,7 +74,7 @@ async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(
 
 async def test_a_model_that_is_wanted_and_not_there_makes_the_bot_not_ready(live: Any) -> None:
     port = free_port()
-    async with live(sections={"watch": {"port": port}, "models": {"embedder": "minilm-navec"}}):
+    async with live(sections={"monitoring": {"port": port}, "models": {"embedder": "minilm-navec"}}):
         status, text = await fetched(port, "readyz")
     assert status == 503
     assert json.loads(text)["checks"]["vectors"] == "not opened"

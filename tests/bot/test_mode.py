@@ -86,7 +86,10 @@ async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox: Sandbox, liv
 async def test_a_made_up_button_of_a_reader_switches_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         asked = await told(sandbox, OTTO, "/mode")
-        for data in (_ModeCallback(do="off", name="agent"), _ModeCallback(do="share", name="agent", number=100)):
+        for data in (
+            _ModeCallback(action="off", name="agent"),
+            _ModeCallback(action="share", name="agent", number=100),
+        ):
             await sandbox.press(OTTO, OTTO, asked["message_id"], data.pack())
         await told(sandbox, OTTO, "/mode")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:

@@ -88,5 +88,5 @@ async def test_only_admins_may(sandbox: Sandbox, live: Any, pulled: Path) -> Non
         for data in buttons(asked).values():
             assert "qwen" not in data  # nothing that can be made up
         await sandbox.press(OTTO, ADMIN, asked["message_id"], next(iter(buttons(asked).values())))
-        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(mark="AAAAAAAA").pack())
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(token="AAAAAAAA").pack())
         assert shown(sandbox, asked)["text"] == asked["text"]

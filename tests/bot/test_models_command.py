@@ -25,8 +25,8 @@ def settings(tmp_path: Path) -> Settings:
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    models.declare(parser.add_subparsers(required=True))
-    return parser.parse_args(["models", *words])
+    models.declare(parser)
+    return parser.parse_args(words)
 
 
 @pytest.fixture

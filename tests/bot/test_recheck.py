@@ -13,8 +13,7 @@ import pytest
 from aiogram import Bot
 from slow import Slow
 
-from bot.access import AdminRegistry
-from bot.membership import MembershipCache
+from bot.access import AdminRegistry, MembershipCache
 from bot.recheck import ContentWithdrawn, Reader, RecheckUnavailable, parse_basis, recheck_basis
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership

@@ -151,15 +151,15 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
         refused = await told(sandbox, RITA, "/reindex")
         assert refused["text"].startswith("Это могут только администраторы бота.")
         for data in (
-            _RebuildCallback(do=_RebuildAction.ALL),
-            _RebuildCallback(do=_RebuildAction.ONE, mark="x"),
-            _RebuildCallback(do=_RebuildAction.STOP, number=1),
+            _RebuildCallback(action=_RebuildAction.ALL),
+            _RebuildCallback(action=_RebuildAction.ONE, token="x"),
+            _RebuildCallback(action=_RebuildAction.STOP, number=1),
         ):
             answer = await sandbox.press(RITA, RITA, refused["message_id"], data.pack())
             assert answer["answer"]["alert"] is True
         made_up = await told(sandbox, ADMIN, "/reindex")
         await sandbox.press(
-            ADMIN, ADMIN, made_up["message_id"], _RebuildCallback(do=_RebuildAction.ONE, mark="nobody's").pack()
+            ADMIN, ADMIN, made_up["message_id"], _RebuildCallback(action=_RebuildAction.ONE, token="nobody's").pack()
         )
         assert shown(sandbox, made_up)["text"] == "I do not know this channel any more."
         await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)

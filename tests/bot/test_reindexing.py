@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 
-from bot.indexing import IndexingWorker
-from bot.reindexing import RebuildRunner, find_channel_by_name
+from bot.indexing import IndexingWorker, RebuildRunner, find_channel_by_name
 from ingest.indexer import LexicalIndexer
-from ingest.rebuild_child import get_next_index_folder
+from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
@@ -247,7 +246,7 @@ class Listening(RebuildRunner):
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from bot.reindexing import RebuildRunner
+from bot.indexing import RebuildRunner
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 

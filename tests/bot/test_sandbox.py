@@ -16,7 +16,7 @@ from aiogram.exceptions import (
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import make_local_bot
+from bot.sandbox.demo import make_local_bot
 from bot.sandbox.permissions import set_bot_blocked
 
 READER, ADMIN = 500, 501

@@ -9,7 +9,7 @@ from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 
 from bot.sandbox import Sandbox
-from bot.sandbox.client import make_local_bot
+from bot.sandbox.demo import make_local_bot
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api

@@ -68,8 +68,8 @@ async def run(args, settings):
         raise SettingsWrong(f"{{url}} cannot be used with {proxy}.")
     raise failed()
 
-def declare(commands):
-    commands.add_parser("doctor").set_defaults(run=run)
+def declare(parser):
+    parser.set_defaults(run=run)
 
 sys.modules["bot.cli.doctor"] = types.SimpleNamespace(declare=declare)
 sys.argv = ["citegram", "doctor"]
@@ -148,7 +148,7 @@ def test_what_a_destructor_raises_says_nothing_of_a_reader(tmp_path: Path, root:
         "import bot.__main__, sys, types\n"
         "class Odd:\n    def __del__(self): raise ValueError('heliotrope')\n"
         "async def run(args, settings):\n    Odd()\n    return 0\n"
-        "def declare(commands): commands.add_parser('doctor').set_defaults(run=run)\n"
+        "def declare(parser): parser.set_defaults(run=run)\n"
         "sys.modules['bot.cli.doctor'] = types.SimpleNamespace(declare=declare)\n"
         "sys.argv = ['citegram', 'doctor']\nsys.exit(bot.__main__.main())\n"
     )

@@ -141,3 +141,24 @@ def test_admins_are_people(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_ids_of_people_are_taken_with_spaces_between(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("BOT__ADMINS", value)
     assert read_settings(None).bot.admins == (7, 8)
+
+
+def test_an_old_name_still_works_and_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".env").write_text("WATCH__HOST=127.0.0.2\nWATCH__PORT=9000\nMONITORING__PORT=9001\n", "utf-8")
+    monkeypatch.setenv("WATCH__PUBLIC", "true")
+    monitoring = read_settings(tmp_path / ".env").monitoring
+    assert (monitoring.host, monitoring.port, monitoring.public) == ("127.0.0.2", 9001, True)
+    assert sum("WATCH__HOST is called MONITORING__HOST now" in line for line in caplog.messages) == 1
+
+
+def test_a_section_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".env").write_text("RETREIVAL__KEEP=50\n", "utf-8")
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS", "x")  # of another program: three parts
+    read_settings(tmp_path / ".env")
+    assert [line for line in caplog.messages if "no section" in line] == [
+        "there is no section of settings for RETREIVAL__KEEP: .env.example lists them all"
+    ]

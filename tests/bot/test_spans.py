@@ -67,7 +67,7 @@ async def test_a_running_bot_sends_its_stages_and_no_text(
     live: Any, ask: Any, collector: tuple[str, list[ExportTraceServiceRequest]]
 ) -> None:
     address, sent = collector
-    async with live(sections={"watch": {"collector": address}}):
+    async with live(sections={"monitoring": {"collector": address}}):
         await ask(OTTO, FERRY)
     spans = [one for each in sent for part in each.resource_spans for scope in part.scope_spans for one in scope.spans]
     assert {"direct", "plan", "lexical", "extract", "cite"} <= {one.name for one in spans}
@@ -81,7 +81,7 @@ async def test_a_running_bot_sends_its_stages_and_no_text(
 
 
 async def test_a_collector_that_is_gone_keeps_nobody_from_an_answer(live: Any, ask: Any) -> None:
-    async with live(sections={"watch": {"collector": f"http://127.0.0.1:{free_port()}"}}):
+    async with live(sections={"monitoring": {"collector": f"http://127.0.0.1:{free_port()}"}}):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
 
 
@@ -90,16 +90,16 @@ async def test_without_opentelemetry_that_is_said_once_and_questions_are_answere
 ) -> None:
     monkeypatch.delitem(sys.modules, "bot.monitoring.spans", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    async with live(sections={"watch": {"collector": "http://127.0.0.1:1"}}):
+    async with live(sections={"monitoring": {"collector": "http://127.0.0.1:1"}}):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
     assert sum("citegram[otel]" in line for line in caplog.messages) == 1
 
 
 def test_the_collector_of_other_tools_is_used_where_ours_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WATCH__COLLECTOR", raising=False)
+    monkeypatch.delenv("MONITORING__COLLECTOR", raising=False)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     assert read_settings(None).watch.collector == "http://127.0.0.1:4318"
-    monkeypatch.setenv("WATCH__COLLECTOR", "http://127.0.0.1:9999")
+    monkeypatch.setenv("MONITORING__COLLECTOR", "http://127.0.0.1:9999")
     assert read_settings(None).watch.collector == "http://127.0.0.1:9999"
 
 

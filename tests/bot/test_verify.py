@@ -137,7 +137,7 @@ async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox
     archive = await Archive.open(home)
     row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
     row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}
-    queued = await questions.queue_question(archive, **row, text=FERRY, lang="en", kind="verify")  # type: ignore[arg-type]
+    queued = await questions.queue_question(archive, questions.QuestionRow(**row, text=FERRY, lang="en", kind="verify"))  # type: ignore[arg-type]
     taken = await questions.take_next_question(archive)  # a worker had begun when the process ended
     await archive.close()
     assert taken is not None

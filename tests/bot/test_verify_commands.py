@@ -28,10 +28,10 @@ def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
     async def command(*words: str, code: int = 0) -> str:
         parser = argparse.ArgumentParser()
-        verify.declare(parser.add_subparsers())
+        verify.declare(parser)
         settings = Settings.model_validate({"data": {"dir": home}, "models": {"embedder": "none"}})
         capsys.readouterr()
-        assert await verify.run(parser.parse_args(["verify", *words]), settings) == code
+        assert await verify.run(parser.parse_args(words), settings) == code
         said = capsys.readouterr()
         return said.err if code else said.out
 

@@ -88,7 +88,7 @@ async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[s
     """A page of metrics, and of each series its labels."""
     make_backup(home, threading.Event())
     port = free_port()
-    async with live(sections={"watch": {"port": port}}):
+    async with live(sections={"monitoring": {"port": port}}):
         await ask(OTTO, FERRY)
         await ask(OTTO, "/help")
         await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
@@ -222,7 +222,7 @@ async def wait_for(address: str, expr: str) -> float:
 @with_prometheus
 async def test_a_real_prometheus_scrapes_the_running_bot(sandbox: Sandbox, live: Any, ask: Any, tmp_path: Path) -> None:
     port = free_port()
-    async with live(sections={"watch": {"port": port}}):
+    async with live(sections={"monitoring": {"port": port}}):
         await ask(OTTO, FERRY)
         assert value(await metrics(port), "citegram_questions_total", outcome="answered") == 1
         async with scraping(port, tmp_path) as address:

@@ -100,7 +100,7 @@ async def test_how_long_telegram_is_silent_is_told_with_a_webhook_too(
     sandbox: Sandbox, live: Any, hook: dict[str, Any]
 ) -> None:
     port = free_port()
-    async with live(sections={"webhook": hook, "watch": {"port": port}}):
+    async with live(sections={"webhook": hook, "monitoring": {"port": port}}):
         await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
     assert not any(line["method"].lower() == "getupdates" for line in sandbox.transcript)
 

@@ -14,8 +14,10 @@ from fluent.syntax.visitor import Visitor
 
 from bot.handlers.start import _ADMIN_COMMANDS, _GROUP_COMMANDS, _READER_COMMANDS, _describe_command
 from bot.i18n import LANGUAGES, choose_interface_language, detect_question_language, get_translator
+from rag_core.errors import ArchiveUnavailable, RagError
 
 BOT = Path(__file__).parents[2] / "bot"
+PACKAGES = (BOT, BOT.parent / "rag_core", BOT.parent / "ingest")
 
 
 class Names(Visitor):
@@ -54,7 +56,7 @@ def asked_for() -> dict[str, set[str]]:
 
 
 def constants() -> set[str]:
-    trees = (ast.parse(file.read_text("utf-8")) for file in BOT.rglob("*.py"))
+    trees = (ast.parse(file.read_text("utf-8")) for folder in PACKAGES for file in folder.rglob("*.py"))
     return {n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
@@ -64,6 +66,28 @@ def test_both_languages_say_the_same_things_about_the_same_values() -> None:
 
 def test_every_sentence_is_used() -> None:
     assert set(sentences("en")) - constants() == set()
+
+
+def test_every_code_of_an_error_has_a_sentence_with_its_values() -> None:
+    known, calls = (
+        sentences("en"),
+        [
+            node
+            for folder in PACKAGES
+            for file in folder.rglob("*.py")
+            for node in ast.walk(ast.parse(file.read_text("utf-8")))
+            if isinstance(node, ast.Call)
+        ],
+    )
+    coded = 0
+    for call in calls:
+        given = {k.arg: k.value for k in call.keywords}
+        code = given.get("code")
+        if isinstance(code, ast.Constant) and isinstance(code.value, str) and code.value:
+            coded += 1
+            from_bot = {"file", "example", "command", "said"} | (known[code.value] if None in given else set())
+            assert known[code.value] <= {*given, *from_bot}, code.value
+    assert coded > 30
 
 
 def test_the_code_asks_only_for_sentences_there_are_with_their_values() -> None:
@@ -135,7 +159,7 @@ def test_menus_have_the_language_of_the_reader(code: str | None, lang: str) -> N
 
 
 # The terminal, the evaluation, the sandbox's own town, and ways to read what others wrote.
-NOT_SHOWN = {"cli", "evaluation", "sandbox", "control", "imports/child.py", "imports/process.py"}
+NOT_SHOWN = {"cli", "evaluation", "sandbox", "control", "imports/import_process.py"}
 # Where a text goes to a reader, and how it is called there; the rest of a call is for machines.
 SAYS = {
     "answer",
@@ -258,3 +282,12 @@ def test_what_a_command_does_is_said_in_both_languages_where_it_can_be_used() ->
             assert re.search("[а-я]", russian)
     assert not {*_READER_COMMANDS, *_GROUP_COMMANDS} & {*_ADMIN_COMMANDS}
     assert "mydata" not in _GROUP_COMMANDS
+
+
+def test_the_reason_of_an_error_is_said_in_the_readers_language() -> None:
+    exc = ArchiveUnavailable("The archive {file} is locked.", code="archive-locked", file=Path("/srv/citegram.db"))
+    assert exc.reason == "The archive /srv/citegram.db is locked."
+    assert get_translator("ru").error(exc) == (
+        "Архив /srv/citegram.db занят другой программой. Закройте её и попробуйте ещё раз."
+    )
+    assert get_translator("ru").error(RagError("Only logs see {this}.")) == "Only logs see {this}."

@@ -72,10 +72,10 @@ def test_only_what_the_image_is_made_of_is_sent_to_the_build(root: Path, path: s
 def test_the_healthcheck_believes_the_bot(built: list[Stage], answer: int | None, healthy: bool) -> None:
     (check,) = built[-1].all("HEALTHCHECK")
     command = json.loads(check.partition("CMD ")[2])
-    assert "WATCH__PORT=9464" in " ".join(built[-1].all("ENV"))
+    assert "MONITORING__PORT=9464" in " ".join(built[-1].all("ENV"))
     with answering(answer) as port:
         done = subprocess.run(
-            [sys.executable, *command[1:]], env={"WATCH__PORT": str(port)}, capture_output=True, check=False
+            [sys.executable, *command[1:]], env={"MONITORING__PORT": str(port)}, capture_output=True, check=False
         )
     assert (done.returncode == 0) is healthy
 

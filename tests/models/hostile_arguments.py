@@ -30,6 +30,8 @@ from pydantic import BaseModel, SecretStr
 from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
+from ingest.exports.scan import ImportNote
+from rag_core.index.bm25 import PostKeySet
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
@@ -44,7 +46,7 @@ __all__ = ["CannotBuild", "arguments_for", "hostile"]
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
-_NAMES = {"Bot": Bot}  # what the bot's modules import for the type checker alone
+_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet}  # what modules import for the type checker alone
 
 
 class CannotBuild(Exception):
@@ -70,6 +72,7 @@ def _post_words(text: str) -> Passage:
 
 
 _MAKERS: dict[Any, Callable[[str], Any]] = {
+    ImportNote: lambda text: ImportNote("{title}", title=text),
     str: lambda text: text,
     bytes: lambda text: text.encode(),
     int: lambda text: 60,  # a length, a number, a minute: one a caller would give
@@ -200,7 +203,7 @@ def _object(wanted: type, text: str, deep: int) -> Any:
         return next(iter(wanted))
     if dataclasses.is_dataclass(wanted):
         fields = [f for f in dataclasses.fields(wanted) if f.init]
-        hints = typing.get_type_hints(wanted)
+        hints = typing.get_type_hints(wanted, localns=_NAMES)
         return wanted(**{f.name: _built(hints[f.name], text, deep + 1) for f in fields})
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
         hints = typing.get_type_hints(wanted)

@@ -19,7 +19,7 @@ from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, open_vector_store
+from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
 from rag_core.retrieval.search import search_passages
@@ -74,7 +74,7 @@ async def test_that_nothing_was_found_is_remembered_too(library: Any) -> None:
 
 async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) -> None:
     clock = Clock()
-    library.rag = replace(library.rag, clock=clock)
+    library.rag = replace(library.rag, caches=Caches(clock))
     await library.ask(FERRY)
     clock.now += 299
     await library.ask(FERRY)
@@ -367,12 +367,11 @@ def test_many_threads_may_use_a_memory() -> None:
     assert len(memory) <= 20
 
 
-async def test_a_tray_made_of_another_has_caches_of_its_own(library: Any) -> None:
+async def test_a_copy_of_an_engine_shares_its_caches_unless_it_is_given_its_own(library: Any) -> None:
     await library.ask(FERRY)
-    other = replace(library.rag, settings=library.rag.settings)
-    assert isinstance(other.caches, Caches)
-    assert other.caches.counts == (0, 0)
-    assert library.rag.caches.counts == (0, 2)
+    shared, own = replace(library.rag, recipe="direct"), replace(library.rag, caches=Caches())
+    assert shared.caches.counts == library.rag.caches.counts == (0, 2)
+    assert own.caches.counts == (0, 0)
 
 
 async def test_forgetting_drops_plans_hits_and_verdicts(library: Any) -> None:

@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef
-from rag_core.index.vector_store import StoreInfo
+from rag_core.index.vectors import StoreInfo
 from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
 from rag_core.models.catalog import find_models
 from rag_core.models.model_folder import check_model_files, read_kept_checksums

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
 
 from bot.cli.eval import answers, calibrate, dates, followups, make, plans, retrieval, talk, verify
 
@@ -21,11 +21,8 @@ _EVALUATIONS = (
 )
 
 
-def declare(commands: Any) -> None:
-    """Add the subcommand and its kinds of measurement to the parser."""
-    parser = commands.add_parser(
-        "eval", help="measure retrieval, answers, dates, plans and verdicts on your own or public data"
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the kinds of measurement to the parser of the command."""
     kinds = parser.add_subparsers(required=True, metavar="WHAT")
     for kind in _EVALUATIONS:
         kind.declare(kinds)

@@ -1,0 +1,197 @@
+"""Middlewares: each update once, the reader's language, rate limits, and commands for admins only.
+
+An update is claimed after it has been handled, so that one that a crash interrupts is handled again. Channel posts
+are not claimed: they are settled by the transaction that saves them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from aiogram import BaseMiddleware, Bot
+from aiogram.dispatcher.flags import get_flag
+from aiogram.types import CallbackQuery, Chat, Message, TelegramObject, Update, User
+from aiogram.types.update import UpdateTypeLookupError
+
+from bot.access import get_reader_id, is_admin
+from bot.context import AppContext
+from bot.filters import GROUPS
+from bot.handlers.questions import MAX_QUESTION_LENGTH
+from bot.i18n import choose_interface_language, get_translator
+from bot.views.message_text import BOT_COMMANDS
+from rag_core.conversation import detect_talk
+from rag_core.errors import ArchiveUnavailable
+from rag_core.storage import Archive, inbox
+from rag_core.storage.channels import load_group_rules
+
+__all__ = ["AdminsOnlyMiddleware", "DeduplicationMiddleware", "LanguageMiddleware", "RateLimitMiddleware"]
+
+# A command with words after it is a question: queued, and counted there. Without them it is answered at once.
+_COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
+_QUEUED_COMMANDS = {"ask", "verify"}
+_POST_UPDATES = {"channel_post", "edited_channel_post"}
+_CLAIM_RETRY_SECONDS = 1.0  # after a failed write to the archive
+
+_Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
+
+log = logging.getLogger(__name__)
+
+
+class DeduplicationMiddleware(BaseMiddleware):
+    """Deduplication middleware: each update passes once, also when Telegram repeats it after a restart.
+
+    An update is claimed when it has been handled: one that a crash interrupts is handled again. Posts are not claimed:
+    the transaction that stores them also settles them.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._running: dict[int, asyncio.Future[None]] = {}
+        self._late_claims: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Call the handler, unless the update is a duplicate or the placeholder of a quarantined one."""
+        assert isinstance(event, Update)
+        bot_id, update_id = data["bot"].id, event.update_id
+        try:
+            if event.event_type in _POST_UPDATES:
+                return await handler(event, data)
+        except UpdateTypeLookupError:
+            return None
+        if update_id in self._running:
+            return None
+        finished = self._running[update_id] = asyncio.get_running_loop().create_future()
+        try:
+            if not await inbox.is_update_claimed(self._archive, bot_id, update_id):
+                return await self._handle_and_claim(handler, event, data)
+        finally:
+            del self._running[update_id]
+            finished.set_result(None)
+        return None
+
+    async def _handle_and_claim(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
+        try:
+            return await handler(event, data)
+        finally:
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():
+                await self._claim(data["bot"].id, event.update_id)
+
+    async def _claim(self, bot_id: int, update_id: int) -> None:
+        """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""
+        try:
+            await inbox.claim_update(self._archive, bot_id, update_id)
+        except ArchiveUnavailable as exc:
+            log.warning("update %d is claimed later: %s", update_id, exc)
+            task = asyncio.create_task(self._claim_later(bot_id, update_id))
+            self._late_claims.add(task)
+            task.add_done_callback(self._late_claims.discard)
+
+    async def _claim_later(self, bot_id: int, update_id: int) -> None:
+        while True:
+            await asyncio.sleep(_CLAIM_RETRY_SECONDS)
+            with suppress(ArchiveUnavailable):
+                await inbox.claim_update(self._archive, bot_id, update_id)
+                return
+
+    async def idle(self) -> None:
+        """Wait until no update is being handled; what could not be claimed is left to the next start."""
+        try:
+            while self._running:
+                await asyncio.wait(list(self._running.values()))
+        finally:
+            for task in self._late_claims:
+                task.cancel()
+
+
+class LanguageMiddleware(BaseMiddleware):
+    """Language middleware: gives handlers `words`, the sentences in the language of the user or of the group."""
+
+    def __init__(self, otherwise: str, archive: Archive) -> None:
+        self._default_language = otherwise
+        self._archive = archive
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Add `words` to the handler's data."""
+        user: User | None = data.get("event_from_user")
+        code = user.language_code if user else None
+        chat: Chat | None = data.get("event_chat")
+        chosen = (await load_group_rules(self._archive, chat.id)).lang if chat and chat.type in GROUPS else ""
+        data["words"] = get_translator(chosen or choose_interface_language(code, self._default_language))
+        return await handler(event, data)
+
+
+class RateLimitMiddleware(BaseMiddleware):
+    """Rate limit middleware for commands and button presses, by reader and by chat; for questions see worker/limits.py.
+
+    A reader over the limit is told so once a minute and gets no other reply.
+    """
+
+    def __init__(self, desk: AppContext) -> None:
+        self._desk = desk
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Call the handler, unless this reader is over the limit."""
+        limits, words = self._desk.turns.limits, data["words"]
+        if isinstance(event, CallbackQuery):
+            reader = event.from_user.id
+            chat_id = event.message.chat.id if event.message else reader
+            wait = limits.count_command(reader, chat_id, press=True)
+            if wait and (notice := limits.said(wait, reader, words)):
+                await event.answer(notice)
+        else:
+            assert isinstance(event, Message)
+            if not await _counts_as_command(event, data["bot"]):
+                return await handler(event, data)
+            reader = get_reader_id(event)
+            wait = limits.count_command(reader, event.chat.id)
+            if wait and (notice := limits.said(wait, reader, words)):
+                await event.reply(notice, allow_sending_without_reply=True)
+        return None if wait else await handler(event, data)
+
+
+class AdminsOnlyMiddleware(BaseMiddleware):
+    """Authorization middleware: handlers with the flag `admins_only` run for admins; everybody else is told so.
+
+    An admin writes under their own name; buttons of admins work in private chats only.
+    """
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Call the handler, unless it is for admins and somebody else wrote or pressed."""
+        if not get_flag(data, "admins_only"):
+            return await handler(event, data)
+        admins, refusal = data["admins"], data["words"]("admins-only", start="/start")
+        if isinstance(event, CallbackQuery):
+            private = event.message is not None and event.message.chat.type == "private"
+            if private and event.from_user.id in admins:
+                return await handler(event, data)
+            return await event.answer(refusal, show_alert=True)
+        assert isinstance(event, Message)
+        if is_admin(event, admins):
+            return await handler(event, data)
+        if event.chat.type == "private":
+            return await event.answer(refusal)
+        return await event.reply(refusal, allow_sending_without_reply=True)
+
+
+async def _counts_as_command(message: Message, bot: Bot) -> bool:
+    """Check that the bot answers this message at once: a command, or text in a private chat that is no question.
+
+    Questions are counted where they are queued; small talk, and what is too long or too short, is counted here.
+    """
+    text, private = message.text or message.caption or "", message.chat.type == "private"
+    command = _COMMAND_PATTERN.match(text)
+    if command is None:
+        return private and (not 0 < len(text) <= MAX_QUESTION_LENGTH or detect_talk(text) is not None)
+    if not private:
+        ours = (await bot.me()).username or ""
+        if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in BOT_COMMANDS):
+            return False  # addressed to another bot
+    if command[1].lower() == "ask" and command[3] and detect_talk(text[command.end() - 1 :]):
+        return True
+    return not (command[1].lower() in _QUEUED_COMMANDS and command[3] and len(text) <= MAX_QUESTION_LENGTH)

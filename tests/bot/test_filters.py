@@ -1,0 +1,68 @@
+"""Filters and flags: which commands a handler takes, and that what is for admins is registered as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiogram import Bot, Router
+from aiogram.dispatcher.event.handler import HandlerObject
+from aiogram.types import Chat, Message, User
+
+from bot.dispatcher import build_dispatcher
+from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.handlers.start import _ADMIN_COMMANDS
+from bot.middlewares import DeduplicationMiddleware
+from bot.settings import Settings
+
+
+class NamedBot(Bot):
+    """A bot that knows its name without asking Telegram."""
+
+    async def me(self) -> User:
+        return User(id=1, is_bot=True, first_name="Citegram", username="citegram_bot")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "only", "taken", "addressed"),
+    [
+        ("private", "/WHY", False, True, True),
+        ("group", "/why", False, True, False),
+        ("supergroup", "/why@Citegram_bot", False, True, True),
+        ("group", "/why@other_bot", False, False, None),
+        ("group", "/why", True, False, None),
+        ("private", "/why", True, True, True),
+        ("channel", "/why", False, False, None),
+    ],
+)
+async def test_a_bare_command_in_a_group_may_be_another_bots(
+    kind: str, text: str, only: bool, taken: bool, addressed: bool | None
+) -> None:
+    message = Message(message_id=1, date=datetime.now(UTC), chat=Chat(id=-5, type=kind), text=text)
+    found: Any = await ChatCommand("why", chats=PRIVATE | GROUPS, addressed_only=only)(message, NamedBot("1:x"))
+    assert bool(found) is taken
+    assert not taken or found["addressed"] is addressed
+
+
+def handlers(router: Router, kind: str) -> Iterator[HandlerObject]:
+    yield from router.observers[kind].handlers
+    for below in router.sub_routers:
+        yield from handlers(below, kind)
+
+
+def test_every_command_of_admins_is_for_admins_only() -> None:
+    settings = Settings.model_construct(bot=Settings().bot)
+    context: Any = SimpleNamespace(settings=settings, archive=None, admins=())
+    dispatcher = build_dispatcher(context, DeduplicationMiddleware(context.archive))
+    seen = set()
+    for handler in handlers(dispatcher, "message"):
+        for one in handler.filters or ():
+            if isinstance(one.callback, ChatCommand):
+                names = {str(name) for name in one.callback.commands}
+                seen |= names
+                wanted = bool(names & {*_ADMIN_COMMANDS, "bind", "unbind"})
+                assert handler.flags.get("admins_only", False) is wanted, names
+    assert {*_ADMIN_COMMANDS, "ask", "settings"} <= seen

@@ -24,6 +24,7 @@ from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
+from rag_core.text.synonyms import annotate_answer_kinds
 from rag_core.text.tokens import detect_language, normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PostKey
 
@@ -82,7 +83,8 @@ async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int =
 
 def build_lexical_entry(p: Passage) -> IndexEntry:
     """Convert a passage to an entry of the lexical index."""
-    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, tokenize(f"{p.header}\n{p.text}"))
+    terms = [*tokenize(f"{p.header}\n{p.text}"), *annotate_answer_kinds(p.text)]
+    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, terms)
 
 
 class LexicalIndexer:

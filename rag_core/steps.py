@@ -29,6 +29,7 @@ from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
+from rag_core.text.spelling import correct_spelling
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, Channel, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
 from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
@@ -60,7 +61,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
-        plan = await asyncio.to_thread(rag.plan, question, known)  # a long question takes the rules 20 ms
+        plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
@@ -70,6 +71,13 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.put(key, version, plan)
     return plan
+
+
+def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+    """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
+    frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    text, read_as = correct_spelling(question.text, rag.lexical.vocabulary, frequency)
+    return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 
 async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
@@ -189,21 +197,23 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     dated = plan.kind is Kind.WHEN
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
     ranked = rank_pieces(asked, evidence, longest)
-    best = ranked.pieces[0] if ranked.pieces else None
-    words = measure_coverage(asked, best, statistics, contested=ranked.contested).likely
+    best = ranked.best
+    coverage = measure_coverage(asked, best, statistics, contested=ranked.contested)
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
-    covered = rag.calibration.likely(words, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered) if best else Certainty.NONE
+    covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
+    certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
+    if ranked.contested:
+        certainty = Certainty.PROBABLE
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most)
     sentences = [quote_piece(piece) for piece in pieces]
     if dated:
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
-    elif earlier := quote_earlier_piece(ranked, question.lang):
+    elif not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     return Draft(tuple(sentences), covered, certainty=certainty)
 

@@ -940,6 +940,8 @@ smalltalk-about-channel = { $count ->
     } Ask me about anything in them.
 }
 
+suggestion-gone = This suggestion is out of date: just write your question.
+
 ## talks
 talk-new = A new talk: I look back at no earlier question.
 talk-off = I remember no earlier questions here. { "/new on" } changes that.

@@ -138,8 +138,6 @@ async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn]
     how = "rules" if text == by_rules else "model"
     statistic = conversations.increment_conversation_stat(rag.archive, how, question.asked_at)
     await run.attempt(Stage.MEMORY, statistic, None)
-        Stage.MEMORY, conversations.increment_conversation_stat(rag.archive, how, question.asked_at), None
-    )
     return replace(question, text=text)
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from rapidfuzz.distance import OSA
 
+from rag_core.text.morphology import is_dictionary_word, read_word
+
 __all__ = ["Talk", "TalkKind", "detect_talk", "strip_courtesies"]
 
 
@@ -45,7 +47,7 @@ class Talk:
     lang: str | None
 
 
-_MAX_CHARACTERS, _MAX_WORDS = 120, 12  # longer texts say something of their own
+_MAX_CHARACTERS, _MAX_WORDS, _MAX_ADDRESS_WORDS = 120, 12, 9  # longer texts say something of their own
 
 _PHRASES_FILE = Path(__file__).with_name("talk_phrases.txt")
 
@@ -63,13 +65,17 @@ def _read_phrases() -> dict[str, str]:
 
 _PHRASES = _read_phrases()
 _PHRASES["ack"] = "|".join(_PHRASES[section] for section in ("ack_opening", "apology", "ack"))
-_PATTERNS = {
-    kind: re.compile(rf"(?<!\w)(?:{_PHRASES[kind]})(?!\w)")
-    # thanks before help: "thanks for your help"
-    for kind in (TalkKind.THANKS, *TalkKind)
-    if kind in _PHRASES
-}
-_FILLERS, _ABUSE_FILLERS = (frozenset(_PHRASES[name].split("|")) for name in ("filler", "abuse_filler"))
+_PATTERNS = {kind: re.compile(rf"(?:{_PHRASES[kind]})(?!\w)") for kind in TalkKind if kind in _PHRASES}
+_FILLERS, _ABUSE_FILLERS, _CONVERSATION_WORDS, _CONVERSATION_NOUNS = (
+    frozenset(_PHRASES[name].split("|")) for name in ("filler", "abuse_filler", "conversation", "conversation_noun")
+)
+_YOU_WORDS = frozenset("you your u ur youre yourself bot".split())
+_FAMILIAR_YOU_WORDS = frozenset("ты тебя тебе тобой твой твоя твое твои твоего твоей твоих".split())
+# "знаешь, сколько стоит", "можешь подробнее": these ask of the posts
+_ASKING_OF_POSTS = frozenset(
+    "где куда откуда когда сколько скока почем подробнее подробно короче еще больше другой".split()
+)
+_WORDLESS_PARTS = frozenset("NPRO PRCL CONJ INTJ ADVB PRED PREP INFN ADJF ADJS COMP".split())
 _ASKING_START = re.compile(
     r"(?:а|и|is|are|was|were|do|does|did|can|could|will|would|how|what|why|почему|зачем|что|там|это)\b "
 )
@@ -82,6 +88,8 @@ _CORRECTED_WORDS = (
     "evening", "afternoon", "useless", "stupid", "welcome", "channel", "channels",
 )  # fmt: skip
 _KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю")
+_MIN_MASH_LENGTH = 5
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|[бвгджзйклмнпрстфхцчшщ]{6}")
 _FIRST_KEYS = {row[:3] for row in _KEYBOARD_ROWS}
 _OTHER_LAYOUT = str.maketrans(
     "qwertyuiop[]asdfghjkl;'zxcvbnm,.йцукенгшщзхъфывапролджэячсмитьбю",
@@ -101,8 +109,6 @@ def detect_talk(text: str) -> Talk | None:
     if not any(map(str.isalnum, text)) or _SMILEY.fullmatch(text):
         pictures = any(unicodedata.category(char) == "So" for char in text)
         return Talk(TalkKind.EMOJI if pictures or _SMILEY.fullmatch(text) else TalkKind.UNCLEAR, None)
-    if len(words) > _MAX_WORDS:
-        return None
     if kind := _detect_kind(words):
         return Talk(kind, _detect_script(text))
     swapped = text.lower().translate(_OTHER_LAYOUT)
@@ -110,7 +116,7 @@ def detect_talk(text: str) -> Talk | None:
         return Talk(kind, _detect_script(swapped))
     if len(words) <= 2 and all(map(_is_keyboard_mash, words)):
         return Talk(TalkKind.UNCLEAR, _detect_script(text))
-    return None
+    return Talk(TalkKind.WHO_ARE_YOU, _detect_script(text)) if _speaks_of_bot(words) else None
 
 
 def _split_words(text: str) -> tuple[str, ...]:
@@ -121,18 +127,26 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 def _detect_kind(words: tuple[str, ...], *, corrected: bool = True) -> TalkKind | None:
     """Detect the kind of a text that consists of phrases and fillers; the kind that says most, where there are more."""
-    if corrected:
-        words = tuple(map(_correct_word, words))
-    rest, kinds = " ".join(words), set[TalkKind]()
-    for kind, pattern in _PATTERNS.items():
-        rest, count = pattern.subn(" ", rest)
-        if count:
-            kinds.add(kind)
-    first = next((kind for kind in TalkKind if kind in kinds), None)
-    fillers = _FILLERS | _ABUSE_FILLERS if first is TalkKind.ABUSE else _FILLERS
-    if first is None or not fillers.issuperset(rest.split()):
+    if len(words) > _MAX_WORDS:
         return None
-    text = " ".join(words)
+    text = " ".join(map(_correct_word, words) if corrected else words)
+    kinds, position, only_abuse = set[TalkKind](), 0, False
+    while position < len(text):
+        found = {kind: match.end() for kind, pattern in _PATTERNS.items() if (match := pattern.match(text, position))}
+        if found:
+            kind = max(found, key=found.__getitem__)  # the longest: "thanks for your help" asks for no help
+            kinds.add(kind)
+            position = found[kind] + 1
+            continue
+        word = text[position:].partition(" ")[0]
+        if word not in _FILLERS:
+            if word not in _ABUSE_FILLERS:
+                return None
+            only_abuse = True
+        position += len(word) + 1
+    first = next((kind for kind in TalkKind if kind in kinds), None)
+    if first is None or (only_abuse and first is not TalkKind.ABUSE):
+        return None
     # "is it good", "а точно": a question about what was spoken of before
     asks = _ASKING_START.match(text) and not _SPOKEN_TO.search(text)
     return None if asks and first in {TalkKind.ACK, TalkKind.ABUSE} else first
@@ -150,11 +164,44 @@ def _correct_word(word: str) -> str:
     return word
 
 
+def _speaks_of_bot(words: tuple[str, ...]) -> bool:
+    """Whether a text says "you" to the bot and names nothing that a post could be about.
+
+    In English all words are of a closed vocabulary; in Russian, where only the familiar "ты" counts, since "вы" are
+    the authors of a channel, the dictionary finds no noun besides a few, no number and no verb in the third person.
+    """
+    if not 2 <= len(words) <= _MAX_ADDRESS_WORDS:
+        return False
+    if all(word.isascii() for word in words):
+        return not _YOU_WORDS.isdisjoint(words) and _CONVERSATION_WORDS.issuperset(words)
+    if not _ASKING_OF_POSTS.isdisjoint(words):
+        return False
+    readings = [read_word(word)[0] for word in words]
+    to_bot = not _FAMILIAR_YOU_WORDS.isdisjoint(words) or any(
+        r.person == "2per" and r.number == "sing" for r in readings
+    )
+    return to_bot and all(
+        r.part in _WORDLESS_PARTS
+        or (r.part == "VERB" and r.person in {"1per", "2per"})
+        or (r.part == "VERB" and not r.person and not _FAMILIAR_YOU_WORDS.isdisjoint(words))  # the past: "ты ошибся"
+        or (r.part == "NOUN" and r.lemma in _CONVERSATION_NOUNS)
+        for r in readings
+    )
+
+
 def _is_keyboard_mash(word: str) -> bool:
-    """Whether a word is one letter, or consists of runs of three or more neighbouring keys ("asdf", "ывапро")."""
+    """Whether a word is one letter, runs of neighbouring keys ("asdf"), or no word by consonants or one row of keys."""
     if len(set(word)) == 1:
         return word.isalpha()
-    return word in _FIRST_KEYS or (len(word) > 3 and bool(_MASH.fullmatch(word)))
+    if word in _FIRST_KEYS or (len(word) > 3 and _MASH.fullmatch(word)):
+        return True
+    if len(word) < _MIN_MASH_LENGTH or not word.isalpha():
+        return False
+    if word.isascii():
+        return bool(_CONSONANTS.search(word))
+    return not is_dictionary_word(word) and (
+        bool(_CONSONANTS.search(word)) or any(set(word) <= set(row) for row in _KEYBOARD_ROWS)
+    )
 
 
 def _list_key_runs() -> str:

@@ -27,6 +27,7 @@ from rag_core.index import bm25_files
 from rag_core.index.postings import (
     BM25_B,
     BM25_K1,
+    NO_VARIANTS,
     BoolArray,
     DocFilter,
     DocIdArray,
@@ -34,6 +35,7 @@ from rag_core.index.postings import (
     IntArray,
     PostingsBM25,
     TermStatistics,
+    TermVariants,
 )
 from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PassageRef, PostKey, SearchFilter
@@ -272,8 +274,13 @@ class LexicalIndex(Protocol):
     def close(self) -> None:
         """Close connections. Closing twice is no error."""
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """Find the n best passages with any of the terms, best first, with BM25 scores over the filter's channels."""
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
+    ) -> list[tuple[PassageRef, float]]:
+        """Find the n best passages with any of the terms or their variants, best first.
+
+        Scores are BM25 over the passages of the filter's channels.
+        """
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
@@ -286,6 +293,10 @@ class LexicalIndex(Protocol):
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
         """Term statistics over the passages of these channels alone, as used by a search in them."""
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
 
 
 _COMPACT_SHARE = 0.1  # share of deleted passages above which the index is compacted
@@ -476,10 +487,17 @@ class Bm25Index:
         frequency = partial(state.postings.frequency, snapshot=snapshot)
         return TermStatistics(snapshot.count, snapshot.average_length, frequency)
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """Find the n best passages with any of the terms, best first, with BM25 scores over the filter's channels."""
+    @property
+    def vocabulary(self) -> list[str]:
+        """Terms of all channels."""
+        return list(self._now.postings.vocabulary)
+
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
+    ) -> list[tuple[PassageRef, float]]:
+        """Implement `LexicalIndex.search`."""
         state, snapshot = self._snapshot(only.channels)
-        docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only))
+        docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only), variants)
         return list(zip(state.places.at(docs), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:

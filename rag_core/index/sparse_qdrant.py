@@ -27,7 +27,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
 from rag_core.index.bm25 import IndexEntry, LexicalIndex, PassageRef, PostKeySet, SearchFilter
-from rag_core.index.postings import BM25_B, BM25_K1, TermStatistics, select_stable_top
+from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
 from rag_core.index.qdrant_client import (
     INTEGER_INDEX,
     QdrantConnection,
@@ -326,9 +326,10 @@ class QdrantLexicalIndex:
     """
 
     def __init__(
-        self, settings: QdrantSettings, about: Mapping[str, Any] | None = None, counts: TermCounts | None = None
-    ) -> None:
-        """Make an empty index with a new collection, or restore one from the saved `about` and `counts`."""
+        self, settings: QdrantSettings, about: Mapping[str, Any] | None = None, counts: TermCounts | None = None,
+        words: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Make an empty index with a new collection, or restore one from the saved `about`, `counts` and `words`."""
         self._settings = settings
         kept = about or {
             "collection": f"{settings.collection}-words-{secrets.token_hex(4)}",
@@ -338,6 +339,7 @@ class QdrantLexicalIndex:
         self._collection, self._identity = str(kept["collection"]), str(kept["identity"])
         self.watermark = int(kept["watermark"])
         self._counts = counts or TermCounts()
+        self._words = set(words)
         self._revision = 0
         # replaced collections that are to be deleted, with their open handles
         self._replaced: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
@@ -394,6 +396,7 @@ class QdrantLexicalIndex:
             self._counts.change(int(row["chat"]), gone=[row["terms"]])
         for _, row in rows.values():
             self._counts.change(int(row["chat"]), come=[row["terms"]])
+        self._words.update(*(one.terms for one in entries))
         return len(old)
 
     def remove_channel(self, chat_id: int) -> None:
@@ -416,7 +419,7 @@ class QdrantLexicalIndex:
         assert isinstance(other, QdrantLexicalIndex)
         self._replaced.append((self._collection, self._handle))
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
-        self._counts = other._counts
+        self._counts, self._words = other._counts, other._words
         self._handle = Reconnecting(self._open_collection)
         self._revision += 1
         other.close()
@@ -440,7 +443,7 @@ class QdrantLexicalIndex:
             "identity": self._identity,
             "passages": sizes,
         }
-        bm25_files.write_index_files(folder, about, arrays, ())
+        bm25_files.write_index_files(folder, about, arrays, sorted(self._words))
         while self._replaced:
             name, handle = self._replaced[-1]
             self._handle.do(lambda collection, name=name: collection.drop(name))  # type: ignore[misc]
@@ -459,21 +462,35 @@ class QdrantLexicalIndex:
             found = bm25_files.read_index_files(folder, {"archive": archive})
             if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
                 return None
-            about, arrays, _ = found
+            about, arrays, words = found
             if any(about[name] != value for name, value in _describe_saved_files(archive).items()):
                 empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
                 empty._replaced.append((str(about["collection"]), None))
                 return empty
-            return cls(settings, about, TermCounts.restored(arrays, about["passages"]))
+            return cls(settings, about, TermCounts.restored(arrays, about["passages"]), words)
         except bm25_files.INDEX_READ_ERRORS:
             return None
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """Implement `LexicalIndex.search`."""
+    @property
+    def vocabulary(self) -> list[str]:
+        """Implement `LexicalIndex.vocabulary`. A kill loses the terms since the last save, for spelling only."""
+        return list(self._words)
+
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
+    ) -> list[tuple[PassageRef, float]]:
+        """Implement `LexicalIndex.search`.
+
+        The server adds up the variants of a term, where the file index takes the best.
+        """
         statistics, ways = self.statistics(only.channels), _make_filter_alternatives(only)
         asked: defaultdict[int, float] = defaultdict(float)  # two terms may share a dimension
         for term, times in Counter(terms).items():
-            asked[hash_term(term)] += times * statistics.weight(term)
+            own = statistics.frequency(term)
+            for variant, weight in ({term: 1.0} | dict(variants.get(term, {}))).items():
+                # a variant is worth no more than the word itself
+                worth = statistics.weight(term if own > statistics.frequency(variant) else variant)
+                asked[hash_term(variant)] += times * weight * worth
         if not asked or not ways or n < 1:
             return []
 

@@ -15,6 +15,7 @@ from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
 from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.planning.router import DENSE_FIRST, HYBRID, LEXICAL_ONLY
+from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Shortfall
@@ -111,9 +112,12 @@ async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) 
 
 
 async def search_lexical(query: str, only: SearchFilter, n: int, rag: Engine) -> RankedPlaces:
-    """Search the lexical index, best first."""
+    """Search the lexical index for the words of a question, their synonyms and translations, best first."""
+    asked = QueryTerms.of(query, rag.lexical.statistics(only.channels).weight)
+    variants = asked.weigh_variants()
+    terms = [*asked.order, *(phrase for phrase in variants if phrase not in asked.share)]
     # numpy releases the GIL while it scores, so a large index does not block the event loop
-    return await asyncio.to_thread(rag.lexical.search, tokenize(query), only, n)
+    return await asyncio.to_thread(rag.lexical.search, terms, only, n, variants)
 
 
 async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> tuple[RankedPlaces, Vector | None]:

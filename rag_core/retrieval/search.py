@@ -28,6 +28,7 @@ from rag_core.retrieval.hybrid import (
     search_lexical,
 )
 from rag_core.retrieval.mmr import diversify_hits
+from rag_core.retrieval.ranking import rerank_by_features
 from rag_core.storage import channels, posts
 from rag_core.text.header import build_header
 from rag_core.text.names import find_names
@@ -145,10 +146,15 @@ async def _run_search(
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     query = RetrievalQuery(plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should)
     own = await search_hybrid(query, rag, run)
+    passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
+    statistics = rag.lexical.statistics(question.viewer.channels)
+    ranked = await asyncio.to_thread(rerank_by_features, own.ranked, passages, plan, question, statistics)
+    own = replace(own, ranked=ranked)
     fused = append_expansion_hits(own.ranked, await _run_further_queries(plan, query, own, rag, run))[
         : max(_FETCHED_PASSAGES, 2 * keep)
     ]
-    passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in fused], rag))
+    more = [place for place, _ in fused if place not in passages]
+    passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
     likeness, fused = await run.attempt(Stage.DIVERSE, diversify_hits(fused, own.vector, passages, rag), nothing)

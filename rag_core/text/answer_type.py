@@ -120,8 +120,9 @@ _DATE = re.compile(
 )
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 _PRICE = re.compile(
-    r"\d[\d\s.,]*(?:тыс\w*\.? |млн\.? |млрд\.? |million |thousand |k )?(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|"
-    r"rub\w*)|[$€£]\s?\d|бесплатн\w*|\bдаром\b|\bfree\b|no charge|\bdiscount|скидк"
+    r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
+    r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
+    r"\bfree\b|no charge|\bdiscount|скидк"
 )
 _HOURS = re.compile(
     r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|\b(?:с|до|from|until|till|at|by|к)\s\d{1,2}\b|"
@@ -149,7 +150,7 @@ _STEPS = re.compile(
     r"(?<!\w)@\w{4,}|\d-\d\d-\d|https?://|\b(?:запис\w+|звон\w+|пиш\w+|приход\w+|принос\w+|прине\w+|нуж\w+|надо|можно|сначала|потом|чтобы|\w{2,}йте|"
     r"\w{2,}ите|автобус\w*|bus|take|bring|write|call|send|wear|use|first|then|ask|come|go|turn|see|start|leave|put|sign|register|you)\b"
 )
-_LIST = re.compile(r",[^,\n]{1,60}(?:,|\bи\b|\band\b)|(?:^|\n)\s*[-–—•*·\d]")
+_LIST = re.compile(r",[^,\n]{1,60}(?:,|\bи\b|\band\b)|(?:^|\n)[ \t]{0,8}[-–—•*·\d]")
 _QUESTION_MARKS = str.maketrans("ё’‘`", "е'''")
 
 

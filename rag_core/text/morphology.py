@@ -45,6 +45,7 @@ class WordReading:
     case: str
     gender: str
     number: str
+    person: str
     animate: bool
     name: bool
 
@@ -59,6 +60,7 @@ def read_word(word: str) -> tuple[WordReading, ...]:
             parse.tag.case or "",
             parse.tag.gender or "",
             parse.tag.number or "",
+            parse.tag.person or "",
             parse.tag.animacy == "anim",
             bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
         )

@@ -230,7 +230,8 @@ def _score_candidates(
         here = frozenset(order)
         near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
         kin = sum(
-            share * next((near for near, other in kin_of[term] if other in here), 0.0)
+            share
+            * max(0.0, next((near for near, other in kin_of[term] if other in here), 0.0) - asked.match(term, here))
             for term, share in asked.share.items()
             if term not in here
         )

@@ -30,6 +30,8 @@ _CHANGING_TYPES = frozenset(
         AnswerType.STATE, AnswerType.YES_NO,
     }
 )  # fmt: skip
+# Of these a newer value of perhaps the same thing makes the older one doubtful.
+_VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.NUMBER})
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4
 _NAMED_TIME = re.compile(
@@ -44,14 +46,19 @@ _NAMED_TIME = re.compile(
 class RankedPieces:
     """Pieces of the evidence, best first.
 
-    `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`: a
-    later post of the same channel may give another value.
+    `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
+    the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing.
     """
 
     asked: QueryTerms
     pieces: tuple[ExtractCandidate, ...]
     earlier: tuple[ExtractCandidate, ...] = ()
     contested: bool = False
+
+    @property
+    def best(self) -> ExtractCandidate | None:
+        """Piece that answers best, whatever is newer."""
+        return self.pieces[self.contested] if self.pieces else None
 
     def select(self, most: int, margin: float) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
@@ -96,8 +103,12 @@ def rank_pieces(asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTEN
     superseded = {one.source.number for one in earlier}
     first = replace(newest, score=ranked[0].score)
     rest = (one for one in ranked if one is not newest and one.source.number not in superseded)
-    contested = any(_may_supersede(one, first) for one in ranked)
-    return RankedPieces(asked, (first, *rest), tuple(earlier), contested)
+    pieces = (first, *rest)
+    later = next((one for one in pieces if _may_supersede(one, first)), None) if asked.want in _VALUE_TYPES else None
+    if later is None:
+        return RankedPieces(asked, pieces, tuple(earlier))
+    pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
+    return RankedPieces(asked, pieces, tuple(earlier), contested=True)
 
 
 def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:

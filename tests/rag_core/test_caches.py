@@ -225,7 +225,9 @@ async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, mak
 
 
 class Broken(Bm25Index):
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
         raise IndexUnavailable("The index cannot be read.")
 
 

@@ -15,7 +15,7 @@ TALK = {
     TalkKind.ACK: "ок|ясно, ага|нет|хахаха|Okay cool|got it|nope",
     TalkKind.BYE: "ну пока|до свидания|спокойной ночи|bye bye|see you later",
     TalkKind.HOW_ARE_YOU: "привет, как дела?|как жизнь|what's up|how are you doing today?",
-    TalkKind.WHO_ARE_YOU: "а ты кто вообще|ты бот или человек?|как тебя зовут|who made you|are you a real person?",
+    TalkKind.WHO_ARE_YOU: "а ты кто вообще|ты бот или человек?|who made you|do you ever sleep|ты думаешь обо мне",
     TalkKind.WHAT_CAN_YOU_DO: "что ты умеешь|чем можешь помочь|о чём тебя можно спросить|what can I ask you?",
     TalkKind.HELP: "помогите, пожалуйста|как тобой пользоваться|help me|how does this work",
     TalkKind.ABOUT_CHANNEL: "о чём этот канал?|что за канал|what is this channel about|which channels do you read",
@@ -27,7 +27,9 @@ TALK = {
 QUESTIONS = (
     "помощь с ремонтом чайника где", "привет, сколько стоит проезд?", "пока ремонт, где библиотека", "почему?", "how?",
     "класс керамики когда", "is it good?", "а точно?", "а в субботу", "нет воды", "help with moving", "good coffee",
-    "do you have parking", "who is it", "что это", "ВГТРК", "правда", "tree", "канал Волга — Дон",
+    "do you have parking", "do you sell bread", "can you open it on friday", "меню", "мусор",
+    "можешь подробнее", "знаешь где почта",
+    "что ты думаешь о выборах", "who is it", "что это", "ВГТРК", "правда", "tree", "канал Волга — Дон",
     "Привет, Андрей: что это за передача",
     "what do you know about the bridge", "", "   ",
 )  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 
 from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
-from bot.evaluation.dialogues import compute_followup_metrics, judge_followup, read_dialogues, run_dialogues
 from bot.evaluation.index import Variant
 from bot.evaluation.report import format_table, require_writable, write_json_report
 from bot.evaluation.runs import compute_by_language
@@ -31,6 +30,8 @@ def declare(kinds: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report. Returns the exit code."""
+    from bot.evaluation.dialogues import compute_followup_metrics, judge_followup, read_dialogues, run_dialogues
+
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_dialogues(args.folder / "followups.jsonl"), args.limit, args.seed)
     judged = await run_dialogues(rows, judge_followup, settings, Variant(legs=args.legs, rerank=args.rerank))

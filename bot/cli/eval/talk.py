@@ -8,11 +8,9 @@ from typing import Any
 
 from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
-from bot.evaluation.dialogues import compute_talk_metrics, judge_talk, read_dialogues, run_dialogues
 from bot.evaluation.index import Variant
 from bot.evaluation.report import format_table, require_writable, write_json_report
 from bot.evaluation.runs import compute_by_language
-from bot.sandbox.demo import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
 
 __all__ = ["declare", "run"]
@@ -31,6 +29,9 @@ def declare(kinds: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report. Returns the exit code."""
+    from bot.evaluation.dialogues import compute_talk_metrics, judge_talk, read_dialogues, run_dialogues
+    from bot.sandbox.demo import SAMPLE_CHANNELS_FOLDER
+
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_dialogues(args.file, SAMPLE_CHANNELS_FOLDER), args.limit, args.seed)
     judged = await run_dialogues(rows, judge_talk, settings, Variant(legs=args.legs, rerank=args.rerank))

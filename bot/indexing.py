@@ -261,9 +261,11 @@ class RebuildRunner:
         return self._launch(rebuild, anew=True)
 
     async def resume(self) -> Rebuild | None:
-        """Resume a rebuild that was running when the process ended."""
+        """Resume a rebuild that was running when the process ended, or start one of an index of an earlier version."""
         rebuild = await index_state.find_running_rebuild(self._archive)
-        return self._launch(rebuild, anew=False) if rebuild else None
+        if rebuild:
+            return self._launch(rebuild, anew=False)
+        return await self.start() if self._indexer.lexical.outdated else None
 
     def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
         self._working, self._cancelled, self._installing = True, False, False

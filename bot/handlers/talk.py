@@ -30,6 +30,7 @@ from bot.worker.limits import format_rate_limit
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation import Talk, TalkKind
 from rag_core.storage import channels, questions
+from rag_core.storage.questions import QuestionRow
 from rag_core.types import Viewer
 
 __all__ = ["SuggestionCallback", "reply_to_talk", "routes"]
@@ -123,19 +124,18 @@ async def _on_suggestion(
             basis = await build_posts_basis([suggested.post], viewer, desk.archive)
             with recheck_before_sending(basis, here, desk.archive, desk.admins):
                 asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
-            number = await questions.queue_question(
-                desk.archive,
+            row = QuestionRow(
                 bot_id=bot.id,
                 update_id=event_update.update_id,
                 chat_id=reader,
                 message_id=asked.message_id,
-                thread=None,
                 user_id=reader,
                 text=suggested.text,
                 lang=suggested.lang,
                 asked_at=datetime.now(UTC),
                 private=True,
             )
+            number = await questions.queue_question(desk.archive, row)
     if wait is not None:
         await pressed.answer(format_rate_limit(wait, words)[:200], show_alert=True)
         return

@@ -37,7 +37,7 @@ from rag_core.index.postings import (
     TermStatistics,
     TermVariants,
 )
-from rag_core.text.tokens import ANALYSIS_VERSION
+from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 __all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageRef", "PassageTable", "PostKeySet", "SearchFilter"]
@@ -295,6 +295,10 @@ class LexicalIndex(Protocol):
         """Term statistics over the passages of these channels alone, as used by a search in them."""
 
     @property
+    def outdated(self) -> bool:
+        """Whether its terms were made by an earlier text analysis: it answers until a rebuild replaces it."""
+
+    @property
     def vocabulary(self) -> list[str]:
         """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
 
@@ -370,6 +374,7 @@ class Bm25Index:
 
     def __init__(self) -> None:
         self.watermark = 0
+        self._analysis = ANALYSIS_VERSION
         self._revision = 0
         # Replaced as one object, so that a running search keeps consistent document numbers.
         self._now = _IndexState.of(PostingsBM25(k1=BM25_K1, b=BM25_B), PassageTable())
@@ -436,7 +441,7 @@ class Bm25Index:
     def adopt(self, other: LexicalIndex) -> None:
         """Take over the content of another index atomically, while searches run; `other` is unusable then."""
         assert isinstance(other, Bm25Index)
-        self._now, self.watermark = other._now, other.watermark
+        self._now, self.watermark, self._analysis = other._now, other.watermark, other._analysis
         self._revision += 1  # counts on from our own: the other's revision may be one that was used before
 
     def make_empty(self) -> Bm25Index:
@@ -444,8 +449,9 @@ class Bm25Index:
         return Bm25Index()
 
     def load_saved(self, folder: Path, archive: str) -> Bm25Index | None:
-        """Load an index of the same kind that was saved in a folder."""
-        return Bm25Index.load(folder, archive)
+        """Load an index of the same kind that was saved in a folder by this version."""
+        index = Bm25Index.load(folder, archive)
+        return None if index is None or index.outdated else index
 
     @property
     def settings_json(self) -> str:
@@ -488,6 +494,11 @@ class Bm25Index:
         return TermStatistics(snapshot.count, snapshot.average_length, frequency)
 
     @property
+    def outdated(self) -> bool:
+        """Whether its terms were made by an earlier text analysis."""
+        return self._analysis != ANALYSIS_VERSION
+
+    @property
     def vocabulary(self) -> list[str]:
         """Terms of all channels."""
         return list(self._now.postings.vocabulary)
@@ -528,7 +539,12 @@ class Bm25Index:
         """
         self.compact(force=True)
         postings, places = self._now.postings, self._now.places
-        about = {**_describe_bm25_files(archive), "chats": places.chats, "watermark": self.watermark}
+        about = {
+            **_describe_bm25_files(archive),
+            "analysis": self._analysis,
+            "chats": places.chats,
+            "watermark": self.watermark,
+        }
         bm25_files.write_index_files(
             folder, about, {**postings.dump(), **places.dump(postings.corpus_size)}, postings.vocabulary
         )
@@ -542,6 +558,9 @@ class Bm25Index:
             if files is None:
                 return None
             about, arrays, vocabulary = files
+            if about["analysis"] not in READABLE_ANALYSES:
+                return None
+            index._analysis = about["analysis"]
             postings.restore(arrays, vocabulary)
             index._now = _IndexState.of(postings, PassageTable.restored(about["chats"], arrays, postings.corpus_size))
             index.watermark = int(about["watermark"])
@@ -551,4 +570,4 @@ class Bm25Index:
 
 
 def _describe_bm25_files(archive: str) -> dict[str, object]:
-    return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive}
+    return {"format": _FILE_FORMAT, "archive": archive}

@@ -40,7 +40,7 @@ from rag_core.index.qdrant_client import (
 )
 from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
-from rag_core.text.tokens import ANALYSIS_VERSION
+from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PostKey
 
 __all__ = [
@@ -340,6 +340,7 @@ class QdrantLexicalIndex:
         self.watermark = int(kept["watermark"])
         self._counts = counts or TermCounts()
         self._words = set(words)
+        self._analysis = int(kept.get("analysis", ANALYSIS_VERSION))
         self._revision = 0
         # replaced collections that are to be deleted, with their open handles
         self._replaced: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
@@ -419,7 +420,7 @@ class QdrantLexicalIndex:
         assert isinstance(other, QdrantLexicalIndex)
         self._replaced.append((self._collection, self._handle))
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
-        self._counts, self._words = other._counts, other._words
+        self._counts, self._words, self._analysis = other._counts, other._words, other._analysis
         self._handle = Reconnecting(self._open_collection)
         self._revision += 1
         other.close()
@@ -438,6 +439,7 @@ class QdrantLexicalIndex:
         arrays, sizes = self._counts.dump()
         about = {
             **_describe_saved_files(archive),
+            "analysis": self._analysis,
             "watermark": self.watermark,
             "collection": self._collection,
             "identity": self._identity,
@@ -453,7 +455,8 @@ class QdrantLexicalIndex:
 
     def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Implement `LexicalIndex.saved`."""
-        return self.load(self._settings, folder, archive)
+        index = self.load(self._settings, folder, archive)
+        return None if index is None or index.outdated else index
 
     @classmethod
     def load(cls, settings: QdrantSettings, folder: Path, archive: str) -> QdrantLexicalIndex | None:
@@ -463,13 +466,19 @@ class QdrantLexicalIndex:
             if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
                 return None
             about, arrays, words = found
-            if any(about[name] != value for name, value in _describe_saved_files(archive).items()):
+            same = all(about[name] == value for name, value in _describe_saved_files(archive).items())
+            if not same or about["analysis"] not in READABLE_ANALYSES:
                 empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
                 empty._replaced.append((str(about["collection"]), None))
                 return empty
             return cls(settings, about, TermCounts.restored(arrays, about["passages"]), words)
         except bm25_files.INDEX_READ_ERRORS:
             return None
+
+    @property
+    def outdated(self) -> bool:
+        """Implement `LexicalIndex.outdated`."""
+        return self._analysis != ANALYSIS_VERSION
 
     @property
     def vocabulary(self) -> list[str]:
@@ -546,7 +555,7 @@ class QdrantLexicalIndex:
 
 
 def _describe_saved_files(archive: str) -> dict[str, object]:
-    return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive, "mean": ASSUMED_MEAN_LENGTH}
+    return {"format": _FILE_FORMAT, "archive": archive, "mean": ASSUMED_MEAN_LENGTH}
 
 
 def _count_collection_terms(collection: SparseCollection) -> TermCounts:

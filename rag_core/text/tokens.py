@@ -59,6 +59,8 @@ def normalize_characters(text: str) -> str:
 
 
 ANALYSIS_VERSION = 4
+# Versions whose terms are much the same: their indexes answer until they are rebuilt.
+READABLE_ANALYSES = frozenset({3, ANALYSIS_VERSION})
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")

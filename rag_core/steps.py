@@ -206,7 +206,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
-    if ranked.contested:
+    if ranked.doubtful:
         certainty = Certainty.PROBABLE
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most)

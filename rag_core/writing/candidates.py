@@ -8,7 +8,7 @@ fitted by logistic regression over pairs (right above wrong) on the XQuAD develo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -19,8 +19,9 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_sp
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
 
-__all__ = ["VAGUE_TYPES", "ExtractCandidate", "PieceFeatures", "rank_candidates"]
+__all__ = ["MAX_SENTENCE_GAP", "VAGUE_TYPES", "ExtractCandidate", "PieceFeatures", "extend_forward", "rank_candidates"]
 
+MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin
 _MAX_JOINED_SENTENCES = 3  # sentences
 
 
@@ -163,6 +164,18 @@ def _has_plain_words(text: str) -> bool:
     return bool(_LETTERS.search(_LINKS_AND_TAGS.sub(" ", text)))
 
 
+def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
+    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone."""
+    text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
+    if _is_poll(text):
+        return []
+    return [
+        (a, b)
+        for a, b in split_sentences(text)
+        if _has_plain_words(text[a:b]) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _ScoredSource:
     """Source with the features that all its pieces share; `words` are the stems of its text and header."""
@@ -204,12 +217,7 @@ def _score_candidates(
 ) -> list[ExtractCandidate]:
     """Score every piece of a source."""
     source, text = scored.source, scored.source.passage.text
-    repeated = evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
-    found = [
-        (a, b)
-        for a, b in ([] if _is_poll(text) else split_sentences(text))
-        if _has_plain_words(text[a:b]) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
-    ]
+    found = _list_sentences(source, evidence)
     stems = [frozenset(tokenize(text[a:b])) for a, b in found]
     title = frozenset(tokenize(source.passage.header))
     pairs = set(pairwise(asked.order))
@@ -258,6 +266,18 @@ def _score_candidates(
         worth = met + kin > 0 or (has and asked.want is not AnswerType.ANYTHING)
         result.append(ExtractCandidate(source, start, end, features.score, worth, has, features))
     return result
+
+
+def extend_forward(piece: ExtractCandidate, evidence: Evidence, longest: int) -> ExtractCandidate:
+    """Extend a piece by the sentences that follow it in the post, while it stays short: they say why, how or which."""
+    end = piece.end
+    for start, stop in _list_sentences(piece.source, evidence):
+        if start < end:
+            continue
+        if start - end > MAX_SENTENCE_GAP or stop - piece.start > longest:
+            break
+        end = stop
+    return replace(piece, end=end)
 
 
 def rank_candidates(

@@ -15,12 +15,11 @@ from rag_core.text.answer_type import AnswerType, extract_numbers
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.types import Citation, Evidence, Sentence
-from rag_core.writing.candidates import ExtractCandidate, rank_candidates
+from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
 
 __all__ = ["RankedPieces", "quote_earlier_piece", "quote_piece", "rank_pieces", "select_best_pieces"]
 
-_MAX_GAP = 3  # characters between two sentences that adjoin
 _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0
 
 # Attributes that change; of an event the best post answers, not the newest.
@@ -31,7 +30,7 @@ _CHANGING_TYPES = frozenset(
     }
 )  # fmt: skip
 # Of these a newer value of perhaps the same thing makes the older one doubtful.
-_VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.NUMBER})
+_VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4
 _NAMED_TIME = re.compile(
@@ -59,6 +58,12 @@ class RankedPieces:
     def best(self) -> ExtractCandidate | None:
         """Piece that answers best, whatever is newer."""
         return self.pieces[self.contested] if self.pieces else None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a newer value may hold, or the best piece has no value of the type that is asked for."""
+        valued = self.asked.want in _VALUE_TYPES or self.asked.want is AnswerType.NUMBER
+        return self.contested or (self.best is not None and valued and not self.best.holds)
 
     def select(self, most: int, margin: float) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
@@ -97,6 +102,8 @@ def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], mos
 def rank_pieces(asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH) -> RankedPieces:
     """Rank the pieces of the evidence; the newest of a series comes first. `longest` is in characters."""
     ranked = rank_candidates(asked, evidence, longest)
+    if ranked and asked.want in VAGUE_TYPES:
+        ranked[0] = extend_forward(ranked[0], evidence, longest)
     if not ranked or asked.want not in _CHANGING_TYPES or not ranked[0].holds or _NAMED_TIME.search(asked.text):
         return RankedPieces(asked, tuple(ranked))
     newest, *earlier = _find_series(ranked)
@@ -142,7 +149,7 @@ def select_best_pieces(
 
 def _adjoins(candidate: ExtractCandidate, first: ExtractCandidate) -> bool:
     gap = max(candidate.start - first.end, first.start - candidate.end)
-    return candidate.source.number == first.source.number and gap <= _MAX_GAP
+    return candidate.source.number == first.source.number and gap <= MAX_SENTENCE_GAP
 
 
 def _score_beside_first(candidate: ExtractCandidate, first: ExtractCandidate) -> float:

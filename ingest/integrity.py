@@ -130,7 +130,7 @@ class VectorInventory:
         self._rows = rows if chat_id is None else rows[rows["chat"] == chat_id]
         self._marks = np.sort(self._rows["mark"])
 
-    def differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:
+    def find_differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:
         """Posts with a passage whose current vector is not in the inventory."""
         pairs = [
             (key, _hash_stored_vector(prepare_passage(p, model).held))
@@ -142,7 +142,7 @@ class VectorInventory:
         there = self._marks[at] == marks if len(self._marks) else np.zeros(len(marks), np.bool_)
         return list(dict.fromkeys(key for (key, _), found in zip(pairs, there.tolist(), strict=True) if not found))
 
-    def surplus(self, lexical: LexicalIndex) -> list[PostKey]:
+    def find_surplus(self, lexical: LexicalIndex) -> list[PostKey]:
         """Posts with parts that the lexical index, which is complete, does not hold."""
         found: list[PostKey] = []
         for chat in np.unique(self._rows["chat"]).tolist():
@@ -379,7 +379,7 @@ async def check_integrity(
 
     Raises ArchiveUnavailable if the file is damaged or was tampered with, IndexUnavailable, ModelUnavailable.
     """
-    await rag.archive.look_through()
+    await rag.archive.check_pages()
     await indexer.catch_up()
     chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
     expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}

@@ -278,9 +278,9 @@ async def _build_index(build: IndexBuild, pipes: tuple[BinaryIO, BinaryIO], args
     progress, before = _ProgressReporter(build, pipes, done, total, args.save_every), build.cursor
     await progress.tell(before, ())
     while (ready := await build.step()) is not None:
-        await progress.tell(before, inventory.differing(ready, args.model) if inventory else ())
+        await progress.tell(before, inventory.find_differing(ready, args.model) if inventory else ())
         before = build.cursor
-    await progress.tell(before, inventory.surplus(build.lexical) if inventory else ())
+    await progress.tell(before, inventory.find_surplus(build.lexical) if inventory else ())
     build.save()
 
 

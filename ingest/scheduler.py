@@ -367,7 +367,7 @@ class MaintenanceJobs:
 
     async def damage(self) -> str:
         """Check an archive that is too large to be checked when it is opened."""
-        await self.rag.archive.look_through()
+        await self.rag.archive.check_pages()
         return ""
 
     async def check(self) -> str:

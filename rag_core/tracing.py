@@ -68,16 +68,16 @@ class LlmCosts:
         """Count a call."""
         self.calls += 1
 
-    def paid(self, figures: GenerationStats) -> None:
+    def add_stats(self, figures: GenerationStats) -> None:
         """Add the statistics of a completed call."""
         self.figures.append(figures)
 
-    def sentence(self) -> None:
+    def note_first_sentence(self) -> None:
         """Record the time of the first sentence; later calls do nothing."""
         if self._first is None:
             self._first = perf_counter() - self._began
 
-    def noted(self) -> dict[str, float]:
+    def to_counts(self) -> dict[str, float]:
         """Figures for the trace; tokens per second are those of generation, without reading the prompt."""
         tokens = sum(one.tokens for one in self.figures)
         writing = sum(max(0.0, one.took_ms - one.first_ms) for one in self.figures) / 1000

@@ -159,7 +159,7 @@ async def _on_forget(message: Message, desk: AppContext, words: Translator) -> N
         return
     user_id = message.from_user.id
     found = await count_user_data(desk.archive, user_id, None if private else message.chat.id)
-    if found.nothing:
+    if found.is_empty:
         text = words("forget-nothing" if private else "forget-nothing-here")
         await message.reply(text, allow_sending_without_reply=True)
         return
@@ -196,7 +196,7 @@ async def _erase_user_data(user_id: int, message: Message, desk: AppContext, wor
     found = await erase_user_data(desk.archive, user_id, where)
     desk.rag.caches.forget()
     desk.turns.forget()
-    if found.nothing:
+    if found.is_empty:
         return words("forget-nothing" if private else "forget-nothing-here")
     rest = words("forget-rest", backups=desk.settings.data.backups)
     return "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])

@@ -366,7 +366,7 @@ _MEDIA_BLOCK_CLASSES = ("title", "description", "question", "answer", "details")
 
 
 class MessagePageParser(HTMLParser):
-    """Incremental parser of a page: `read` it piece by piece, `taken` returns the complete entries."""
+    """Incremental parser of a page: `read` it piece by piece, `take_entries` returns the complete entries."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -386,7 +386,7 @@ class MessagePageParser(HTMLParser):
             self.reset()
             self._mark_broken()
 
-    def taken(self) -> list[ExportEntry]:
+    def take_entries(self) -> list[ExportEntry]:
         """Return the entries completed since the last call."""
         entries, self._entries = self._entries, []
         return entries
@@ -396,7 +396,7 @@ class MessagePageParser(HTMLParser):
         if self.rawdata:
             self._mark_broken()
         self._end_message()
-        return self.taken()
+        return self.take_entries()
 
     def updatepos(self, i: int, j: int) -> int:
         """Skip counting lines and columns: nothing needs them, and counting takes a tenth of the time."""
@@ -571,7 +571,7 @@ class HtmlExport:
             with file.open(encoding="utf-8-sig", errors="replace") as page:
                 while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
                     parser.read(piece)
-                    yield from map(self._note_details, parser.taken())
+                    yield from map(self._note_details, parser.take_entries())
             yield from map(self._note_details, parser.finish())
 
     def _note_details(self, entry: ExportEntry) -> ExportEntry:

@@ -263,15 +263,15 @@ async def import_source(
 ) -> ImportReport:
     """Import an export. Raises `ImportRefused`, then nothing was changed."""
     run = _ImportRun(archive, source, options, progress)
-    chats = await run.look_through()
+    chats = await run.survey()
     admitted, run.notes = admit_chats(source.path, chats, known, options)
     with ExitStack() as opened:
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                await run.bring_in(entry, messages)
+                await run.import_chats(entry, messages)
             else:
-                await run.pass_over(messages)
+                await run.skip_chats(messages)
             run.before += chat.messages
     run.notes += source.notes()
     run.tell(1.0)
@@ -298,7 +298,7 @@ class _ImportRun:
         whole = 2 * self.source.size
         self.progress(int(whole * min(part, 1.0)), whole)
 
-    async def look_through(self) -> list[ExportedChat]:
+    async def survey(self) -> list[ExportedChat]:
         """Scan the whole export, so that a bad one is refused before anything is stored."""
         looking = asyncio.ensure_future(asyncio.to_thread(self.source.survey))
         try:
@@ -310,7 +310,7 @@ class _ImportRun:
         self.total = sum(chat.messages for chat in chats)
         return chats
 
-    async def bring_in(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
+    async def import_chats(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
         """Import one chat."""
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if self.source.vague:
@@ -325,7 +325,7 @@ class _ImportRun:
         self.tally += PostTally(skipped=reading.skipped())
         self.notes += reading.notes()
 
-    async def pass_over(self, messages: Iterator[object]) -> None:
+    async def skip_chats(self, messages: Iterator[object]) -> None:
         """Skip one chat."""
         with self.source.reading():
             await asyncio.to_thread(deque, messages, 0)

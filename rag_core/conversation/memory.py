@@ -155,8 +155,8 @@ async def _rewrite_by_model(
                 prompt, DecodingParams(_MAX_REWRITE_TOKENS, 0.0), grammar=build_paragraph_grammar(_MAX_REWRITE_LENGTH)
             )
         )
-    costs.paid(end.figures)
-    run.note(**costs.noted())
+    costs.add_stats(end.figures)
+    run.note(**costs.to_counts())
     text = " ".join(clean_reply(end.text).split())[:_MAX_REWRITE_LENGTH]
     if not _is_faithful_rewrite(text, question.text, turns):
         raise GenerationFailed(_REWRITE_REJECTED)

@@ -142,22 +142,22 @@ class TermCounts:
         self._now = (joined[kept], totals[kept].astype(np.uint32), defaultdict(Counter))
 
     def dump(self) -> tuple[dict[str, NDArray[np.generic]], list[tuple[int, int]]]:
-        """Return the arguments of `restored`: arrays, and (channel, passages) in the order of the channel numbers."""
+        """Return the arguments of `restore`: arrays, and (channel, passages) in the order of the channel numbers."""
         self._fold()
         keys, counts, _ = self._now
         return {"keys": keys, "counts": counts}, [(chat, self.sizes.get(chat, 0)) for chat in self._numbers]
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[np.generic]], sizes: Iterable[tuple[int, int]]) -> TermCounts:
+    def restore(cls, arrays: Mapping[str, NDArray[np.generic]], sizes: Iterable[tuple[int, int]]) -> TermCounts:
         """Restore from the result of `dump`. Raises ValueError or KeyError if it is inconsistent."""
         keys, counts = arrays["keys"].astype(np.uint64), arrays["counts"].astype(np.uint32)
         if len(keys) != len(counts):
             raise ValueError("not as many terms as counts")
-        restored = cls()
-        restored.sizes = {int(chat): int(size) for chat, size in sizes}
-        restored._numbers = {chat: number for number, chat in enumerate(restored.sizes)}
-        restored._now = (keys, counts, defaultdict(Counter))
-        return restored
+        restore = cls()
+        restore.sizes = {int(chat): int(size) for chat, size in sizes}
+        restore._numbers = {chat: number for number, chat in enumerate(restore.sizes)}
+        restore._now = (keys, counts, defaultdict(Counter))
+        return restore
 
 
 QdrantCondition = models.FieldCondition | models.Filter
@@ -471,7 +471,7 @@ class QdrantLexicalIndex:
                 empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
                 empty._replaced.append((str(about["collection"]), None))
                 return empty
-            return cls(settings, about, TermCounts.restored(arrays, about["passages"]), words)
+            return cls(settings, about, TermCounts.restore(arrays, about["passages"]), words)
         except bm25_files.INDEX_READ_ERRORS:
             return None
 
@@ -514,13 +514,13 @@ class QdrantLexicalIndex:
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """Implement `LexicalIndex.matching`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         sought = [[match_any("terms", [hash_term(term)]) for term in way] for way in (terms, *others) if way]
-        return self._listed([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
+        return self._list_passages([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """Implement `LexicalIndex.all_of`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
-        return self._listed([[*allowed, match_any("part", [0])] for allowed in _make_filter_alternatives(only)])
+        return self._list_passages([[*allowed, match_any("part", [0])] for allowed in _make_filter_alternatives(only)])
 
-    def _listed(self, ways: list[list[QdrantCondition]]) -> list[PassageRef]:
+    def _list_passages(self, ways: list[list[QdrantCondition]]) -> list[PassageRef]:
         count = self._handle.do(lambda collection: sum(map(collection.count, ways)))
         if count > MAX_LISTED_PASSAGES:
             raise IndexUnavailable(_TOO_MANY_PASSAGES.format(count=count))

@@ -157,7 +157,7 @@ class StoreFolder:
         """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
         return self.folder / f"shard-{about.identity}"
 
-    def cleared(self, model: str, dimension: int) -> StoreInfo:
+    def reset(self, model: str, dimension: int) -> StoreInfo:
         """Remove the old store and prepare a new one, which exists after `finish`."""
         about = StoreInfo(secrets.token_hex(8), model, dimension)
         with self._usable():
@@ -296,7 +296,7 @@ class EdgeVectorStore:
                     return cls(store_folder, about, _reopen_worker(store_folder, about, model, dimension))
             except StoreDamaged as exc:
                 log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
-            about = store_folder.cleared(model, dimension)
+            about = store_folder.reset(model, dimension)
             made = cls(store_folder, about, _start_worker(store_folder, about, make=True))
             try:
                 store_folder.finish(about)

@@ -89,7 +89,7 @@ class ChatTokenizer:
         self._vocab = llama_cpp.llama_model_get_vocab(model)
         self.size: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self._bos = llama_cpp.llama_vocab_bos(self._vocab)
-        self._specials, added = self._named()
+        self._specials, added = self._find_special_tokens()
         self._split = _compile_alternatives(self._specials)
         # llama.cpp recognises these in any text, unlike control tokens: an added space prevents it.
         self._markup = _compile_alternatives([text for text in added if _MARKUP_PATTERN.fullmatch(text)])
@@ -103,7 +103,7 @@ class ChatTokenizer:
         """llama.cpp's vocabulary."""
         return self._vocab
 
-    def _named(self) -> tuple[dict[str, int], list[str]]:
+    def _find_special_tokens(self) -> tuple[dict[str, int], list[str]]:
         """Control tokens and added tokens by their text, and the texts of the added ones."""
         specials: dict[str, int] = {}
         added = []
@@ -128,10 +128,10 @@ class ChatTokenizer:
 
     def prompt(self, system: str, shots: Sequence[Sequence[str]], ask: str, reply: str) -> list[int]:
         """Tokenize a conversation with the model's chat template, up to where the reply continues."""
-        contents = [self._harmless(text).strip() for text in (system, *chain(*shots), ask)]
+        contents = [self._neutralize(text).strip() for text in (system, *chain(*shots), ask)]
         tokens: list[int] = []
         run = ""  # all text between two control tokens is tokenized as one, whatever its parts are
-        for part in [*self._skeleton(bool(contents[0]), len(shots)), self._harmless(reply)]:
+        for part in [*self._render_template(bool(contents[0]), len(shots)), self._neutralize(reply)]:
             if isinstance(part, int):
                 tokens += [*(self.tokens(run) if run else ()), part]
                 run = ""
@@ -142,18 +142,18 @@ class ChatTokenizer:
             tokens.insert(0, self._bos)
         return tokens
 
-    def _harmless(self, text: str) -> str:
+    def _neutralize(self, text: str) -> str:
         return self._markup.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
-    def _skeleton(self, system: bool, shots: int) -> list[TemplatePart]:
+    def _render_template(self, system: bool, shots: int) -> list[TemplatePart]:
         """Template without its contents; rendered once, so that a template with the time keeps a constant prefix."""
         key = system, shots
         if key not in self._skeletons:
-            rendered = next(text for one in self._templates if (text := self._rendered(one, system, shots)))
+            rendered = next(text for one in self._templates if (text := self._render(one, system, shots)))
             self._skeletons[key] = list(self._parts(rendered))
         return self._skeletons[key]
 
-    def _rendered(self, template: str, system: bool, shots: int) -> str:
+    def _render(self, template: str, system: bool, shots: int) -> str:
         """Render a template with a placeholder for each content; "" where not each appears once and in order."""
         talk = [("user", "assistant")[n % 2] for n in range(2 * shots + 1)]
         marks = [_PLACEHOLDER.format(n) for n in range(1, len(talk) + 1)]

@@ -336,7 +336,7 @@ class LocalModel:
         self.machine = asyncio.Semaphore(1)  # one generation at a time
         self._child: LlmWorkerProcess | None = None
         self._loading: asyncio.Task[LlmWorkerProcess] | None = None
-        self._ends, self._rest_until = 0, 0.0
+        self._exits, self._restart_at = 0, 0.0
         self._idle: asyncio.TimerHandle | None = None
         self._unloading: asyncio.Task[None] | None = None
         self._context, self._said_name = settings.context, ""
@@ -369,9 +369,9 @@ class LocalModel:
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
-        async with self._turns.seat(reader, on_place), self.machine, self._awake():
+        async with self._turns.acquire(reader, on_place), self.machine, self._keep_loaded():
             try:
-                await self._running()
+                await self._ensure_worker()
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
             session = LocalSession(self._ask)
@@ -383,7 +383,7 @@ class LocalModel:
                     self._child.halt()
 
     @asynccontextmanager
-    async def _awake(self) -> AsyncIterator[None]:
+    async def _keep_loaded(self) -> AsyncIterator[None]:
         """Suspend the idle timer, and restart it afterwards."""
         if self._idle is not None:
             self._idle.cancel()
@@ -392,38 +392,38 @@ class LocalModel:
         finally:
             if self._settings.idle_minutes and not self._turns.closed:
                 loop = asyncio.get_running_loop()
-                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._fall_asleep)
+                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._unload_when_idle)
 
-    def _fall_asleep(self) -> None:
+    def _unload_when_idle(self) -> None:
         if not self._turns.waiting:
             self._unloading = asyncio.create_task(self.unload())
 
     async def load(self) -> None:
         """Load the model now. Raises ModelUnavailable."""
-        async with self._turns.urgent(), self._awake():
-            await self._running()
+        async with self._turns.acquire_first(), self._keep_loaded():
+            await self._ensure_worker()
 
     async def unload(self) -> None:
         """Stop the worker to free its memory; the next turn starts it again."""
-        async with self._turns.urgent():
-            await self._end()
+        async with self._turns.acquire_first():
+            await self._stop_worker()
 
-    async def _running(self) -> LlmWorkerProcess:
+    async def _ensure_worker(self) -> LlmWorkerProcess:
         """Return the worker, started if it does not run. Raises ModelUnavailable, GenerationFailed."""
         if self._child is not None and not self._child.gone:
             return self._child
         if self._turns.closed:
             raise GenerationFailed(_MODEL_CLOSED)
         if self._loading is None:
-            await self._end()
-            await self._rest()
-            self._loading = asyncio.create_task(self._started(self._path))
+            await self._stop_worker()
+            await self._wait_for_restart()
+            self._loading = asyncio.create_task(self._start_worker(self._path))
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         loading = self._loading
         try:  # shielded: the request may be cancelled meanwhile, and the next one needs the model too
             self._child = await asyncio.shield(loading)
         except ModelUnavailable:
-            self._ended()
+            self._count_exit()
             raise
         finally:
             if loading.done():
@@ -431,7 +431,7 @@ class LocalModel:
         self._context, self._said_name = self._child.context, self._child.name
         return self._child
 
-    async def _started(self, path: Path) -> LlmWorkerProcess:
+    async def _start_worker(self, path: Path) -> LlmWorkerProcess:
         check_gguf_file(path)
         if self._settings.gpu_layers == 0:
             check_memory_fits(path, measure_free_memory())
@@ -443,19 +443,21 @@ class LocalModel:
         }
         return await LlmWorkerProcess.start(path, options, self._patience)
 
-    async def _rest(self) -> None:
+    async def _wait_for_restart(self) -> None:
         """Wait for a short restart pause. Raises GenerationFailed for a longer one, so that the question goes on."""
-        left = self._rest_until - asyncio.get_running_loop().time()
+        left = self._restart_at - asyncio.get_running_loop().time()
         if left > _MAX_RESTART_WAIT_S:
-            raise GenerationFailed(f"The model ended {self._ends} times in a row: it is started again in {left:.0f} s.")
+            raise GenerationFailed(
+                f"The model ended {self._exits} times in a row: it is started again in {left:.0f} s."
+            )
         await asyncio.sleep(max(0.0, left))
 
-    def _ended(self) -> None:
-        self._ends += 1
-        pause = 0.0 if self._ends < 2 else min(_MAX_RESTART_PAUSE_S, _FIRST_RESTART_PAUSE_S * 2 ** (self._ends - 2))
-        self._rest_until = asyncio.get_running_loop().time() + pause
+    def _count_exit(self) -> None:
+        self._exits += 1
+        pause = 0.0 if self._exits < 2 else min(_MAX_RESTART_PAUSE_S, _FIRST_RESTART_PAUSE_S * 2 ** (self._exits - 2))
+        self._restart_at = asyncio.get_running_loop().time() + pause
 
-    async def _end(self) -> None:
+    async def _stop_worker(self) -> None:
         """Stop the worker, also one that is still loading."""
         if self._loading is not None:
             loading, self._loading = self._loading, None
@@ -471,12 +473,12 @@ class LocalModel:
         """Yield the worker's replies to one request, in the current turn. Raises GenerationFailed."""
         for last in (False, True):
             try:
-                child = await self._running()
+                child = await self._ensure_worker()
                 async with aclosing(child.ask(do, fields)) as replies:
                     async for reply in replies:
                         yield reply
             except LlmWorkerExited as gone:
-                self._ended()
+                self._count_exit()
                 _log.warning("the language model's process ended with %s", gone)
                 if gone.began or last:
                     raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
@@ -485,7 +487,7 @@ class LocalModel:
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
             else:
-                self._ends = 0
+                self._exits = 0
                 return
 
     async def speed(self) -> LocalSpeed:
@@ -500,18 +502,18 @@ class LocalModel:
         Raises ModelUnavailable when it cannot be loaded; then the old one stays in use.
         """
         check_gguf_file(path)
-        async with self._turns.urgent(), self._awake():
-            await self._end()
+        async with self._turns.acquire_first(), self._keep_loaded():
+            await self._stop_worker()
             old = self._path, self._name
-            self._path, self._name, self._ends, self._rest_until = path, name, 0, 0.0
+            self._path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
             try:
-                await self._running()
+                await self._ensure_worker()
             except BaseException as exc:
-                (self._path, self._name), self._ends, self._rest_until = old, 0, 0.0
-                await self._end()
+                (self._path, self._name), self._exits, self._restart_at = old, 0, 0.0
+                await self._stop_worker()
                 if isinstance(exc, ModelUnavailable):
                     with suppress(ModelUnavailable):  # if this fails too, the next turn tries again and reports it
-                        await self._running()
+                        await self._ensure_worker()
                 raise
 
     async def close(self) -> None:
@@ -522,7 +524,7 @@ class LocalModel:
         if self._unloading is not None:
             self._unloading.cancel()
             await asyncio.wait([self._unloading])
-        await self._end()
+        await self._stop_worker()
 
 
 def _explain_refusal(no: LlmWorkerRefused, context: int) -> str:

@@ -263,30 +263,30 @@ class LlmServer:
 
         Raises ServerUnavailable, ServerRefused, GenerationFailed.
         """
-        async with self._answer(path, body) as response:
+        async with self._open_response(path, body) as response:
             return json.loads(b"".join([chunk async for chunk in self._chunks(response)]))
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the messages of a stream, until [DONE] or its end. Closing the iterator closes the connection."""
-        async with self._answer(path, body) as response:
+        async with self._open_response(path, body) as response:
             if response.content_type != "text/event-stream":
-                raise self._nonsense()
+                raise self._make_protocol_error()
             async for data in iterate_event_data(self._chunks(response)):
                 if data.strip() == "[DONE]":
                     return
                 message = json.loads(data)
                 if not isinstance(message, dict) or "error" in message:
-                    raise self._nonsense()
+                    raise self._make_protocol_error()
                 yield message
 
     @asynccontextmanager
-    async def _answer(self, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[ClientResponse]:
+    async def _open_response(self, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[ClientResponse]:
         """Open a response. Failures while it is read count for the circuit breaker."""
         breaker = await self._breakers.get_breaker("llm")
         try:
             async with breaker:
-                with self._plainly():
-                    response = await self._begun(path, body)
+                with self._translate_errors():
+                    response = await self._send_with_retries(path, body)
                     try:
                         yield response
                     finally:
@@ -297,7 +297,7 @@ class LlmServer:
                 f"it is asked again after {self._rest:.0f} s."
             ) from None
 
-    async def _begun(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
+    async def _send_with_retries(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
         tries = stamina.retry_context(
             on=_TransientServerFailure,
             attempts=_MAX_ATTEMPTS,
@@ -307,10 +307,10 @@ class LlmServer:
         )
         async for attempt in tries:
             with attempt:
-                return await self._once(path, body)
+                return await self._send(path, body)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _once(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
+    async def _send(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
         if self._session is None:
             self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
         # requests that need no model are answered at once, unless the server hangs
@@ -328,15 +328,15 @@ class LlmServer:
         if response.status == 200:
             return response
         try:
-            await self._fail(response)
+            await self._raise_for_status(response)
         finally:
             response.close()
         raise AssertionError("a failure is raised")
 
-    async def _fail(self, response: ClientResponse) -> None:
+    async def _raise_for_status(self, response: ClientResponse) -> None:
         """Raise the error of an HTTP status."""
         status, said = response.status, ""
-        with self._plainly():
+        with self._translate_errors():
             said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
         if status in (401, 403):
             raise ServerRefused(
@@ -360,14 +360,14 @@ class LlmServer:
         async for chunk in response.content.iter_any():
             total += len(chunk)
             if total > _MAX_REPLY_BYTES:
-                raise self._nonsense()
+                raise self._make_protocol_error()
             yield chunk
 
-    def _nonsense(self) -> ServerUnavailable:
+    def _make_protocol_error(self) -> ServerUnavailable:
         return ServerUnavailable(f"{self.place} does not answer as a language model's server: check LLM__URL.")
 
     @contextmanager
-    def _plainly(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Translate failures of a response into errors with a sentence."""
         try:
             yield
@@ -378,7 +378,7 @@ class LlmServer:
         except (ClientError, OSError):
             raise ServerUnavailable(f"The language model's server {self.place} broke off: ask again.") from None
         except (ValueError, RecursionError):
-            raise self._nonsense() from None
+            raise self._make_protocol_error() from None
 
 
 CHAT_PATH = "/v1/chat/completions"
@@ -604,7 +604,7 @@ class RemoteModel:
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn; LLM__PARALLEL requests may have one at once. Raises GenerationFailed."""
-        async with self._turns.seat(reader, on_place):
+        async with self._turns.acquire(reader, on_place):
             session = RemoteSession(self._server, await self.meet())
             try:
                 yield session

@@ -52,7 +52,7 @@ class FairScheduler:
             yield from (line[n] for line in self._lines.values() if n < len(line))
 
     @asynccontextmanager
-    async def seat(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
+    async def acquire(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
         """Wait for a turn and hold it. Raises GenerationFailed when the queue is closed."""
         waiter = _WaitingRequest(on_place)
         line = self._lines.setdefault(reader, deque())
@@ -63,7 +63,7 @@ class FairScheduler:
             self._leave()
 
     @asynccontextmanager
-    async def urgent(self) -> AsyncIterator[None]:
+    async def acquire_first(self) -> AsyncIterator[None]:
         """Wait for a turn ahead of all waiting requests, for work that all of them need."""
         await self._wait(_WaitingRequest(None), self._urgent)
         try:

@@ -88,7 +88,7 @@ async def _open_single_embedder(
 ) -> _SingleEmbedder:
     await thread.run(check_model_files, row, folder, thread.name)
     one = _SingleEmbedder(row, await thread.run(_load_text_embedding, row, folder, session), thread)
-    (vector,) = await thread.run(one.embedded, [_SAMPLE_TEXT])
+    (vector,) = await thread.run(one.embed, [_SAMPLE_TEXT])
     if len(vector) != row.dimension:
         raise thread.broken(f"makes vectors of {len(vector)} numbers instead of {row.dimension}")
     return one
@@ -132,17 +132,17 @@ class _SingleEmbedder:
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for first in range(0, len(texts), _BATCH_TEXTS):
             batch = [self._row.passage_prefix + text for text in texts[first : first + _BATCH_TEXTS]]
-            vectors[first : first + _BATCH_TEXTS] = await self._thread.run(self.embedded, batch)
+            vectors[first : first + _BATCH_TEXTS] = await self._thread.run(self.embed, batch)
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
-        vector: EmbeddingArray = (await self._thread.run(self.embedded, [self._row.query_prefix + text]))[0]
+        vector: EmbeddingArray = (await self._thread.run(self.embed, [self._row.query_prefix + text]))[0]
         return vector
 
     async def close(self) -> None:
         await self._thread.close()
 
-    def embedded(self, texts: list[str]) -> EmbeddingArray:
+    def embed(self, texts: list[str]) -> EmbeddingArray:
         """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
         trimmed = [trim_for_tokenizer(text, self._row.max_tokens) for text in texts]
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a

@@ -74,7 +74,7 @@ class Reranker:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for first in range(0, len(order), _BATCH_PAIRS):
             batch = order[first : first + _BATCH_PAIRS]
-            scores = await self._thread.run(self._scored, question, [texts[i] for i in batch])
+            scores = await self._thread.run(self._score, question, [texts[i] for i in batch])
             for i, score in zip(batch, scores, strict=True):
                 ordered[i] = score
         return ordered
@@ -91,7 +91,7 @@ class Reranker:
         """Release the model and its thread."""
         await self._thread.close()
 
-    def _scored(self, question: str, texts: list[str]) -> list[float]:
+    def _score(self, question: str, texts: list[str]) -> list[float]:
         limit = self._row.max_tokens
         trimmed = [trim_for_tokenizer(text, limit) for text in texts]
         scores = [

@@ -93,9 +93,9 @@ async def judge_question_parts(
             schema=_PartsReply.model_json_schema(),
         )
         end = await collect_generation(stream)
-    costs.paid(end.figures)
+    costs.add_stats(end.figures)
     parts = parse_parts_reply(end.text)
-    run.note(**costs.noted(), parts=len(parts), missing=sum(bool(part.ask) for part in parts))
+    run.note(**costs.to_counts(), parts=len(parts), missing=sum(bool(part.ask) for part in parts))
     return parts
 
 
@@ -159,7 +159,7 @@ async def _judge_hits(
     bar = statistics.fmean(odds) - rag.settings.council.deviations * statistics.pstdev(odds)
     ranked = sorted(zip(hits, odds, strict=True), key=lambda pair: -pair[1])
     kept = tuple(hit for hit, odd in ranked if odd >= bar)
-    run.note(**costs.noted(), judged=len(hits), kept=len(kept), bar=round(bar, 3))
+    run.note(**costs.to_counts(), judged=len(hits), kept=len(kept), bar=round(bar, 3))
     # evidence is trimmed by score: scores must follow the judge's order
     return tuple(replace(hit, score=1 / n) for n, hit in enumerate(kept, 1))
 

@@ -77,7 +77,7 @@ async def map_passage(question: Question, passage: Passage, session: LlmSession,
     end = await collect_generation(
         session.stream(prompt, DecodingParams(_REPLY_TOKENS, temperature=0.0), grammar=MAP_GRAMMAR, schema=schema)
     )
-    costs.paid(end.figures)
+    costs.add_stats(end.figures)
     return parse_map_reply(end.text)
 
 
@@ -158,7 +158,7 @@ async def _map_sources(
                 # the rules take milliseconds for each post: in a thread, not on the event loop
                 facts[source.number] = await asyncio.to_thread(_keep_supported_facts, question, one, source, rag)
     finally:
-        run.note(**costs.noted(), failed=failed, relevant=relevant, facts=sum(map(len, facts.values())))
+        run.note(**costs.to_counts(), failed=failed, relevant=relevant, facts=sum(map(len, facts.values())))
     if failed and not facts:
         raise GenerationFailed(_NOTHING_READ)
     return facts

@@ -228,8 +228,8 @@ async def _request_step(
             schema=build_step_schema(tools),
         )
         end = await collect_generation(stream)
-    costs.paid(end.figures)
-    context.run.note(step=context.step, **costs.noted())
+    costs.add_stats(end.figures)
+    context.run.note(step=context.step, **costs.to_counts())
     move = parse_step(end.text)
     if move is None:
         raise GenerationFailed(_UNREADABLE_STEP)

@@ -31,6 +31,6 @@ async def write_hypothetical_post(question: Question, model: LanguageModel, run:
     async with run.open_session(model, question.viewer.user_id) as seat:
         costs.call()
         end = await collect_generation(seat.stream(prompt, decoding, grammar=build_paragraph_grammar(_MAX_LENGTH)))
-    costs.paid(end.figures)
-    run.note(**costs.noted())
+    costs.add_stats(end.figures)
+    run.note(**costs.to_counts())
     return " ".join(clean_reply(end.text).split())[:_MAX_LENGTH]

@@ -99,7 +99,7 @@ class Archive:
         """Whether the file is too large to be checked when it is opened."""
         return (self.folder / ARCHIVE_FILE).stat().st_size > MAX_CHECKED_BYTES
 
-    async def look_through(self) -> None:
+    async def check_pages(self) -> None:
         """Check every page, of large files too, while others go on working. Raises ArchiveUnavailable if damaged."""
         file = self.folder / ARCHIVE_FILE
 

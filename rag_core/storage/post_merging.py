@@ -87,9 +87,9 @@ class PostTally:
 class MergeState:
     """Merge state of one stored post while arriving versions are merged into it.
 
-    `older` holds the hashes of its earlier texts. `touched`: its row must be written. `moved`: it also needs a
-    new sequence number, so that the indexes read it again. `firm`: an admin deleted it, so that only a newer
-    version restores it, not an old export.
+    `older` holds the hashes of its earlier texts. `needs_write`: its row must be written. `needs_reindex`: it also
+    needs a new sequence number, so that the indexes read it again. `deleted_by_admin`: only a newer version restores
+    it, not an old export.
     """
 
     post: Post
@@ -98,10 +98,10 @@ class MergeState:
     seq: int = 0
     living: bool = True
     suspected: bool = False
-    firm: bool = False
+    deleted_by_admin: bool = False
     older: set[bytes] = field(default_factory=set)
-    touched: bool = False
-    moved: bool = False
+    needs_write: bool = False
+    needs_reindex: bool = False
 
 
 class PostMerger:
@@ -111,7 +111,7 @@ class PostMerger:
         self._states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
         self._versions: list[tuple[object, ...]] = []
 
-    def differing(self, posts: Iterable[Post]) -> set[PostKey]:
+    def find_differing(self, posts: Iterable[Post]) -> set[PostKey]:
         """Keys of posts whose stored text differs from the arriving one: only these need `remember`."""
         stored = self._states
         return {p.key for p in posts if p.key in stored and not _have_same_text(p, stored[p.key].post)}
@@ -120,20 +120,20 @@ class PostMerger:
         """Add the hash of an earlier text of a stored post."""
         self._states[key].older.add(older)
 
-    def arrive(self, post: Post, update_id: int) -> PostTally:
+    def merge(self, post: Post, update_id: int) -> PostTally:
         """Merge one arriving post."""
         stamp = to_unix_seconds(post.stamp)
         state = self._states.get(post.key)
         if state is None:
-            self._states[post.key] = MergeState(replace(post, version=1), stamp, update_id, moved=True)
+            self._states[post.key] = MergeState(replace(post, version=1), stamp, update_id, needs_reindex=True)
             return PostTally(new=1)
-        if state.firm and not state.living and (stamp, update_id) <= (state.stamp, state.update_id):
+        if state.deleted_by_admin and not state.living and (stamp, update_id) <= (state.stamp, state.update_id):
             return PostTally(unchanged=1)
         replaced = self._merge(state, post, (stamp, update_id))
         if state.suspected:  # the post has arrived, so it was not deleted
-            state.suspected, state.moved = False, True
+            state.suspected, state.needs_reindex = False, True
         if not state.living:
-            state.living = state.moved = True
+            state.living = state.needs_reindex = True
             return PostTally(new=1)
         return PostTally(edited=1) if replaced else PostTally(unchanged=1)
 
@@ -149,7 +149,7 @@ class PostMerger:
             self._add_version(state, state.post, current)
             state.post = replace(_fill_from_stored(state.post, post), version=state.post.version)
             state.stamp, state.update_id = arrived
-            state.moved = True
+            state.needs_reindex = True
             return True
         if not known:
             self._add_version(state, post, arrived)
@@ -169,8 +169,8 @@ class PostMerger:
             links=exact.links,
             version=stored.version,
         )
-        state.touched |= updated != stored or arrived != (state.stamp, state.update_id)
-        state.moved |= _get_header_fields(updated) != _get_header_fields(stored)
+        state.needs_write |= updated != stored or arrived != (state.stamp, state.update_id)
+        state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
         state.post = updated
         state.stamp, state.update_id = arrived
 
@@ -179,7 +179,7 @@ class PostMerger:
         self._versions.append((*post.key, *arrived, text_hash, post.text, encode_entities(post.entities)))
         state.older.add(text_hash)
         state.post = replace(state.post, version=state.post.version + 1)
-        state.touched = True
+        state.needs_write = True
 
     def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
         """Return the last sequence number used, counting on from `seq`, and the rows of `posts` to write.
@@ -188,10 +188,10 @@ class PostMerger:
         """
         rows = []
         for state in self._states.values():
-            if state.moved:
+            if state.needs_reindex:
                 seq += 1
                 state.seq = seq
-            if state.moved or state.touched:
+            if state.needs_reindex or state.needs_write:
                 text_hash = hash_post_text(state.post.text)
                 rows.append((*encode_post(state.post), state.seq, state.stamp, state.update_id, text_hash))
         return seq, rows

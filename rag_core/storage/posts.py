@@ -329,7 +329,7 @@ async def save_arrivals_in_transaction(
     """Save posts with an update id each, in the caller's transaction; in any order, repeats included."""
     posts = [post for post, _ in arrivals]
     merger = await _load_merger(connection, posts)
-    tally = sum((merger.arrive(post, update_id) for post, update_id in arrivals), PostTally())
+    tally = sum((merger.merge(post, update_id) for post, update_id in arrivals), PostTally())
     ((before,),) = await connection.execute_fetchall("SELECT value FROM sequence")
     seq, rows = merger.rows(before)
     await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
@@ -357,11 +357,11 @@ async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) 
             row["seq"],
             living=row["deleted_at"] is None,
             suspected=bool(row["suspected"]),
-            firm=row["deleted_how"] == "admin",
+            deleted_by_admin=row["deleted_how"] == "admin",
         )
         for row in rows
     )
-    if differing := merger.differing(posts):
+    if differing := merger.find_differing(posts):
         by_key = JOIN_BY_KEY.format(table="post_versions")
         sql = f"SELECT t.chat_id, t.message_id, t.text_hash {by_key}"
         for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, (encode_keys(differing),)):

@@ -125,7 +125,7 @@ class UserDataCounts:
     talks: int = 0
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """True if no data of the user is stored."""
         return not (self.questions or self.votes or self.links or self.unread or self.talks)
 

@@ -135,11 +135,11 @@ async def _request_judgement(
         end = await collect_generation(
             seat.stream(prompt, DecodingParams(_REPLY_TOKENS, 0.0), grammar=JUDGEMENT_GRAMMAR, schema=_JUDGEMENT_SCHEMA)
         )
-    costs.paid(end.figures)
+    costs.add_stats(end.figures)
     judged = parse_judgement(end.text, len(draft.sentences))
     if judged is None:
         raise GenerationFailed(_UNREADABLE)
-    run.note(**costs.noted(), score=judged.score, unsupported=len(judged.unsupported))
+    run.note(**costs.to_counts(), score=judged.score, unsupported=len(judged.unsupported))
     return judged
 
 

@@ -52,7 +52,7 @@ async def write_draft(
             prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt
             await _write_answer(prompt, budget, seat, state)
     finally:
-        run.note(**state.costs.noted(), sentences=len(state.kept), left_out=state.left_out)
+        run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=state.left_out)
     if not state.kept and not state.refused:
         raise GenerationFailed(_NOTHING_SUPPORTED)
     if state.kept and state.left_out:
@@ -99,7 +99,7 @@ class _WritingState:
 
     def _keep(self, sentence: Sentence) -> None:
         self.kept.append(sentence)
-        self.costs.sentence()
+        self.costs.note_first_sentence()
         if self.run.on_sentence:
             self.run.on_sentence(sentence)
 
@@ -126,7 +126,7 @@ async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _Writing
     async with aclosing(cast(_ReplyStream, seat.stream(free, decoding))) as stream:
         async for piece in stream:
             if isinstance(piece, Generation):
-                page.costs.paid(piece.figures)
+                page.costs.add_stats(piece.figures)
                 draft = escape_prompt_text(clean_reply(piece.text))
     return replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['attribute']}\n<draft>\n{draft}\n</draft>")
 
@@ -143,7 +143,7 @@ async def _write_answer(prompt: Prompt, room: PromptBudget, seat: LlmSession, pa
     ) as stream:
         async for piece in stream:
             if isinstance(piece, Generation):
-                page.costs.paid(piece.figures)
+                page.costs.add_stats(piece.figures)
                 await page.line(lines.end(), cut=piece.finish is FinishReason.LENGTH)
                 return
             for line in lines.feed(piece):

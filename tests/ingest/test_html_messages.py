@@ -28,7 +28,7 @@ def entries(page: str, size: int = 50) -> list[dict[str, Any]]:
     parser, found = MessagePageParser(), []
     for start in range(0, len(page), size):
         parser.read(page[start : start + size])
-        found += parser.taken()
+        found += parser.take_entries()
     return found + parser.finish()
 
 

@@ -147,7 +147,7 @@ async def test_posts_that_come_and_change_meanwhile_are_not_wrong(night: Night, 
 
 
 async def test_a_damaged_file_is_said_and_nothing_is_compared(night: Night) -> None:
-    await night.rag.archive.look_through()
+    await night.rag.archive.check_pages()
     file = night.rag.archive.folder / "citegram.db"
     async with night.rag.archive._turn:
         await night.rag.archive._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -125,7 +125,7 @@ def read(page):
     parser, found = MessagePageParser(), []
     for start in range(0, len(page), 2**16):
         parser.read(page[start : start + 2**16])
-        found += parser.taken()
+        found += parser.take_entries()
     return [entry["id"] for entry in found + parser.finish() if entry.get("text_entities")]
 
 def peak():

@@ -37,7 +37,7 @@ class Slow(Scripted):
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[Slow]:
-        async with self._turns.seat(reader, on_place):
+        async with self._turns.acquire(reader, on_place):
             yield self
 
     async def stream(

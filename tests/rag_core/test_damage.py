@@ -65,7 +65,7 @@ async def test_a_large_archive_is_looked_through_after_it_was_opened(
     archive = await Archive.open(tmp_path)
     assert archive.large
     with pytest.raises(ArchiveUnavailable, match="is damaged"):
-        await archive.look_through()
+        await archive.check_pages()
     await archive.close()
 
 
@@ -75,7 +75,7 @@ async def test_an_archive_in_order_is_looked_through_while_others_write(tmp_path
     assert not archive.large
     async with archive.writing() as transaction:
         await transaction.execute("UPDATE posts SET views = 1")
-        await asyncio.wait_for(archive.look_through(), 30)
+        await asyncio.wait_for(archive.check_pages(), 30)
     await archive.close()
 
 

@@ -263,7 +263,7 @@ NOTES: dict[str, Callable[[Path], object]] = {
 def test_a_hostile_note_of_a_vector_store_is_damage(make: Callable[[Path], object], tmp_path: Path) -> None:
     home = StoreFolder(tmp_path / "vectors")
     try:
-        about = home.cleared("tiny", 4)
+        about = home.reset("tiny", 4)
         home.finish(about)
         (home.folder / "about.json").unlink()
         make(home.folder / "about.json")
@@ -274,7 +274,7 @@ def test_a_hostile_note_of_a_vector_store_is_damage(make: Callable[[Path], objec
         with pytest.raises(StoreDamaged):
             home.check(about)
         (home.folder / "shard-link").symlink_to(tmp_path)
-        assert home.shard(home.cleared("tiny", 4)).is_dir()
+        assert home.shard(home.reset("tiny", 4)).is_dir()
     finally:
         home.release()
     assert isinstance(about, StoreInfo)

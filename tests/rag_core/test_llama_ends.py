@@ -146,9 +146,9 @@ async def test_ends_in_a_row_make_the_next_start_wait_and_then_refuse_until_it_r
         if refused.startswith("The model ended "):
             break
     assert "times in a row: it is started again in" in refused
-    model._rest_until = 0.0  # instead of waiting for it
+    model._restart_at = 0.0  # instead of waiting for it
     assert await says(model) == "fine"
-    assert model._ends == 0
+    assert model._exits == 0
 
 
 async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:

@@ -21,7 +21,7 @@ class Hall:
         self.tasks: list[asyncio.Task[None]] = []
 
     async def _visit(self, reader: int, name: str) -> None:
-        async with self.turns.seat(reader, self.places.setdefault(name, []).append):
+        async with self.turns.acquire(reader, self.places.setdefault(name, []).append):
             self.served.append(name)
             await self.leave.wait()
             await asyncio.sleep(0)
@@ -99,11 +99,11 @@ async def test_an_urgent_turn_is_the_next_one() -> None:
     hall = Hall()
     await hall.come("1a", "2a")
 
-    async def urgent() -> None:
-        async with hall.turns.urgent():
+    async def acquire_first() -> None:
+        async with hall.turns.acquire_first():
             hall.served.append("urgent")
 
-    hall.tasks.append(asyncio.create_task(urgent()))
+    hall.tasks.append(asyncio.create_task(acquire_first()))
     await asyncio.sleep(0)
     await hall.empty()
     assert hall.served == ["1a", "urgent", "2a"]
@@ -116,7 +116,7 @@ async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
     with pytest.raises(GenerationFailed, match="Closed"):
         await hall.tasks[1]
     with pytest.raises(GenerationFailed, match="Closed"):
-        async with hall.turns.seat(3):
+        async with hall.turns.acquire(3):
             pass
     await hall.empty()
     assert hall.served == ["1a"]
@@ -126,7 +126,7 @@ async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
 async def test_an_error_in_a_turn_gives_the_seat_to_the_next() -> None:
     turns = FairScheduler()
     with pytest.raises(ZeroDivisionError):
-        async with turns.seat(1):
+        async with turns.acquire(1):
             raise ZeroDivisionError
-    async with asyncio.timeout(30), turns.seat(1):
+    async with asyncio.timeout(30), turns.acquire(1):
         pass

@@ -163,7 +163,7 @@ async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
 
 async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> None:
     home = StoreFolder(tmp_path / "vectors")
-    home.cleared("tiny", SIZE)
+    home.reset("tiny", SIZE)
     home.release()
     vectors = await opened(tmp_path / "vectors")
     assert await vectors.count() == 0

@@ -145,6 +145,8 @@ class CalendarReader(TokenReader):
             last, end = day
         if self.kind(end) == "numbers of a month" and self.word(end) in {"числа", "число"}:
             end, needs = end + 1, ""
+        elif self.kind(at) == "ordinal" and self.word(at).endswith(("-го", "-е", "-ое")) and self.kind(end) != "unit":
+            needs = "bound"  # "до 10-го"
         elif self.kind(at) == "ordinal" and last is not None and self.kind(end) == "of":
             needs = "range"  # "from the 2nd to the 5th of last month"
         elif (

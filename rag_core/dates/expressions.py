@@ -16,7 +16,7 @@ __all__ = ["DateMatch", "find_dates"]
 # Kinds of tokens that an expression begins with.
 _FIRST_KINDS = {
     *"number ordinal cardinal month weekday weekend unit season part day direction date decade quarter roman clock".split(),
-    *"the за на через in to till other".split(),
+    *"the за на через in to till other moment".split(),
     *("short year", "half a year", "one and a half", "of last year", "week start", "new year"),
 }
 _MAX_DEPTH = 2

@@ -145,7 +145,7 @@ class DateToken:
 
 _OTHER_WORDS: dict[tuple[str, object], str] = {
     ("weekend", None): "weekend weekends выходные выходных выходным выходными викенд уикенд уикенда",
-    ("half", None): "half половина половине половину половины",
+    ("half", None): "half половина половине половину половины половиной",
     ("half a year", None): "полгода",
     ("one and a half", None): "полтора полторы",
     ("of last year", None): " ".join(_inflect("прошлогодн", _SOFT_ADJECTIVE)),
@@ -155,6 +155,7 @@ _OTHER_WORDS: dict[tuple[str, object], str] = {
     ("ago", None): "ago back назад",
     ("numbers of a month", None): "числа число числах числам",
     ("week start", None): "w",
+    ("moment", None): "now present",
     ("new year", None): "new нового новым",
     ("other", None): "other",
 }

@@ -24,6 +24,7 @@ __all__ = ["RelativeReader"]
 
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
 _FEW_DAYS = 5  # "the first days of May", "в первых числах мая"
+_HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  # half of a unit
 _UNIT_LETTERS = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _ACCUSATIVE_UNITS = {"день", "сутки", "неделю", "месяц", "квартал", "полугодие", "полгода", "год"}  # "за неделю"
 _GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала", "полугодия", "года"}  # "итоги недели"
@@ -35,6 +36,8 @@ class RelativeReader(CalendarReader):
 
     def _relative_day(self, i: int, depth: int) -> DateMatch | None:
         """Day counted from today: yesterday, the day before yesterday, вчера вечером, this morning, last night."""
+        if self.kind(i) == "moment":  # "from 2023 until now"
+            return self.match(i, i + 1, lambda today: build_unit_range("day", today), needs="range")
         if self.word(i) == "tonight":
             return self.match(i, i + 1, lambda today: build_unit_range("day", today))
         if self.kind(i) == "direction" and self.kind(i + 1) == "clock" and self.value(i) in {"this", "last", "past"}:
@@ -100,7 +103,9 @@ class RelativeReader(CalendarReader):
         name, end = self.value(at), at + 1
         if name in {"hour", "fortnight"}:
             return self._rolling(i, end, 1, name, which)
-        if (which == "last" and self.kind(end) == "of") or (which == "that" and self.word(at)[0] < "а"):
+        if (which == "last" and self.kind(end) == "of") or (
+            which == "that" and (self.word(at)[0] < "а" or name == "day")
+        ):
             return None  # "the last day of school", "that day nobody came"
         by = {"this": 0, "next": 1, "before last": -2}.get(which, -1)
 
@@ -157,8 +162,8 @@ class RelativeReader(CalendarReader):
         """Count of units: три дня назад, a week ago, 2 weeks from now, через месяц, 2 thursdays ago, 3w ago."""
         start, future = i, self.word(i) in {"через", "in"}
         i += future
-        if self.kind(i) in {"half a year", "one and a half"}:
-            return self._half_year_ago(i)
+        if found := self._halves_ago(i):
+            return found
         count = self.number(i)
         n, at = (count[0], count[2]) if count and not count[1] else (1, i)
         name = self.value(at)
@@ -187,12 +192,32 @@ class RelativeReader(CalendarReader):
             return i + 2, -1
         return (i + 2, 1) if words == ("from", "now") else (i, 0)
 
-    def _half_year_ago(self, i: int) -> DateMatch | None:
-        months = 6 if self.kind(i) == "half a year" else 18
-        end = self.skip(i + 1 if months == 6 else i + 2, "тому")
-        if self.kind(end) != "ago" or (months == 18 and self.value(i + 1) != "year"):
+    def _halves_ago(self, i: int) -> DateMatch | None:
+        """Units and a half: полгода назад, полтора месяца назад, two and a half years ago, a year and a half ago."""
+        count = self.number(i)
+        n, at = (count[0], count[2]) if count and not count[1] else (0, i)
+        if self.kind(i) == "half a year":
+            n, name, at = 0, "year", i + 1
+        elif self.kind(i) == "one and a half":
+            n, name, at = 1, self.value(i + 1), i + 2
+        elif (after := self._skip_half(at)) > at:
+            name, at = self.value(after), after + 1
+        elif (after := self._skip_half(at + 1)) > at + 1:
+            name, at = self.value(at), after
+        else:
             return None
-        return self.match(i, end + 1, lambda today: build_day_range(add_units(-months, "month", today)), slack=30)
+        end = self.skip(at, "тому")
+        if self.kind(end) != "ago" or name not in _HALF_UNITS:
+            return None
+        size, unit = _HALF_UNITS[name]
+        return self.match(i, end + 1, lambda today: build_day_range(add_units(-(2 * n + 1) * size, unit, today)),
+                          slack=_SLACK_DAYS[name])  # fmt: skip
+
+    def _skip_half(self, i: int) -> int:
+        """Skip "and a half" or "с половиной"."""
+        if self.word(i) == "and" and self.word(i + 1) == "a" and self.kind(i + 2) == "half":
+            return i + 3
+        return i + 2 if self.word(i) == "с" and self.kind(i + 1) == "half" else i
 
     def _units_from(self, i: int, end: int, n: int, name: str, depth: int) -> DateMatch | None:
         """Units from a date on: two weeks starting May 20th."""

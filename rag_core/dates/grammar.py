@@ -145,16 +145,17 @@ class DateToken:
 
 _OTHER_WORDS: dict[tuple[str, object], str] = {
     ("weekend", None): "weekend weekends выходные выходных выходным выходными викенд уикенд уикенда",
-    ("half", None): "half половина половине половину половины",
-    ("several ago", None): "полгода",
+    ("half", None): "half половина половине половину половины половиной",
+    ("half a year", None): "полгода",
     ("one and a half", None): "полтора полторы",
-    ("unit ago", None): " ".join(_inflect("прошлогодн", _SOFT_ADJECTIVE)),
+    ("of last year", None): " ".join(_inflect("прошлогодн", _SOFT_ADJECTIVE)),
     ("century", None): "century centuries век века веке веку столетие столетия столетии",
     ("clock", "day"): "утро утром утра morning afternoon днем вечер вечером вечера evening tonight ночи",
     ("clock", "night"): "night ночью ночь",
     ("ago", None): "ago back назад",
     ("numbers of a month", None): "числа число числах числам",
     ("week start", None): "w",
+    ("moment", None): "now present",
     ("new year", None): "new нового новым",
     ("other", None): "other",
 }

@@ -43,8 +43,9 @@ _IN_CHANNEL = re.compile(
 )
 # "latest post from owl hill", "новости из Заслонки": words of a title after the noun of what a channel publishes.
 _PUBLISHED_BY = re.compile(
-    r"\b(?:posts?|messages?|news|updates?|digest|summary|recap|happening|new|пост(?:ы|а|ов)?|новост[а-я]{1,2}|дайджест|пересказ|обзор|сводка|"
-    r"нового|слышно|пишут|писали|постят|постили)\s+(?P<words>(?:(?:from|of|by|in|at|with|из|от|с|в|у|на)\s+(?:the\s+)?)?(?P<name>[\w-]+(?:\s+[\w-]+){0,3}))",
+    r"\b(?:posts?|messages?|news|updates?|digest|summary|recap|happening|new|пост(?:ы|а|ов)?|новост[а-я]{1,2}|дайджест|пересказ|обзор|"
+    r"сводка|нового|слышно|пишут|писали|постят|постили)\s+"
+    r"(?P<words>(?:(?P<place>in|at|в|на)\s+|(?:from|of|by|with|из|от|с|у)\s+)?(?:the\s+)?(?P<name>(?!(?:про|обо?|по|about|on)\b)[\w-]+(?:\s+[\w-]+){0,3}))",
     re.I,
 )
 # Many channels have the name of their town: "in New York" is no channel, "in “New York”", "according to New York" are.
@@ -150,7 +151,12 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
         words, pieces = match["name"].lower().split(), match["words"].lower()
         for length in range(len(words), 0, -1):
             name = " ".join(words[:length])
-            if keys := _match_channel_name(name, readable):
+            keys = _match_channel_name(name, readable)
+            # "новости в Москве" is news of the town, "posts in habr_com" and "что пишут в Заслонке" are posts of a channel
+            of_place = match["place"] and not match[0].lower().startswith(
+                ("пишут", "писали", "постят", "постили", "post")
+            )
+            if keys and not (of_place and all((readable[key].username or "").lower() != name for key in keys)):
                 chosen[pieces[: pieces.rindex(name) + len(name)]] = keys
                 break
     chosen |= _find_by_title(asked.lower(), readable)

@@ -62,7 +62,7 @@ _POSTING_WORDS = re.compile(
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
 _RECENT_EVENTS = re.compile(
-    r"\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще )?(?:нового|новенького|интересного|было|случилось|произошло|происходи\w+|слышно|"
+    r"^(?:самое )?главн\w+\b|\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще )?(?:нового|новенького|интересного|было|случилось|произошло|происходи\w+|слышно|"
     r"творится|творилось|обсужда\w+|пропустил\w*|я пропустил\w*)|событи[яй]|мероприяти[яй]|итоги|новости|новенькое|хроника|"
     r"последн\w+ (?:\d+ )?(?:пост|сообщени|запис)\w*|(?:latest|last|newest|recent) (?:\d+ )?(?:posts?|messages?)|"
     r"what(?:'s|s| is| was| has)? (?:new|up|the latest|happened|happening|going on|went on|been happening)|what (?:did i|have i) miss\w*|"

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
 
+from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.planning.intents import detect_intent
-from rag_core.retrieval.digest import MAX_LINES, fit_dated_lines, summarize_period
+from rag_core.retrieval.digest import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.posting_dates import date_posts
 from rag_core.retrieval.search import fetch_passages
@@ -123,6 +124,7 @@ def _join_post_text(post: Post) -> str:
 
 
 MAX_LINKED_POSTS = 5  # posts linked under a count; more would be noise, as the count itself is exact
+_MAX_NEWS_LENGTH = 160  # characters of a post in a line of news, where its opening does not name the topic
 _MAX_OPENING_LENGTH = 90  # characters of each post in a list
 
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
@@ -165,8 +167,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.HOW_MANY:
         return await _count_mentions(question, places, words, rag)
     if plan.kind is Kind.NEWS:
-        newest = await _quote_mentions(question, places[-MAX_LINES:][::-1], words, rag, longest=_MAX_OPENING_LENGTH)
-        return Draft(fit_dated_lines(newest, question), 1.0) if newest else None
+        return await _list_news(question, places, words, rag)
     if plan.kind is Kind.TIMELINE:
         return await _build_timeline(question, places, words, rag)
     shown = await _quote_mentions(question, places[:1], words, rag)
@@ -182,6 +183,23 @@ def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
     if len(places) <= MAX_LINKED_POSTS:
         return list(places)
     return [places[n * (len(places) - 1) // (MAX_LINKED_POSTS - 1)] for n in range(MAX_LINKED_POSTS)]
+
+
+async def _list_news(
+    question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine
+) -> Draft | None:
+    """Dated lines of the newest posts about a topic: the opening where it names the topic, else the piece that does."""
+    newest = list(places[: -2 * MAX_LINES - 1 : -1])
+    quotes = {
+        s.citations[0].post: s for s in await _quote_mentions(question, newest, words, rag, longest=_MAX_NEWS_LENGTH)
+    }
+    for passage in (await fetch_passages(newest, rag)).values():
+        span = find_opening(passage.text)
+        whole = (quote := quotes.get(passage.key)) and not quote.text[0].islower()
+        if span and quote and (not whole or _holds_all_terms(passage.text[slice(*span)], words)):
+            quotes[passage.key] = quote_span(passage, span)
+    lines = fit_dated_lines(list({build_text_key(s.text): s for s in quotes.values()}.values()), question)
+    return Draft(lines, 1.0) if lines else None
 
 
 async def _build_timeline(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import zip_longest
+from itertools import islice
+from types import MappingProxyType
 
 from rag_core.context.copies import gather_evidence
 from rag_core.context.evidence import build_text_key
@@ -25,15 +26,18 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span
 from rag_core.types import Citation, Draft, Hit, Passage, Plan, Question, Sentence
 from rag_core.writing.phrases import format_dated_line, format_post_count
 
-__all__ = ["fit_dated_lines", "summarize_period"]
+__all__ = ["MAX_LINES", "find_opening", "fit_dated_lines", "quote_span", "summarize_period"]
 
 MAX_LINES = 7
+_MIN_OPENING_LENGTH = 30
 _MAX_COUNT_LENGTH = 65  # characters of the sentence that counts the posts
 _MAX_OPENING_LENGTH = 110  # characters of a post in a line
 _MAX_READ_POSTS = 3 * MAX_LINES  # some have no text, or are copies
 _RECENT_DAYS = (7, 31, 366)  # "what is new" without a period: the shortest of these that has enough posts, else all
 _ENOUGH_POSTS = 5
 _MAX_YEARS_BACK = 20  # "in October": the latest October with posts
+_MAX_NEWEST_POSTS = 200  # without a bounded period: the newest that take turns by channel
+_MAX_COMPARED_POSTS = 50  # posts of one part of the period from which the channel least shown is taken
 _MAX_GAP = 3  # characters between two sentences that adjoin
 _LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}")
@@ -46,7 +50,7 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     A draft without sentences: there are no posts.
     """
     places = await _find_posts(question, plan, rag)
-    passages = list((await fetch_passages(_spread_over_channels(places, plan), rag)).values())
+    passages = list((await fetch_passages(_choose_posts(places, plan), rag)).values())
     ends = [passage.date for passage in (await fetch_passages([places[0], places[-1]], rag)).values()] if places else []
     lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
     if not lines or not ends:
@@ -81,19 +85,21 @@ def _shift_years(plan: Plan, years: int) -> Plan:
     return replace(plan, since=shift(plan.since), until=shift(plan.until))
 
 
-def _spread_over_channels(places: Sequence[PassageRef], plan: Plan) -> list[PassageRef]:
-    """Choose the posts to read: of each channel in turn, of a period spread evenly over it, else the newest."""
-    by_channel: dict[int, list[PassageRef]] = {}
-    for place in reversed(places):
-        by_channel.setdefault(place.key.chat_id, []).append(place)
+def _choose_posts(places: Sequence[PassageRef], plan: Plan) -> list[PassageRef]:
+    """Choose the posts to read, best first: spread over a bounded period, else the newest; of all channels alike."""
+    newest = list(reversed(places))
     bounded = plan.since is not None and plan.until is not None
-    most = -(-MAX_LINES // max(1, len(by_channel)))
-    ordered = []
-    for listed in by_channel.values():
-        even = [listed[n * len(listed) // most] for n in range(most)] if bounded and len(listed) > most else []
-        ordered.append([*even, *(place for place in listed[:_MAX_READ_POSTS] if place not in even)])
-    turns = (place for turn in zip_longest(*ordered) for place in turn if place)
-    return list(dict.fromkeys(turns))[:_MAX_READ_POSTS]
+    length = -(-len(newest) // MAX_LINES) if bounded else _MAX_NEWEST_POSTS
+    slices = [deque(newest[start : start + length]) for start in range(0, len(newest), length)] if newest else []
+    used: Counter[int] = Counter()
+    chosen: list[PassageRef] = []
+    while len(chosen) < _MAX_READ_POSTS and (full := [one for one in slices if one]):
+        for one in full if bounded else full[:1]:
+            place = min(islice(one, _MAX_COMPARED_POSTS), key=lambda place: used[place.key.chat_id])
+            one.remove(place)
+            used[place.key.chat_id] += 1
+            chosen.append(place)
+    return chosen[:_MAX_READ_POSTS]
 
 
 async def _quote_openings(passages: Sequence[Passage], question: Question, rag: Engine) -> list[Sentence]:
@@ -105,14 +111,22 @@ async def _quote_openings(passages: Sequence[Passage], question: Question, rag: 
     )
     quotes = []
     for one in originals:
-        if span := _find_opening(one.text, spoken):
-            quote, at = one.text[slice(*span)], one.start + span[0]
-            quotes.append(Sentence(quote, (Citation(one.key, quote, at, at + len(quote), one.date),)))
+        if span := find_opening(one.text, spoken):
+            quotes.append(quote_span(one, span))
     return quotes
 
 
-def _find_opening(text: str, spoken: Mapping[str, int]) -> TextSpan | None:
-    """Find the first sentences that say something, short enough for a line; `spoken` counts the posts of a sentence."""
+def quote_span(passage: Passage, span: TextSpan) -> Sentence:
+    """Quote a span of a passage, cited at its place in the post."""
+    quote, at = passage.text[slice(*span)], passage.start + span[0]
+    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
+
+
+def find_opening(text: str, spoken: Mapping[str, int] = MappingProxyType({})) -> TextSpan | None:
+    """Find the first sentences that say something, short enough for a line.
+
+    `spoken` counts the posts that have a sentence: what stands in several says nothing about one.
+    """
     spans = split_sentences(text)
     for n, (start, end) in enumerate(spans):
         if not _says_something(text[start:end]) or spoken.get(build_text_key(text[start:end]), 0) > 1:
@@ -120,8 +134,12 @@ def _find_opening(text: str, spoken: Mapping[str, int]) -> TextSpan | None:
         if end - start > _MAX_OPENING_LENGTH:
             return split_long_span(text, (start, end), _MAX_OPENING_LENGTH)[0]
         for next_start, next_end in spans[n + 1 :]:
-            if next_end - start > _MAX_OPENING_LENGTH or next_start - end > _MAX_GAP or text[next_start] in "#@":
+            if next_start - end > _MAX_GAP or text[next_start] in "#@":
                 break
+            if next_end - start > _MAX_OPENING_LENGTH:
+                # a greeting or a heading says little without a piece of what follows
+                short = end - start < _MIN_OPENING_LENGTH
+                return split_long_span(text, (start, next_end), _MAX_OPENING_LENGTH)[0] if short else (start, end)
             end = next_end
         return start, end
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
@@ -18,13 +19,15 @@ __all__ = ["date_posts"]
 
 _MAX_READ_POSTS = 500  # the newest that have all the words
 _MAX_DATED_POSTS = 3
+_AT_START, _IN_TITLE, _ELSEWHERE = range(3)
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
 
 
 async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """Date the posts that begin with the words asked for, else those that hold them in quotes, newest first.
+    """Date the posts that begin with the words asked for or have them in their title, newest first.
 
-    None: no post does, the question is searched like any other.
+    Words in quotes may also stand elsewhere in a post.
+    None: no post has them so, the question is searched like any other.
     """
     quoted = _QUOTED.search(question.text)
     phrase = build_text_key(quoted[1] if quoted else plan.topic)
@@ -34,26 +37,35 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     places = await asyncio.to_thread(rag.lexical.matching, terms, await resolve_filter(plan, question.viewer, rag))
     keys = list(dict.fromkeys(place.key for place in reversed(places)))[:_MAX_READ_POSTS]
     stored = await posts.fetch_posts(rag.archive, keys)
-    spans = await asyncio.to_thread(lambda: {k: _find_phrase(stored[k].text, phrase) for k in keys if k in stored})
-    found = [key for key, (at_start, _) in spans.items() if at_start]
-    if quoted and not found:
-        found = [key for key, (_, span) in spans.items() if span]
+    ranked = await asyncio.to_thread(
+        lambda: {k: _rank_text(stored[k].text, phrase, terms) for k in keys if k in stored}
+    )
+    spans = {key: one for key, one in ranked.items() if one and (one[0] < _ELSEWHERE or quoted)}
+    best = min((rank for rank, _ in spans.values()), default=_ELSEWHERE)
+    found = [key for key, (rank, _) in spans.items() if rank == best]
     originals = {build_text_key(stored[key].text): key for key in found}  # of copies the oldest
     sentences = []
     for key in sorted(originals.values(), key=lambda one: stored[one].date, reverse=True)[:_MAX_DATED_POSTS]:
-        start, end = spans[key][1] or (0, 0)
+        start, end = spans[key][1]
         quote, date = stored[key].text[start:end], stored[key].date
         citation = Citation(key, quote, start, end, date)
         sentences.append(Sentence(f"{format_post_date(date, question.lang)} {quote}", (citation,)))
     return Draft(tuple(sentences), 1.0) if sentences else None
 
 
-def _find_phrase(text: str, phrase: str) -> tuple[bool, TextSpan | None]:
-    """Find a phrase: whether the text begins with it, and the sentence that holds it, short enough to be quoted."""
+def _rank_text(text: str, phrase: str, terms: Collection[str]) -> tuple[int, TextSpan] | None:
+    """Rank a text by where it has a phrase, with the sentence to quote; None where it does not.
+
+    Best is a text that begins with the phrase, then one whose first sentence has all its terms, as a title has.
+    """
     words, whole = f" {phrase} ", f" {build_text_key(text)} "
-    if words not in whole:
-        return False, None
     spans = [window for one in split_sentences(text) for window in split_long_span(text, one, MAX_FRAMED_QUOTE_LENGTH)]
+    if not spans:
+        return None
     if whole.startswith(words):
-        return True, spans[0]
-    return False, next((one for one in spans if words in f" {build_text_key(text[slice(*one)])} "), spans[0])
+        return _AT_START, spans[0]
+    if set(terms) <= set(tokenize(text[slice(*spans[0])])):
+        return _IN_TITLE, spans[0]
+    if words not in whole:
+        return None
+    return _ELSEWHERE, next((one for one in spans if words in f" {build_text_key(text[slice(*one)])} "), spans[0])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -42,8 +44,50 @@ async def test_news_about_something_are_dated_lines_newest_first(library: Any) -
     draft = await told(library, "Последние новости про обжиг")
     assert draft is not None
     lines = [sentence.text.replace("\u202f", " ") for sentence in draft.sentences]
-    assert lines == ["20 апреля 2025 г.: Про обжиг спросите Тамару.", lines[1]]
+    assert lines[0].startswith("20 апреля 2025 г.: Новая глазурь") and lines[0].endswith("Про обжиг спросите Тамару.")
     assert lines[1].startswith("2 марта 2025 г.: Обжиг проходит")
+
+
+async def test_what_is_new_are_dated_lines_of_all_channels_newest_first_copies_once(
+    library: Any, make_post: Any
+) -> None:
+    digest = "Digest of the week: everything that was lit and everything that was not."
+    await library.keep(
+        *(
+            make_post(n, f"Hello, readers!\n\nBuoy number {n} is lit again.", chat=library.harbour, days=300 + n)
+            for n in range(7, 12)
+        ),
+        make_post(30, digest, chat=library.harbour, days=312), make_post(31, digest, chat=library.kiln, days=313),
+        make_post(90, "The vault is empty and nobody may know.", chat=library.safe, days=314),
+    )  # fmt: skip
+    draft = await told(library, "what's new?")
+    assert draft is not None
+    *lines, total = (sentence.text for sentence in draft.sentences)
+    assert lines[0] == f"January 7: {digest}"  # the original of the copies
+    assert lines[1:] == [f"January {n - 5}: Buoy number {n} is lit again." for n in (11, 10, 9, 8, 7)]
+    assert total == "7 posts: January 2, 2026 — January 8, 2026."
+    assert all("vault" not in sentence.text for sentence in draft.sentences)
+    assert sum(len(sentence.text) for sentence in draft.sentences) <= 600
+    assert all(c.quote for s in draft.sentences for c in s.citations)
+
+
+async def test_a_month_without_a_year_is_the_latest_with_posts_and_the_year_is_told(library: Any) -> None:
+    draft = await told(library, "что было в апреле")
+    assert draft is not None
+    assert [sentence.text[:12] for sentence in draft.sentences] == ["20 апреля 20", "10 апреля 20"]
+    none = await told(library, "что было в апреле 2024")
+    assert none is not None and not none.sentences
+    earlier = replace(library.question("what happened in March?"), asked_at=datetime(2028, 5, 1, tzinfo=UTC))
+    draft = await answer_by_aggregation(earlier, plan_by_rules(earlier), library.rag)
+    assert draft is not None and draft.sentences[0].text.startswith("March 4, 2025: Please keep dogs")
+
+
+async def test_a_post_is_dated_by_its_first_words_or_its_title(library: Any) -> None:
+    assert said(await told(library, "когда выложили «Абонемент в мастерскую»")).startswith(
+        "Пост от 3 марта 2025 г.: Абонемент"
+    )
+    assert said(await told(library, "when did you post about mackerel?")).startswith("Posted on March 2, 2025: Fresh")
+    assert await told(library, "когда выложили «Форсаж»") is None
 
 
 async def test_how_many_posts_there_are_with_what_was_counted(library: Any) -> None:

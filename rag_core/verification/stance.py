@@ -85,8 +85,9 @@ _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
 )
+_STILL_WORDS = re.compile(r"(?<!\w)(?:снова|опять|по-прежнему|продолжа\w+|все еще|again|still|continu\w+|back)(?!\w)")
 _FAILED_PLAN = re.compile(
-    r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+)|перен[ео]с\w*|отложи\w+|will not|won['’]t|"
+    r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отложи\w+|will not|won['’]t|"
     r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
 )
 _COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|стал|стала|был|была|the|our|a|new)\W+){0,4}")
@@ -246,19 +247,24 @@ def _read_sentence(
         return None
     items = _PricedItems(claim, here)
     found = [items.find_difference(), *(why for differs, why in moments if differs)]
-    found += [why for differs, why in find_opposite_statements(claim.facts, here, 1.0) if differs and opposites]
+    if opposites and (matched or not claim.values):
+        found += [why for differs, why in find_opposite_statements(claim.facts, here, 1.0) if differs]
     value = next(filter(None, found), "")
     denial = _find_denial(claim, here)
     subject = (
         about >= _MIN_ABOUT_VALUE
-        and (own >= _MIN_OWN or matched > 1)
+        and (own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2))
         and own - claim.share(opposites) >= _MIN_LEANING * bool(opposites)
     )
     known = (
         about >= _MIN_LEANING and len(lacking) <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     )
     against, near = Label.CONTRADICTED, about >= _MIN_ABOUT_NEAREST
-    if about >= _MIN_EXPLICIT and (why := _find_explicit_denial(claim, here, following, denial, about)):
+    if (
+        about >= _MIN_EXPLICIT
+        and (matched or own >= _MIN_OWN_SUPPORTING)
+        and (why := _find_explicit_denial(claim, here, following, denial, about))
+    ):
         return _Reading(against, here, about, own + about / 2 + 1, why)
     if why := _find_correction(claim, here):
         label = against if about >= _MIN_CORRECTED else Label.NOT_FOUND
@@ -272,6 +278,9 @@ def _read_sentence(
     plain = [mine for mine in claim.values if not mine.unit]  # "room 214" may be what ended
     if not (matched and not lacking and not moments and not plain) and (why := _find_end(claim, here)):
         return _Reading(Label.NOT_FOUND, here, about, score, why, against if known else Label.NOT_FOUND, near)
+    if _CEASED_WORDS.search(claim.low) and not _CEASED_WORDS.search(fold_text(here.text)):
+        going = _STILL_WORDS.search(fold_text(here.text)) and subject
+        return _Reading(against if going else Label.NOT_FOUND, here, about, score, "goes on", blocks=near)
     if lacking or moments:
         return _Reading(Label.NOT_FOUND, here, about, score / 2, "a value is not there")
     if why := _find_replaced_word(claim, here):
@@ -280,7 +289,7 @@ def _read_sentence(
     least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, matched + long)
     odd = len(here.denied) % 2 != len(claim.facts.denied) % 2
     named = all(contains_name(name, [here, *around, claim.title]) for name in claim.names)
-    if about < least or own < _MIN_OWN_SUPPORTING or odd or not named:
+    if about < least or own < (_MIN_OWN_SUPPORTING if matched else _MIN_ABOUT) or odd or not named:
         leaning = (
             Label.SUPPORTED
             if known and any(mine.unit for mine in claim.values) and named and not odd

@@ -232,71 +232,117 @@ class ClaimTerms:
         return (own / total, near / total) if self.total else (0.0, 0.0)
 
 
-def _read_sentence(
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A claim beside one sentence and those around it.
+
+    `own` and `about` are the shares of the claim's terms in the sentence, and in it and around it; `moments` are the
+    dates and times of the claim that are not there; `value` and `denial` name a disagreement.
+    """
+
+    here: SentenceFacts
+    around: Sequence[SentenceFacts]
+    own: float
+    about: float
+    matched: int
+    lacking: int
+    moments: Sequence[tuple[bool, str]]
+    value: str
+    denial: str
+    subject: bool
+    known: bool
+
+    @property
+    def score(self) -> float:
+        """How much the sentence says of the claim."""
+        return self.own + self.about / 2 + _FACT_BONUS * self.matched
+
+
+def _compare(
     claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
-) -> _Reading | None:
-    here, following = post[n], post[n + 1] if n + 1 < len(post) else None
+) -> _Comparison | None:
+    """Compare the claim with a sentence in its context; None if the sentence has nothing of the claim."""
+    here, facts = post[n], claim.facts
     parent = extract_facts(header.partition(" · ")[2], "ru")
     around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent]
-    opposites = [pair for pair in find_opposite_words(claim.facts, here) if not claim.is_measure_word(pair[0])]
+    opposites = [pair for pair in find_opposite_words(facts, here) if not claim.is_measure_word(pair[0])]
     own, about = claim.measure_about(here, around, {word.start for word, _ in opposites})
-    moments = list(find_moment_differences(claim.facts, here, post, date))
-    lacking = [mine for mine in claim.values if not any(is_same_value(mine, other) for other in here.numbers)]
-    matched = len(claim.values) - len(lacking) + len(claim.facts.moments) - len(moments)
+    moments = list(find_moment_differences(facts, here, post, date))
+    lacking = sum(not any(is_same_value(mine, other) for other in here.numbers) for mine in claim.values)
+    matched = len(claim.values) - lacking + len(facts.moments) - len(moments)
     if own == 0.0 and not matched:
         return None
     items = _PricedItems(claim, here)
     found = [items.find_difference(), *(why for differs, why in moments if differs)]
     if opposites and (matched or not claim.values):
-        found += [why for differs, why in find_opposite_statements(claim.facts, here, 1.0) if differs]
-    value = next(filter(None, found), "")
-    denial = _find_denial(claim, here)
-    subject = (
-        about >= _MIN_ABOUT_VALUE
-        and (own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2))
-        and own - claim.share(opposites) >= _MIN_LEANING * bool(opposites)
-    )
-    known = (
-        about >= _MIN_LEANING and len(lacking) <= 1 and not opposites and not claim.dated and items.is_same_attribute()
-    )
-    against, near = Label.CONTRADICTED, about >= _MIN_ABOUT_NEAREST
-    if (
-        about >= _MIN_EXPLICIT
-        and (matched or own >= _MIN_OWN_SUPPORTING)
-        and (why := _find_explicit_denial(claim, here, following, denial, about))
-    ):
-        return _Reading(against, here, about, own + about / 2 + 1, why)
-    if why := _find_correction(claim, here):
-        label = against if about >= _MIN_CORRECTED else Label.NOT_FOUND
-        return _Reading(label, here, about, own + about / 2 + 1, why, against)
-    score = own + about / 2 + _FACT_BONUS * matched
-    if why := _find_unasserted(claim, here, following):
-        return _Reading(Label.NOT_FOUND, here, about, score, why, blocks=near)
-    if why := value or denial:
-        label = against if (value and subject) or (denial and about >= _MIN_ABOUT) else Label.NOT_FOUND
-        return _Reading(label, here, about, score, why, against if known and value else Label.NOT_FOUND, near)
-    plain = [mine for mine in claim.values if not mine.unit]  # "room 214" may be what ended
-    if not (matched and not lacking and not moments and not plain) and (why := _find_end(claim, here)):
-        return _Reading(Label.NOT_FOUND, here, about, score, why, against if known else Label.NOT_FOUND, near)
-    if _CEASED_WORDS.search(claim.low) and not _CEASED_WORDS.search(fold_text(here.text)):
-        going = _STILL_WORDS.search(fold_text(here.text)) and subject
-        return _Reading(against if going else Label.NOT_FOUND, here, about, score, "goes on", blocks=near)
-    if lacking or moments:
-        return _Reading(Label.NOT_FOUND, here, about, score / 2, "a value is not there")
-    if why := _find_replaced_word(claim, here):
-        return _Reading(against if own >= _MIN_REPLACED_OWN else Label.NOT_FOUND, here, about, score, why, blocks=near)
+        found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
+    enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
+    subject = enough and (not opposites or own - claim.share(opposites) >= _MIN_LEANING)
+    same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
+    return _Comparison(
+        here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), _find_denial(claim, here),
+        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING,
+    )  # fmt: skip
+
+
+def _read_sentence(
+    claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
+) -> _Reading | None:
+    if (seen := _compare(claim, post, n, header, date)) is None:
+        return None
+    following = post[n + 1] if n + 1 < len(post) else None
+    return _read_denial(claim, seen, following) or _read_doubt(claim, seen, following) or _read_support(claim, seen)
+
+
+def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
+    """Read an explicit denial or correction."""
+    score = seen.own + seen.about / 2 + 1
+    close = seen.about >= _MIN_EXPLICIT and (seen.matched or seen.own >= _MIN_OWN_SUPPORTING)
+    if close and (why := _find_explicit_denial(claim, seen, following)):
+        return _Reading(Label.CONTRADICTED, seen.here, seen.about, score, why)
+    if why := _find_correction(claim, seen.here):
+        label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
+        return _Reading(label, seen.here, seen.about, score, why, Label.CONTRADICTED)
+    return None
+
+
+def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
+    """Read what keeps a sentence from supporting the claim: no assertion, another value, a denial, an end."""
+
+    def read(why: str, contradicts: bool = False, changes: bool = False) -> _Reading:
+        label, leaning = (Label.CONTRADICTED if so else Label.NOT_FOUND for so in (contradicts, changes and seen.known))
+        return _Reading(label, seen.here, seen.about, seen.score, why, leaning, seen.about >= _MIN_ABOUT_NEAREST)
+
+    if why := _find_unasserted(claim, seen.here, following):
+        return read(why)
+    if why := seen.value or seen.denial:
+        denied = bool(seen.denial) and seen.about >= _MIN_ABOUT
+        return read(why, (bool(seen.value) and seen.subject) or denied, bool(seen.value))
+    complete = seen.matched and not seen.lacking and not seen.moments
+    if not (complete and all(mine.unit for mine in claim.values)) and (why := _find_end(claim, seen.here)):
+        return read(why, changes=True)
+    low = fold_text(seen.here.text)
+    if _CEASED_WORDS.search(claim.low) and not _CEASED_WORDS.search(low):
+        return read("goes on", bool(_STILL_WORDS.search(low)) and seen.subject)
+    if seen.lacking or seen.moments:
+        return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score / 2, "a value is not there")
+    if why := _find_replaced_word(claim, seen.here):
+        return read(why, seen.own >= _MIN_REPLACED_OWN)
+    return None
+
+
+def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
+    """Read support: enough of the claim's terms and all its names are there, and as many denials."""
     long = any(mine.unit and max(mine.values) >= _LONG_VALUE for mine in claim.values)
-    least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, matched + long)
-    odd = len(here.denied) % 2 != len(claim.facts.denied) % 2
-    named = all(contains_name(name, [here, *around, claim.title]) for name in claim.names)
-    if about < least or own < (_MIN_OWN_SUPPORTING if matched else _MIN_ABOUT) or odd or not named:
-        leaning = (
-            Label.SUPPORTED
-            if known and any(mine.unit for mine in claim.values) and named and not odd
-            else Label.NOT_FOUND
-        )
-        return _Reading(Label.NOT_FOUND, here, about, score, _TOO_LITTLE if named else "a name is not there", leaning)
-    return _Reading(Label.SUPPORTED, here, about, score, "", Label.SUPPORTED)
+    least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, seen.matched + long)
+    odd = len(seen.here.denied) % 2 != len(claim.facts.denied) % 2
+    named = all(contains_name(name, [seen.here, *seen.around, claim.title]) for name in claim.names)
+    own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
+    if seen.about >= least and seen.own >= own and named and not odd:
+        return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
+    leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
+    why, leaning = _TOO_LITTLE if named else "a name is not there", Label.SUPPORTED if leans else Label.NOT_FOUND
+    return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
 
 
 def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
@@ -313,10 +359,9 @@ def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
     return ""
 
 
-def _find_explicit_denial(
-    claim: ClaimTerms, here: SentenceFacts, following: SentenceFacts | None, denial: str, about: float
-) -> str:
+def _find_explicit_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> str:
     """Find that the sentence, or the one after it, calls the claim false, answers no, or says that a plan failed."""
+    here = seen.here
     low, reply = fold_text(here.text), fold_text(following.text) if following else ""
     if claim.facts.denied or _FALSE_WORDS.search(claim.low):
         return ""
@@ -324,7 +369,7 @@ def _find_explicit_denial(
         return "called false"
     if _is_question(here) and _NEGATIVE_REPLY.match(reply):
         return "asked and denied"
-    if about >= _MIN_ABOUT_VALUE and _NEGATIVE_REPLY.match(low):
+    if seen.about >= _MIN_ABOUT_VALUE and _NEGATIVE_REPLY.match(low):
         denied = [
             word for scope in here.denied for word in here.words if scope.at < word.start and word.stem in scope.wide
         ]
@@ -332,7 +377,7 @@ def _find_explicit_denial(
             return "answered no"
     if _FAILED_PLAN.search(low) and not _FAILED_PLAN.search(claim.low):
         return "did not come to be"
-    if denial and _RUMOUR_WORDS.search(low):
+    if seen.denial and _RUMOUR_WORDS.search(low):
         return "a rumour denied"
     return ""
 

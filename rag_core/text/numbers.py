@@ -44,12 +44,14 @@ _NUMBER_TOKEN = re.compile(
     rf"(?P<figures>{_DIGITS})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
 )
 _CURRENCY_WORDS = {
-    "rub": r"₽|руб\w*\.?|rub\b|roubles?|rubles?", "usd": r"\$|доллар\w*|usd|dollars?|bucks", "eur": r"€|евро|euros?|eur\b",
+    "rub": r"₽|руб\w*\.?|р\.|р\b|rub\b|rur\b|roubles?|rubles?", "usd": r"\$|доллар\w*|usd|dollars?|bucks", "eur": r"€|евро|euros?|eur\b",
     "gbp": r"£|фунт\w* стерлингов|pounds?(?: sterling)?", "cny": r"¥|юан\w+|yuan", "uah": r"грив\w+|hryvnias?",
     "%": r"%|процент\w*|проц\.|percent\w*|per cent", "pp": r"п\.\s?п\.|процентн\w+ пункт\w*|percentage points?",
 }  # fmt: skip
 CURRENCIES = frozenset(_CURRENCY_WORDS) - {"%", "pp"}
 _MEASURE_UNITS = (
+    ("km/h", 1.0, r"км/ч|км в час|километр\w* в час|km/h|kmh\b|kph\b|kilomet\w+ (?:per|an) hour"),
+    ("km/h", 1.609, r"mph\b|miles (?:per|an) hour|миль в час"),
     ("m", 1000.0, r"км\b|километр\w*|km\b|kilomet\w+"), ("m", 0.01, r"см\b|сантиметр\w*|cm\b|centimet\w+"), ("m", 1.0, r"м\b|метр\w{0,3}\b|met(?:er|re)s?"),
     ("g", 1000.0, r"кг\b|килограмм\w*|kg\b|kilo\w*"), ("g", 1e6, r"т\b|тонн\w{0,3}\b|tons?\b|tonnes?\b"), ("g", 1.0, r"грамм\w{0,3}\b|grams?\b"),
     ("mile", 1.0, r"миль\b|миля|мили\b|miles?\b"), ("degree", 1.0, r"°|градус\w*|degrees?"),
@@ -67,7 +69,7 @@ _CURRENCIES_BEFORE = [
 _HEDGE_WORDS = (
     ("about", r"около|примерно|приблизительно|почти|порядка|about|around|approximately|nearly|almost|some|roughly|~"),
     ("over", r"более(?: чем)?|больше(?: чем)?|свыше|over|more than|at least|не менее|не меньше|above|exceeding"),
-    ("under", r"менее(?: чем)?|меньше(?: чем)?|under|less than|fewer than|at most|не более|не больше|up to|до|below"),
+    ("under", r"менее(?: чем)?|меньше(?: чем)?|under|less than|fewer than|at most|не более|не больше|up to|below"),
 )
 _HEDGE_PATTERNS = [(name, re.compile(rf"(?:^|\W)(?:{words})\s*(?:in\s+)?[$€£]?$")) for name, words in _HEDGE_WORDS]
 _HEDGE_PATTERNS.insert(0, ("over", re.compile(r"не (?:менее|меньше)(?: чем)?\s*$")))
@@ -103,7 +105,8 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
         values = {value}
         if len(run) == 1 and re.fullmatch(r"\d{1,3},\d{3}", run[0][4]):
             values = {float(run[0][4].replace(",", "")), float(run[0][4].replace(",", "."))}
-        unit, scale, noun = _find_unit(low, start, end)
+        half_an = _HALF_AN.match(low, end) if run[0][4] == "half" else None
+        unit, scale, noun = _find_unit(low, start, half_an.end() if half_an else end)
         if not unit and value in _FRACTIONS and run[0][3] == "word":
             unit, scale = "%", 100.0
         if run[0][3] == "ordinal":
@@ -117,6 +120,11 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
 _WEAK_WORDS = frozenset("оба обе обоих both second секунд".split())
 
 
+_SCALE_LETTERS = {"k": 1e3, "к": 1e3, "m": 1e6, "b": 1e9}  # right after the figures: "50k", "$5m"
+_MONEY = re.compile(r"[$€£₽]\s?[\d.,]+$")
+_HALF_AN = re.compile(r"\s+an?(?=\s)")
+
+
 def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
     for token in _NUMBER_TOKEN.finditer(low):
         written, at, to = token[0], token.start(), token.end()
@@ -127,6 +135,12 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
             continue
         scale = next((value for pattern, value in _SCALE_PATTERNS if pattern.match(written)), None)
+        if (
+            written in _SCALE_LETTERS
+            and low[at - 1 : at].isdigit()
+            and (written in "kк" or _MONEY.search(low[:at][-20:]))
+        ):
+            scale = _SCALE_LETTERS[written]
         word = written.rstrip(".")
         to -= len(written) - len(word) if scale is None else 0
         if scale is not None:
@@ -135,6 +149,8 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             yield at, to, _WORD_VALUES[word], "word", word
         elif word in _ORDINAL_VALUES:
             yield at, to, _ORDINAL_VALUES[word], "ordinal", word
+        elif word in {"полчаса", "получаса"}:
+            yield at, to - len("часа"), 0.5, "word", word
         elif word.startswith("пол") and (half := _find_scale(word[3:])):
             yield at, to, half / 2, "word", word
 

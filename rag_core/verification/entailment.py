@@ -63,49 +63,15 @@ class EntailmentWeights:
 
 # `citegram eval verify` measures them on data they were not fitted on.
 ENTAILMENT_WEIGHTS: Mapping[str, EntailmentWeights] = {
-    "ru": EntailmentWeights(
-        -0.900,
-        (
-            -0.554,
-            1.874,
-            0.029,
-            -0.205,
-            0.023,
-            -0.241,
-            0.310,
-            -0.242,
-            -0.197,
-            -1.513,
-            -1.914,
-            -0.385,
-            0.000,
-            -2.319,
-            -1.236,
-            0.015,
-        ),
-    ),
-    "en": EntailmentWeights(
-        0.325,
-        (
-            -0.192,
-            -0.192,
-            1.367,
-            0.939,
-            0.736,
-            -0.166,
-            0.645,
-            1.464,
-            -0.944,
-            -2.251,
-            -3.319,
-            0.158,
-            -3.199,
-            0.423,
-            0.043,
-            -0.409,
-        ),
-    ),
-}
+    "ru": EntailmentWeights(-0.900, (
+        -0.554, 1.874, 0.029, -0.205, 0.023, -0.241, 0.310, -0.242,
+        -0.197, -1.513, -1.914, -0.385, 0.000, -2.319, -1.236, 0.015,
+    )),
+    "en": EntailmentWeights(0.325, (
+        -0.192, -0.192, 1.367, 0.939, 0.736, -0.166, 0.645, 1.464,
+        -0.944, -2.251, -3.319, 0.158, -3.199, 0.423, 0.043, -0.409,
+    )),
+}  # fmt: skip
 # By embedding model and language: how the cosine of the most similar sentence changes the likelihood; a model whose
 # cosine tells nothing has no row. On fever_symmetric the cosine adds nothing to words (0.69 with it, 0.71 without),
 # but it counts against distant sentences.

@@ -7,26 +7,31 @@ supports only what it asserts, and a number decides only where it stands at the 
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rag_core.text.numbers import CURRENCIES, Number
-from rag_core.text.query_terms import TermWeight, is_asking_word, measure_stem_similarity
+from rag_core.text.numbers import Number
+from rag_core.text.query_terms import TermWeight, is_asking_word
 from rag_core.text.tokens import stem
-from rag_core.verification.claims import is_verb
 from rag_core.verification.compare import (
     contains_name,
     find_moment_differences,
     find_nearest_word,
-    is_same_name,
     is_same_value,
 )
 from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words
+from rag_core.verification.cues import (
+    find_correction,
+    find_denied_word,
+    find_end,
+    find_explicit_denial,
+    find_unasserted,
+    goes_on,
+)
 from rag_core.verification.facts import SentenceFacts, extract_facts
+from rag_core.verification.items import NumberedItems, list_unit_words
 from rag_core.verification.rules import MOST_FIGURES, RuleCheck
 from rag_core.verification.types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text
@@ -41,7 +46,6 @@ _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment decides
 _MIN_REPLACED_OWN = 0.6  # share in the sentence where another word stands in the place of the claim's
-_MOST_ITEM_WORDS = 40  # words of an item that are compared
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -59,41 +63,7 @@ _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's he
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
 
-_WORDS = re.compile(r"[^\W\d_]+")
-_DIGITS, _GROUPED = re.compile(r"\d+"), re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
-_CORRECTION = re.compile(
-    r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
-)
-_FALSE_REPLY = re.compile(
-    r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?!\w)"
-)
-_NEGATIVE_REPLY = re.compile(
-    r"\W*(?:нет|неа|no|nope|nah|not at all|вовсе нет|ничего подобного)(?=\s*(?:[,.:;!—–-]|and no|$))"
-)
-_POSITIVE_REPLY = re.compile(r"\W*(?:да|yes|yep|именно|верно|правда)(?!\w)")
-_FALSE_WORDS = re.compile(
-    r"(?<!\w)(?:неправда|не правда|неверно, что|не соответству(?:ет|ют) действительности|вопреки слухам|фейк\w*|выдумк[аи]|вранье|"
-    r"опроверг\w*|опроверга\w+|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth|contrary to|"
-    r"(?:is|are|was|were|it's|that's|all|both|[-–—:]) (?:simply |quite |just )?(?:false|a (?:lie|myth|hoax)|nonsense)|"
-    r"unfounded|groundless|denied|denies|refuted|debunked)(?!\w)"
-)
-_RUMOUR_WORDS = re.compile(
-    r"(?<!\w)(?:слух\w{0,3}|поговаривают|сплетни|якобы|будто|будто бы|говорят,? (?:что|будто|его|ее|их)|(?<!не )говорят,|ходят разговоры|"
-    r"rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
-)
-_CEASED_WORDS = re.compile(
-    r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
-    r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
-)
-_FAILED_PLAN = re.compile(
-    r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+)|перен[ео]с\w*|отложи\w+|will not|won['’]t|"
-    r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
-)
-_COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|стал|стала|был|была|the|our|a|new)\W+){0,4}")
 _LONGEST_MEASURE = 10  # characters between a number and "old"
-_LONGEST_COPULA = 30  # characters
-_NEW_HOLDER = re.compile(r"(?:нов\w+|new|избра\w+|назнач\w+|elected|appointed)$")
-_PIECE_BREAK = re.compile(r"[,;.!?\n•|()]\s|\n")
 
 
 def detect_stance(checked: RuleCheck, support: Support, header: str, date: datetime, weight: TermWeight) -> Support:
@@ -150,7 +120,7 @@ class ClaimTerms:
         self.low = fold_text(facts.text)
         self.title = extract_facts(header.partition(" · ")[0], "ru")
         self.names = [name.word for name in facts.names if not name.weak]
-        units = _list_unit_words(facts)
+        units = list_unit_words(facts)
         self.dated = any(moment.day or moment.month or moment.year for moment in facts.moments)
         self.terms = [
             (
@@ -197,15 +167,6 @@ class ClaimTerms:
         starts = {word.start for word, _ in opposites}
         return sum(each for word, each in self.terms if word.start in starts) / self.total if self.total else 0.0
 
-    def find_holder(self, role: Word) -> Word | None:
-        """Find the name that the claim gives to a role: "Priya Raman is the president", "Галина — председатель"."""
-        for name in self.facts.names:
-            for word in self.facts.words:
-                between = self.low[name.word.end : word.start]
-                if word.stem == role.stem and 0 < len(between) <= _LONGEST_COPULA and _COPULA.fullmatch(between):
-                    return name.word
-        return None
-
     def measure_about(
         self, here: SentenceFacts, around: Sequence[SentenceFacts], opposed: AbstractSet[int]
     ) -> tuple[float, float]:
@@ -231,63 +192,117 @@ class ClaimTerms:
         return (own / total, near / total) if self.total else (0.0, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A claim beside one sentence and those around it.
+
+    `own` and `about` are the shares of the claim's terms in the sentence, and in it and around it; `moments` are the
+    dates and times of the claim that are not there; `value` and `denial` name a disagreement.
+    """
+
+    here: SentenceFacts
+    around: Sequence[SentenceFacts]
+    own: float
+    about: float
+    matched: int
+    lacking: int
+    moments: Sequence[tuple[bool, str]]
+    value: str
+    denial: str
+    subject: bool
+    known: bool
+
+    @property
+    def score(self) -> float:
+        """How much the sentence says of the claim."""
+        return self.own + self.about / 2 + _FACT_BONUS * self.matched
+
+
+def _compare(
+    claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
+) -> _Comparison | None:
+    """Compare the claim with a sentence in its context; None if the sentence has nothing of the claim."""
+    here, facts = post[n], claim.facts
+    parent = extract_facts(header.partition(" · ")[2], "ru")
+    around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent]
+    opposites = [pair for pair in find_opposite_words(facts, here) if not claim.is_measure_word(pair[0])]
+    own, about = claim.measure_about(here, around, {word.start for word, _ in opposites})
+    moments = list(find_moment_differences(facts, here, post, date))
+    lacking = sum(not any(is_same_value(mine, other) for other in here.numbers) for mine in claim.values)
+    matched = len(claim.values) - lacking + len(facts.moments) - len(moments)
+    if own == 0.0 and not matched:
+        return None
+    items = NumberedItems(facts, claim.values, here)
+    found = [items.find_difference(), *(why for differs, why in moments if differs)]
+    if opposites and (matched or not claim.values):
+        found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
+    enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
+    subject = enough and (not opposites or own - claim.share(opposites) >= _MIN_LEANING)
+    same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
+    return _Comparison(
+        here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
+        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING,
+    )  # fmt: skip
+
+
 def _read_sentence(
     claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
 ) -> _Reading | None:
-    here, following = post[n], post[n + 1] if n + 1 < len(post) else None
-    parent = extract_facts(header.partition(" · ")[2], "ru")
-    around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent]
-    opposites = [pair for pair in find_opposite_words(claim.facts, here) if not claim.is_measure_word(pair[0])]
-    own, about = claim.measure_about(here, around, {word.start for word, _ in opposites})
-    moments = list(find_moment_differences(claim.facts, here, post, date))
-    lacking = [mine for mine in claim.values if not any(is_same_value(mine, other) for other in here.numbers)]
-    matched = len(claim.values) - len(lacking) + len(claim.facts.moments) - len(moments)
-    if own == 0.0 and not matched:
+    if (seen := _compare(claim, post, n, header, date)) is None:
         return None
-    items = _PricedItems(claim, here)
-    found = [items.find_difference(), *(why for differs, why in moments if differs)]
-    found += [why for differs, why in find_opposite_statements(claim.facts, here, 1.0) if differs and opposites]
-    value = next(filter(None, found), "")
-    denial = _find_denial(claim, here)
-    subject = (
-        about >= _MIN_ABOUT_VALUE
-        and (own >= _MIN_OWN or matched > 1)
-        and own - claim.share(opposites) >= _MIN_LEANING * bool(opposites)
-    )
-    known = (
-        about >= _MIN_LEANING and len(lacking) <= 1 and not opposites and not claim.dated and items.is_same_attribute()
-    )
-    against, near = Label.CONTRADICTED, about >= _MIN_ABOUT_NEAREST
-    if about >= _MIN_EXPLICIT and (why := _find_explicit_denial(claim, here, following, denial, about)):
-        return _Reading(against, here, about, own + about / 2 + 1, why)
-    if why := _find_correction(claim, here):
-        label = against if about >= _MIN_CORRECTED else Label.NOT_FOUND
-        return _Reading(label, here, about, own + about / 2 + 1, why, against)
-    score = own + about / 2 + _FACT_BONUS * matched
-    if why := _find_unasserted(claim, here, following):
-        return _Reading(Label.NOT_FOUND, here, about, score, why, blocks=near)
-    if why := value or denial:
-        label = against if (value and subject) or (denial and about >= _MIN_ABOUT) else Label.NOT_FOUND
-        return _Reading(label, here, about, score, why, against if known and value else Label.NOT_FOUND, near)
-    plain = [mine for mine in claim.values if not mine.unit]  # "room 214" may be what ended
-    if not (matched and not lacking and not moments and not plain) and (why := _find_end(claim, here)):
-        return _Reading(Label.NOT_FOUND, here, about, score, why, against if known else Label.NOT_FOUND, near)
-    if lacking or moments:
-        return _Reading(Label.NOT_FOUND, here, about, score / 2, "a value is not there")
-    if why := _find_replaced_word(claim, here):
-        return _Reading(against if own >= _MIN_REPLACED_OWN else Label.NOT_FOUND, here, about, score, why, blocks=near)
+    following = post[n + 1] if n + 1 < len(post) else None
+    return _read_denial(claim, seen, following) or _read_doubt(claim, seen, following) or _read_support(claim, seen)
+
+
+def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
+    """Read an explicit denial or correction."""
+    score = seen.own + seen.about / 2 + 1
+    close = seen.about >= _MIN_EXPLICIT and (seen.matched or seen.own >= _MIN_OWN_SUPPORTING)
+    if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
+        return _Reading(Label.CONTRADICTED, seen.here, seen.about, score, why)
+    if why := find_correction(claim.facts, seen.here):
+        label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
+        return _Reading(label, seen.here, seen.about, score, why, Label.CONTRADICTED)
+    return None
+
+
+def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
+    """Read what keeps a sentence from supporting the claim: no assertion, another value, a denial, an end."""
+
+    def read(why: str, contradicts: bool = False, changes: bool = False) -> _Reading:
+        label, leaning = (Label.CONTRADICTED if so else Label.NOT_FOUND for so in (contradicts, changes and seen.known))
+        return _Reading(label, seen.here, seen.about, seen.score, why, leaning, seen.about >= _MIN_ABOUT_NEAREST)
+
+    if why := find_unasserted(claim.facts, seen.here, following):
+        return read(why)
+    if why := seen.value or seen.denial:
+        denied = bool(seen.denial) and seen.about >= _MIN_ABOUT
+        return read(why, (bool(seen.value) and seen.subject) or denied, bool(seen.value))
+    complete = seen.matched and not seen.lacking and not seen.moments
+    if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(claim.facts, seen.here)):
+        return read(why, changes=True)
+    why, again = goes_on(claim.facts, seen.here)
+    if why:
+        return read(why, again and seen.subject)
+    if seen.lacking or seen.moments:
+        return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score / 2, "a value is not there")
+    if why := _find_replaced_word(claim, seen.here):
+        return read(why, seen.own >= _MIN_REPLACED_OWN)
+    return None
+
+
+def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
+    """Read support: enough of the claim's terms and all its names are there, and as many denials."""
     long = any(mine.unit and max(mine.values) >= _LONG_VALUE for mine in claim.values)
-    least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, matched + long)
-    odd = len(here.denied) % 2 != len(claim.facts.denied) % 2
-    named = all(contains_name(name, [here, *around, claim.title]) for name in claim.names)
-    if about < least or own < _MIN_OWN_SUPPORTING or odd or not named:
-        leaning = (
-            Label.SUPPORTED
-            if known and any(mine.unit for mine in claim.values) and named and not odd
-            else Label.NOT_FOUND
-        )
-        return _Reading(Label.NOT_FOUND, here, about, score, _TOO_LITTLE if named else "a name is not there", leaning)
-    return _Reading(Label.SUPPORTED, here, about, score, "", Label.SUPPORTED)
+    least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, seen.matched + long)
+    odd = len(seen.here.denied) % 2 != len(claim.facts.denied) % 2
+    named = all(contains_name(name, [seen.here, *seen.around, claim.title]) for name in claim.names)
+    own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
+    if seen.about >= least and seen.own >= own and named and not odd:
+        return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
+    leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
+    why, leaning = _TOO_LITTLE if named else "a name is not there", Label.SUPPORTED if leans else Label.NOT_FOUND
+    return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
 
 
 def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
@@ -302,159 +317,3 @@ def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
         if strange and find_nearest_word(word, here.words)[0] < _SAME_WORD and word in claim.facts.words:
             return f"{word.low} ≠ {other.low}"
     return ""
-
-
-def _find_explicit_denial(
-    claim: ClaimTerms, here: SentenceFacts, following: SentenceFacts | None, denial: str, about: float
-) -> str:
-    """Find that the sentence, or the one after it, calls the claim false, answers no, or says that a plan failed."""
-    low, reply = fold_text(here.text), fold_text(following.text) if following else ""
-    if claim.facts.denied or _FALSE_WORDS.search(claim.low):
-        return ""
-    if _FALSE_WORDS.search(low) or _FALSE_REPLY.match(reply):
-        return "called false"
-    if _is_question(here) and _NEGATIVE_REPLY.match(reply):
-        return "asked and denied"
-    if about >= _MIN_ABOUT_VALUE and _NEGATIVE_REPLY.match(low):
-        denied = [
-            word for scope in here.denied for word in here.words if scope.at < word.start and word.stem in scope.wide
-        ]
-        if any(find_nearest_word(word, claim.facts.words)[0] >= _SAME_WORD for word in denied):
-            return "answered no"
-    if _FAILED_PLAN.search(low) and not _FAILED_PLAN.search(claim.low):
-        return "did not come to be"
-    if denial and _RUMOUR_WORDS.search(low):
-        return "a rumour denied"
-    return ""
-
-
-def _is_predicate(word: Word) -> bool:
-    """Check whether a word looks like a verb; an English word in "s" may be a plural."""
-    return is_verb(word) and not (word.low.isascii() and word.low.endswith("s"))
-
-
-def _is_question(here: SentenceFacts) -> bool:
-    return here.text.rstrip(' "»”)').endswith("?")
-
-
-def _find_correction(claim: ClaimTerms, here: SentenceFacts) -> str:
-    """Find "X, not Y" where Y is a number or a day of the claim."""
-    values = [claim.low[one.start : one.end] for one in claim.facts.numbers]
-    values += [claim.low[one.start : one.end] for one in claim.facts.moments]
-    digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
-    weekdays = {stem(word) for value in values for word in value.split()} - {""}
-    if _CORRECTION.search(claim.low):
-        return ""
-    for found in _CORRECTION.finditer(fold_text(here.text)):
-        after = _GROUPED.sub("", found[1])
-        if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
-            return f"corrected: not {found[1].strip()}"
-    return ""
-
-
-def _find_denial(claim: ClaimTerms, here: SentenceFacts) -> str:
-    """Find that the sentence denies a word of the claim, or the claim one of the sentence."""
-    for scopes, other, back in (
-        (here.denied, claim.facts, claim.facts.denied),
-        (claim.facts.denied, here, here.denied),
-    ):
-        if back:
-            continue
-        for scope in scopes:
-            if scope.first and find_nearest_word(scope.first, other.words)[0] >= _SAME_WORD:
-                return f"not {scope.first.low}"
-    return ""
-
-
-def _find_unasserted(claim: ClaimTerms, here: SentenceFacts, following: SentenceFacts | None) -> str:
-    """Find that the sentence asks, or tells a rumour, a plan or a possibility, where the claim states a fact."""
-    if _is_question(here) and not (following and _POSITIVE_REPLY.match(fold_text(following.text))):
-        return "only asked"
-    if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(claim.low):
-        return "rumour"
-    for scope in here.modal:
-        if scope.kind != "must" and not claim.facts.modal and not claim.stems.isdisjoint(scope.wide):
-            return f"{scope.kind} {scope.first.low if scope.first else ''}"
-    return ""
-
-
-def _find_end(claim: ClaimTerms, here: SentenceFacts) -> str:
-    """Find that something ended which the claim says still holds, or that somebody else has the role now."""
-    low = fold_text(here.text)
-    if (found := _CEASED_WORDS.search(low)) and not _CEASED_WORDS.search(claim.low):
-        return f"ended: {found[0]}"
-    words = here.all_words
-    for n, word in enumerate(words[1:], 1):
-        if _NEW_HOLDER.match(words[n - 1].low) and (name := claim.find_holder(word)):
-            others = [w for w in words[n + 1 :] if w.capital and w.stem]
-            if others and not any(is_same_name(name, w) for w in others):
-                return f"new {word.low}"
-    return ""
-
-
-class _PricedItems:
-    """Items of a sentence, such as a price list: the words that each of its numbers belongs to."""
-
-    def __init__(self, claim: ClaimTerms, here: SentenceFacts) -> None:
-        self._claim, self._here = claim, here
-        starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
-        units = _list_unit_words(here)
-        pieces: list[list[Word]] = [[] for _ in starts]
-        for word in here.words:
-            light = is_asking_word(word.low) or word.start in units or (_is_predicate(word) and not word.capital)
-            if not light:
-                pieces[bisect_right(starts, word.start) - 1].append(word)
-        self._size: dict[int, int] = {}
-        self._claimed: dict[int, int] = {}
-        for number in here.numbers:
-            at = bisect_right(starts, number.start) - 1
-            words = pieces[at] or pieces[max(0, at - 1)]  # a number that stands alone belongs to the piece before
-            self._size[number.start] = len(words)
-            self._claimed[number.start] = sum(
-                find_nearest_word(word, claim.facts.words)[0] >= _SAME_WORD for word in words[:_MOST_ITEM_WORDS]
-            )
-
-    def find_rival(self, number: Number) -> Number | None:
-        """Find a number of the same unit that stands at the claim's own words."""
-        numbers, mine = self._here.numbers, self._claim.values
-        others = [n for n in numbers if _have_same_unit(number, n) and not any(is_same_value(m, n) for m in mine)]
-        if own := next((n for n in others if self._claimed[n.start]), None):
-            return own
-        return others[0] if len(others) == 1 and not any(is_same_value(number, n) for n in numbers) else None
-
-    def is_bound_elsewhere(self, number: Number) -> bool:
-        """Check whether the number stands only at other things, while the claim's thing has another number."""
-        same = [n for n in self._here.numbers if is_same_value(number, n)]
-        if not same or any(self._claimed[n.start] == self._size[n.start] for n in same):
-            return False
-        most = max(self._claimed[n.start] for n in same)
-        others = (n for n in self._here.numbers if _have_same_unit(number, n) and n not in same)
-        return any(self._claimed[n.start] > most for n in others)
-
-    def find_difference(self) -> str:
-        """Find a number of the claim in whose place the sentence has another."""
-        for number in self._claim.values:
-            here = any(is_same_value(number, other) for other in self._here.numbers)
-            if (not here or self.is_bound_elsewhere(number)) and (rival := self.find_rival(number)):
-                quoted = self._claim.facts.text[number.start : number.end]
-                return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
-        return ""
-
-    def is_same_attribute(self) -> bool:
-        """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
-        rivals = [rival for number in self._claim.values if (rival := self.find_rival(number))]
-        return all(rival.unit and self._claimed[rival.start] == self._size[rival.start] for rival in rivals)
-
-
-def _list_unit_words(facts: SentenceFacts) -> frozenset[int]:
-    """Offsets of the words that are units: "roubles" in "40 roubles"."""
-    ends = {number.end for number in facts.numbers if number.unit and number.unit != "ordinal"}
-    return frozenset(word.start for word in facts.words if not ends.isdisjoint(range(word.start - 2, word.start + 1)))
-
-
-def _have_same_unit(one: Number, other: Number) -> bool:
-    if one.unit or other.unit:
-        bare_price = not (one.unit and other.unit) and not other.noun and bool({one.unit, other.unit} & CURRENCIES)
-        return one.unit == other.unit or bare_price
-    mine, theirs = (stem(number.noun.split()[0]) if number.noun else "" for number in (one, other))
-    return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= _SAME_WORD

@@ -1,0 +1,164 @@
+"""Cues of assertion: whether a sentence states what it says, or denies, corrects, asks, plans or rumours it.
+
+Each check returns the reason, "" for none. A cue that the claim has itself is no disagreement. Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rag_core.text.tokens import stem
+from rag_core.verification.compare import find_nearest_word, is_same_name
+from rag_core.verification.facts import SentenceFacts
+from rag_core.verification.vocabulary import Word, fold_text
+
+__all__ = [
+    "find_correction",
+    "find_denied_word",
+    "find_end",
+    "find_explicit_denial",
+    "find_unasserted",
+    "goes_on",
+]
+
+_SAME_WORD = 0.7  # similarity from which two words count as the same
+_WORDS = re.compile(r"[^\W\d_]+")
+_DIGITS, _GROUPED = re.compile(r"\d+"), re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+_CORRECTION = re.compile(
+    r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
+)
+_FALSE_REPLY = re.compile(
+    r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?!\w)"
+)
+_NEGATIVE_REPLY = re.compile(
+    r"\W*(?:нет|неа|no|nope|nah|not at all|вовсе нет|ничего подобного)(?=\s*(?:[,.:;!—–-]|and no|$))"
+)
+_POSITIVE_REPLY = re.compile(r"\W*(?:да|yes|yep|именно|верно|правда)(?!\w)")
+_FALSE_WORDS = re.compile(
+    r"(?<!\w)(?:неправда|не правда|неверно, что|не соответству(?:ет|ют) действительности|вопреки слухам|фейк\w*|выдумк[аи]|вранье|"
+    r"опроверг\w*|опроверга\w+|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth|contrary to|"
+    r"(?:is|are|was|were|it's|that's|all|both|[-–—:]) (?:simply |quite |just )?(?:false|a (?:lie|myth|hoax)|nonsense)|"
+    r"unfounded|groundless|refuted|debunked|den(?:ied|ies|y) (?:that|it|this|(?:the |any )?(?:reports?|rumou?rs?|claims?|allegations?)))(?!\w)"
+)
+_RUMOUR_WORDS = re.compile(
+    r"(?<!\w)(?:слух\w{0,3}|поговаривают|сплетни|якобы|будто|будто бы|говорят,? (?:что|будто|его|ее|их)|(?<!не )говорят,|ходят разговоры|"
+    r"rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
+)
+_CEASED_WORDS = re.compile(
+    r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
+    r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
+)
+_STILL_WORDS = re.compile(r"(?<!\w)(?:снова|опять|по-прежнему|продолжа\w+|все еще|again|still|continu\w+|back)(?!\w)")
+_FAILED_PLAN = re.compile(
+    r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отложи\w+|will not|won['’]t|"
+    r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
+)
+_NEW_HOLDER = re.compile(r"(?:нов\w+|new|избра\w+|назнач\w+|elected|appointed)$")
+_COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|стал|стала|был|была|the|our|a|new)\W+){0,4}")
+_LONGEST_COPULA = 30  # characters
+
+
+def find_explicit_denial(
+    claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None, denied_word: str
+) -> str:
+    """Find that the sentence, or the one after it, calls the claim false, answers no, or says that a plan failed."""
+    low, reply = fold_text(here.text), fold_text(following.text) if following else ""
+    if claim.denied or _FALSE_WORDS.search(fold_text(claim.text)):
+        return ""
+    if _FALSE_WORDS.search(low) or _FALSE_REPLY.match(reply):
+        return "called false"
+    if _is_question(here) and _NEGATIVE_REPLY.match(reply):
+        return "asked and denied"
+    if _NEGATIVE_REPLY.match(low):
+        denied = [
+            word for scope in here.denied for word in here.words if scope.at < word.start and word.stem in scope.wide
+        ]
+        if any(find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in denied):
+            return "answered no"
+    if _FAILED_PLAN.search(low) and not _FAILED_PLAN.search(fold_text(claim.text)):
+        return "did not come to be"
+    if denied_word and _RUMOUR_WORDS.search(low):
+        return "a rumour denied"
+    return ""
+
+
+def _is_question(here: SentenceFacts) -> bool:
+    return here.text.rstrip(' "»”)').endswith("?")
+
+
+def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find "X, not Y" where Y is a number or a day of the claim."""
+    values = [fold_text(claim.text)[one.start : one.end] for one in claim.numbers]
+    values += [fold_text(claim.text)[one.start : one.end] for one in claim.moments]
+    digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
+    weekdays = {stem(word) for value in values for word in value.split()} - {""}
+    if _CORRECTION.search(fold_text(claim.text)):
+        return ""
+    for found in _CORRECTION.finditer(fold_text(here.text)):
+        after = _GROUPED.sub("", found[1])
+        if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
+            return f"corrected: not {found[1].strip()}"
+    return ""
+
+
+def find_denied_word(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find that the sentence denies a word of the claim, or the claim one of the sentence."""
+    for scopes, other, back in (
+        (here.denied, claim, claim.denied),
+        (claim.denied, here, here.denied),
+    ):
+        if back:
+            continue
+        for scope in scopes:
+            if scope.first and find_nearest_word(scope.first, other.words)[0] >= _SAME_WORD:
+                return f"not {scope.first.low}"
+    return ""
+
+
+def find_unasserted(claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None) -> str:
+    """Find that the sentence asks, or tells a rumour, a plan or a possibility, where the claim states a fact."""
+    if _is_question(here) and not (following and _POSITIVE_REPLY.match(fold_text(following.text))):
+        return "only asked"
+    if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(fold_text(claim.text)):
+        return "rumour"
+    for scope in here.modal:
+        if scope.kind != "must" and not claim.modal and not _list_stems(claim).isdisjoint(scope.wide):
+            return f"{scope.kind} {scope.first.low if scope.first else ''}"
+    return ""
+
+
+def find_end(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find that something ended which the claim says still holds, or that somebody else has the role now."""
+    low = fold_text(here.text)
+    if (found := _CEASED_WORDS.search(low)) and not _CEASED_WORDS.search(fold_text(claim.text)):
+        return f"ended: {found[0]}"
+    words = here.all_words
+    for n, word in enumerate(words[1:], 1):
+        if _NEW_HOLDER.match(words[n - 1].low) and (name := _find_holder(claim, word)):
+            others = [w for w in words[n + 1 :] if w.capital and w.stem]
+            if others and not any(is_same_name(name, w) for w in others):
+                return f"new {word.low}"
+    return ""
+
+
+def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
+    """Find the name that the claim gives to a role: "Priya Raman is the president", "Галина — председатель"."""
+    low = fold_text(claim.text)
+    for name in claim.names:
+        for word in claim.words:
+            between = low[name.word.end : word.start]
+            if word.stem == role.stem and 0 < len(between) <= _LONGEST_COPULA and _COPULA.fullmatch(between):
+                return name.word
+    return None
+
+
+def _list_stems(claim: SentenceFacts) -> frozenset[str]:
+    return frozenset(word.stem for word in claim.all_words if word.stem)
+
+
+def goes_on(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
+    """Find that the claim says something ended of which the sentence says no such thing; True if it says "again"."""
+    low = fold_text(here.text)
+    if not _CEASED_WORDS.search(fold_text(claim.text)) or _CEASED_WORDS.search(low):
+        return "", False
+    return "goes on", bool(_STILL_WORDS.search(low))

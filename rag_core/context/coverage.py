@@ -9,7 +9,7 @@ questions typed by people over channels). The thresholds for the result are cali
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import extract_name_stems
@@ -61,15 +61,15 @@ class Coverage:
         chances = self.chances - _TYPICAL_CHANCES
         if self.brief:
             z = (
-                -7.0
-                + 1.25 * self.strength
-                + 0.85 * self.kin
-                + 2.05 * self.count
-                + 2.7 * self.length
-                + 1.1 * self.known
-                - 0.6 * chances
-                + 2.2 * self.piece
-                - 0.25 * self.contested
+                -6.6
+                + 1.85 * self.strength
+                + 3.75 * self.kin
+                + 1.7 * self.count
+                + 2.35 * self.length
+                + 1.65 * self.known
+                - 0.45 * chances
+                + 1.4 * self.piece
+                - 0.8 * self.contested
             )
         else:
             z = (
@@ -94,8 +94,11 @@ def measure_coverage(
     passage = best.source.passage
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
-    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
     names = extract_name_stems(asked.text) & asked.share.keys()
+    if math.log(len(asked.share)) > _FEW_TERMS:
+        # among many words one has a synonym in any post by chance: only the question's own words tell
+        asked = replace(asked, variants={})
+    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
     return Coverage(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),

@@ -33,6 +33,15 @@ _CHANGING_TYPES = frozenset(
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4
+_CHANGE_TOPIC = 0.6  # as _SERIES_TOPIC, for a later piece that says that something has changed
+_CHANGE = re.compile(
+    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
+    r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
+    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
+    r"now|corrections?|moved?|no longer|instead|goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
+    r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
+    re.IGNORECASE,
+)
 _NAMED_TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|декабр)\w*|мая|"
     r"january|february|march|april|june|july|august|september|october|november|december|прошл\w+|раньше|тогда|вчера|"
@@ -124,8 +133,10 @@ def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:
     own = first.features.terms + first.features.kin
     best: dict[int, ExtractCandidate] = {}
     for one in ranked:
-        same = one.holds and _is_same_channel(one, first) and one.topic >= _SERIES_TOPIC * first.topic
-        if same and one.features.terms + one.features.kin >= _SERIES_TOPIC * own:
+        later = one.source.passage.date > first.source.passage.date
+        share = _CHANGE_TOPIC if later and _CHANGE.search(one.text) else _SERIES_TOPIC
+        same = one.holds and _is_same_channel(one, first) and one.topic >= share * first.topic
+        if same and one.features.terms + one.features.kin >= share * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
 

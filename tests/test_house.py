@@ -30,7 +30,7 @@ LIBRARIES = {
     "rensa": {"ingest/dedup.py"},
     "simpleeval": {"rag_core/recipes/tools.py"},
     "pymorphy3": {"rag_core/text/morphology.py"},
-    "rapidfuzz": {"rag_core/text/spelling.py"},
+    "rapidfuzz": {"rag_core/text/spelling.py", "rag_core/conversation/talk.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},
     "fastembed": {"rag_core/models"},

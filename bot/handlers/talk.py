@@ -9,14 +9,7 @@ from datetime import UTC, datetime
 
 from aiogram import Bot, Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import (
-    CallbackQuery,
-    InlineKeyboardButton,
-    InlineKeyboardMarkup,
-    Message,
-    ReactionTypeEmoji,
-    Update,
-)
+from aiogram.types import CallbackQuery, Message, ReactionTypeEmoji, Update
 
 from bot import access, logs
 from bot.access import get_reader_id
@@ -24,6 +17,7 @@ from bot.context import AppContext
 from bot.i18n import Translator
 from bot.recheck import Basis, ContentWithdrawn, Reader, build_posts_basis, recheck_before_sending
 from bot.suggestions import SuggestedQuestion
+from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links
 from bot.views.talk import render_talk
 from bot.worker.limits import format_rate_limit
@@ -85,19 +79,12 @@ async def _send_reply(
         shown = Basis(shown.posts, counted=viewer.channels)
     known = await channels.load_channels(desk.archive)
     reply = render_talk(talk, words.lang, [known[chat] for chat in viewer.channels if chat in known])
-    buttons = [
-        [
-            InlineKeyboardButton(
-                text=one.text, callback_data=SuggestionCallback(token=desk.suggestions.make_token(one)).pack()
-            )
-        ]
-        for one in suggested
-    ]
+    buttons = build_keyboard(
+        *([(one.text, SuggestionCallback(token=desk.suggestions.make_token(one)))] for one in suggested)
+    )
     here = Reader(viewer.user_id, message.chat.id, private=True)
     with recheck_before_sending(shown, here, desk.archive, desk.admins):
-        await message.answer(
-            **reply.as_kwargs(), reply_markup=InlineKeyboardMarkup(inline_keyboard=buttons) if buttons else None
-        )
+        await message.answer(**reply.as_kwargs(), reply_markup=buttons if suggested else None)
 
 
 async def _on_suggestion(

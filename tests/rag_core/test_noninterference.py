@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from bot.suggestions import QuestionSuggester
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
@@ -196,6 +197,13 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
     return [repr(shown), *(traced(run) for run in runs)]
 
 
+async def suggested_questions(rag: Engine) -> list[object]:
+    """The questions that are suggested to the same reader, made from all channels."""
+    suggester = QuestionSuggester(rag)
+    await suggester.make_suggestions()
+    return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
+
+
 def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Texts made of the words that only the closed channels have, or that nobody has, and how each is put."""
     ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED)]
@@ -210,12 +218,14 @@ async def assert_same_bytes(folder: Path, settings: Sequence[dict[str, Any]], cl
     secret = closed_posts(rng, words[:40], closed)
     other = closed_posts(rng, ["placid"], max(8, closed // 10))
     asked = questions(rng, words, count)
-    shown = []
+    shown, suggested = [], []
     for n, hidden in enumerate((other, secret)):
         async with opened(folder / str(n), hidden, settings[n]) as rag:
             shown.append([await everything_shown(rag, text, way) for way, text in asked])
+            suggested.append(await suggested_questions(rag))
     different = [asked[n] for n, (one, two) in enumerate(zip(*shown, strict=True)) if one != two]
     assert different == []
+    assert suggested[0] == suggested[1] != []
     assert len({repr(one[0]) for one in shown[0]}) > count / 8  # what is compared is not always the same refusal
 
 

@@ -180,9 +180,9 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
         if parts:
             print(f"\n{name}", format_rows(parts), sep="\n")
     if args.json_out:
-        compared: dict[str, Any] = {"metrics": metrics[""]}
+        compared: dict[str, Any] = {"metrics": metrics if args.compare else metrics[""]}
         if args.compare:
-            compared = {"metrics": metrics, "ratio": compute_ratios(metrics)}
+            compared["ratio"] = compute_ratios(metrics)
         if any(kinds.values()):
             compared["by_kind"] = kinds if args.compare else kinds[""]
         about = {"settings": describe_settings(args, data.rag, variant, variants)}

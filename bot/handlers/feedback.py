@@ -126,7 +126,7 @@ async def shorten_answer(
         for key in keys
         for piece in (" ", make_link(f"[{numbers[key]}]", format_channel_post_link(key, known.get(key.chat_id))))
     ]
-    lines = [_format_source(numbers[key], stored[key], known, shown) for key in keys]
+    lines = [_format_source(numbers[key], stored[key].key, stored[key], known.get(key.chat_id), shown) for key in keys]
     sentence = Text(neutralize_links(strip_control_characters(_format_sentence(first, stored))), *marks)
     return as_list(sentence, BlockQuote(as_list(*lines)), Italic(shown.words("shorter-note")), sep="\n\n")
 
@@ -143,9 +143,9 @@ def _format_sentence(sentence: StoredSentence, stored: dict[PostKey, Post]) -> s
     return f"{sentence.around} {stored[key].text[start:end]}".strip()
 
 
-def _format_source(number: int, post: Post, known: dict[int, Channel], shown: RenderContext) -> Text:
-    channel = known.get(post.key.chat_id)
-    author = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
+def _format_source(number: int, key: PostKey, post: Post, channel: Channel | None, shown: RenderContext) -> Text:
+    """Format the head of a source: its number, its author as a link to the post, and its date."""
+    author = link_author(channel, post.origin, format_channel_post_link(key, channel), shown.words)
     return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
 
 
@@ -190,8 +190,7 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
     if post is None:
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
-    author = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
-    head = Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
+    head = _format_source(number, one.key, post, channel, shown)
     if kept.hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
     if quotes := list(_list_quotes(one.key, post, context.answer)):
@@ -242,11 +241,6 @@ class _ButtonPress:
     words: Translator
     update_id: int
 
-    @property
-    def user_id(self) -> int:
-        """Id of the user who pressed."""
-        return self.query.from_user.id
-
 
 class AnswerButtonHandlers:
     """Handler of answer buttons. It tracks running presses: a button that sends a message sends it once."""
@@ -271,7 +265,7 @@ class AnswerButtonHandlers:
         if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
         elif action is AnswerAction.PAGE:
-            await _press_page(pressed)
+            await _press_text(pressed)
         else:
             async with self._claim_press(pressed) as first:
                 if first:
@@ -301,7 +295,7 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     action, words = pressed.press.action, pressed.words
     archive, asked = pressed.desk.archive, pressed.asked
     good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
-    new = await feedback.save_vote(archive, asked.id, pressed.user_id, good=good, reason=reason)
+    new = await feedback.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
     shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
     if action is AnswerAction.BAD:
@@ -311,40 +305,26 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     await pressed.query.answer(words(sentence if new else "vote-same"))
 
 
-async def _press_page(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    shown = build_render_context(pressed.asked, pressed.desk)
-    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
-    with checked:
-        await redraw_message(pressed.query, text, buttons)
-
-
-async def _press_sources(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    shown = build_render_context(pressed.asked, pressed.desk)
-    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
-    with checked:
-        await _reply_with_text(pressed, text, buttons)
-
-
-async def _press_why(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    shown = build_render_context(pressed.asked, pressed.desk)
-    text = await explain_answer(pressed.asked.answered, viewer, pressed.desk.archive, shown)
-    with checked:
-        await _reply_with_text(pressed, text)
-
-
-async def _press_shorter(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    text = await shorten_answer(
-        pressed.asked, viewer, pressed.desk.archive, build_render_context(pressed.asked, pressed.desk)
-    )
+async def _press_text(pressed: _ButtonPress) -> None:
+    """Show what is made of the answer's posts, as far as the presser may read them now."""
+    asked, archive, action = pressed.asked, pressed.desk.archive, pressed.press.action
+    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.desk)
+    shown = build_render_context(asked, pressed.desk)
+    text, buttons = None, None
+    if action is AnswerAction.WHY:
+        text = await explain_answer(asked.answered, viewer, archive, shown)
+    elif action is AnswerAction.SHORTER:
+        text = await shorten_answer(asked, viewer, archive, shown)
+    else:
+        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
     if text is None:
         await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
         return
     with checked:
-        await _reply_with_text(pressed, text)
+        if action is AnswerAction.PAGE:
+            await redraw_message(pressed.query, text, buttons)
+        else:
+            await _reply_with_text(pressed, text, buttons)
 
 
 async def _press_deeper(pressed: _ButtonPress) -> None:
@@ -376,7 +356,9 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
 async def _press_link(pressed: _ButtonPress) -> None:
     bot = pressed.query.bot
     assert bot is not None
-    text = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
+    text = await create_question_link(
+        pressed.asked.text, pressed.query.from_user.id, bot, pressed.desk.archive, pressed.words
+    )
     await _reply_with_text(pressed, text)
 
 
@@ -405,9 +387,9 @@ async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> No
 
 _VOTE_ACTIONS = {AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION}
 _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
-    AnswerAction.SOURCES: _press_sources,
-    AnswerAction.WHY: _press_why,
-    AnswerAction.SHORTER: _press_shorter,
+    AnswerAction.SOURCES: _press_text,
+    AnswerAction.WHY: _press_text,
+    AnswerAction.SHORTER: _press_text,
     AnswerAction.DEEPER: _press_deeper,
     AnswerAction.LINK: _press_link,
 }

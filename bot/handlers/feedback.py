@@ -17,14 +17,14 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
 from bot.i18n import Translator, get_translator
-from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
@@ -93,9 +93,7 @@ async def prepare_viewer(
     Call it before rendering: changes after this keep the message from being sent.
     """
     here = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(
-        desk.archive, desk.admins, user_id=user_id, chat_id=asked.chat_id, private=asked.private
-    )
+    viewer = await access.build_viewer(desk.archive, desk.admins, here)
     basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
     return viewer, recheck_before_sending(basis, here, desk.archive, desk.admins)
 

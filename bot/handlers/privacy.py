@@ -21,11 +21,11 @@ from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardButton
 from aiogram.utils.formatting import Text
 
 from bot import access
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.settings import Settings
 from bot.views import answer
 from bot.views.keyboards import redraw_message
@@ -87,9 +87,7 @@ async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) 
         cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
     open_in: dict[int, frozenset[int]] = {}
     for here, keys in cited.items():
-        viewer = await access.build_viewer(
-            archive, desk.admins, user_id=user_id, chat_id=here.chat_id, private=here.private
-        )
+        viewer = await access.build_viewer(archive, desk.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
             recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, desk.admins)

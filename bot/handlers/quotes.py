@@ -21,9 +21,10 @@ from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
+from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.recheck import Basis, Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
@@ -298,20 +299,18 @@ async def _load_quote_request(
     quoted = find_quote_by_token(stored_answer, desk.archive, button.token) if stored_answer else None
     if asked is None or stored_answer is None or quoted is None:
         return "receipt-unknown"
-    private, reader = chat.type == "private", pressed.from_user.id
-    where = {"user_id": reader, "chat_id": chat.id}
-    if not private and not await access.is_chat_member(desk.admins, **where):
+    reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
+    if not reader.private and not await access.is_chat_member(desk.admins, user_id=reader.user_id, chat_id=chat.id):
         return "answer-not-member"
-    readable = await access.get_readable_channels(desk.archive, desk.admins, **where, private=private)
+    readable = await access.get_readable_channels(desk.archive, desk.admins, reader)
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
-    basis = await build_posts_basis([quoted.key], Viewer(reader, frozenset(readable)), desk.archive)
+    basis = await build_posts_basis([quoted.key], Viewer(reader.user_id, frozenset(readable)), desk.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
-    shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
+    shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not reader.private)
     found = await load_cited_words(desk.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
-    here = Reader(**where, private=private)
-    return _QuoteRequest(found, basis, here, one, number, channel, shown, chat.id, message_id, asked.thread)
+    return _QuoteRequest(found, basis, reader, one, number, channel, shown, chat.id, message_id, asked.thread)
 
 
 async def _show_quote(wanted: _QuoteRequest, bot: Bot, desk: AppContext) -> None:

@@ -18,13 +18,13 @@ from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMar
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.recheck import Basis, Reader, ShownPost, recheck_before_sending
+from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import make_callback_token, redraw_message
 from bot.views.post_phrases import RenderContext
@@ -66,7 +66,6 @@ class SearchHandlers:
     async def on_search(self, message: Message, addressed: bool, desk: AppContext, words: Translator) -> None:
         """Answer /search with the first page."""
         asked = _get_search_text(message)
-        private = message.chat.type == "private"
         if not asked and not addressed:
             return
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
@@ -75,13 +74,13 @@ class SearchHandlers:
                 text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
             await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
-        reader = get_reader_id(message)
-        async with self._wait_turn(reader) as free:
+        reader = get_reader(message)
+        async with self._wait_turn(reader.user_id) as free:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
             text, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
-            with recheck_before_sending(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
+            with recheck_before_sending(basis, reader, desk.archive, desk.admins):
                 await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
@@ -100,12 +99,10 @@ class SearchHandlers:
                 await pressed.answer(words("search-busy"))
                 return
             try:
-                text, buttons, found, basis = await self._render_page(
-                    asked, pressed.from_user.id, callback_data.number, desk, words
-                )
+                reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
+                text, buttons, found, basis = await self._render_page(asked, reader, callback_data.number, desk, words)
                 moved = found not in ("", callback_data.found)
-                here = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
-                with recheck_before_sending(basis, here, desk.archive, desk.admins):
+                with recheck_before_sending(basis, reader, desk.archive, desk.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
@@ -127,23 +124,17 @@ class SearchHandlers:
                 del self._queues[reader]
 
     async def _render_page(
-        self, asked: Message, reader: int, number: int, desk: AppContext, words: Translator
+        self, asked: Message, reader: Reader, number: int, desk: AppContext, words: Translator
     ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
         """Page, buttons, results token, and basis of a search.
 
         A sentence and no token where nothing can be searched.
         """
-        where = {"user_id": reader, "chat_id": asked.chat.id}
-        private = asked.chat.type == "private"
-        viewer = await access.build_viewer(desk.archive, desk.admins, **where, private=private)
+        viewer = await access.build_viewer(desk.archive, desk.admins, reader)
         if not viewer.channels:
-            admin = reader in desk.admins
-            return (
-                Text(await access.format_no_access(desk.archive, words, admin=admin, private=private)),
-                None,
-                "",
-                Basis(),
-            )
+            admin = reader.user_id in desk.admins
+            refusal = await access.format_no_access(desk.archive, words, admin=admin, private=reader.private)
+            return Text(refusal), None, "", Basis()
         text, zone = _get_search_text(asked), desk.settings.bot.zone
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
@@ -154,7 +145,7 @@ class SearchHandlers:
             number = max(0, min(number, get_last_page(found)))
             # long posts take a while to scan
             page = await asyncio.to_thread(
-                render_search_page, found, number, RenderContext(words, zone, group=not private)
+                render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
             )
         entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)

@@ -24,7 +24,7 @@ from bot import access
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.recheck import Basis, Reader, recheck_before_sending
+from bot.recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links
 from rag_core.types import Channel
@@ -96,17 +96,14 @@ async def _describe_readable_channels(
     message: Message, desk: AppContext, words: Translator
 ) -> tuple[list[Text], AbstractContextManager[None]]:
     """Describe what can be read here and how to ask, or how to get access; returns the context to send it in too."""
-    reader, private = access.get_reader_id(message), message.chat.type == "private"
-    here = Reader(reader, message.chat.id, private)
-    channels = await access.get_readable_channels(
-        desk.archive, desk.admins, user_id=reader, chat_id=message.chat.id, private=private
-    )
-    checked = recheck_before_sending(Basis(counted=frozenset(channels)), here, desk.archive, desk.admins)
+    reader = access.get_reader(message)
+    channels = await access.get_readable_channels(desk.archive, desk.admins, reader)
+    checked = recheck_before_sending(Basis(counted=frozenset(channels)), reader, desk.archive, desk.admins)
     if not channels:
         admin = access.is_admin(message, desk.admins)
-        return [Text(await access.format_no_access(desk.archive, words, admin=admin, private=private))], checked
+        return [Text(await access.format_no_access(desk.archive, words, admin=admin, private=reader.private))], checked
     reads = as_list(words("start-reads", count=len(channels)), list_channel_titles(channels.values(), words))
-    how = words("start-how") if private else words("start-how-group", command="/ask")
+    how = words("start-how") if reader.private else words("start-how-group", command="/ask")
     return [reads, Text(how)], checked
 
 

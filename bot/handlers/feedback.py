@@ -33,10 +33,11 @@ from bot.views.keyboards import (
     REASONS_BY_ACTION,
     AnswerAction,
     AnswerCallback,
-    ButtonRow,
     add_reason_buttons,
+    build_keyboard,
+    build_page_row,
+    cut_page,
     get_button_action,
-    make_answer_button,
     redraw_message,
     remove_buttons,
     update_vote_counts,
@@ -171,15 +172,14 @@ async def render_sources_page(
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
         return Text(words("why-closed" if answer.cited else "sources-none")), None
-    last = (len(cited) - 1) // SOURCES_PER_PAGE
-    page = max(0, min(page, last))
-    here = cited[page * SOURCES_PER_PAGE : (page + 1) * SOURCES_PER_PAGE]
+    here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
     stored = await posts.fetch_posts(archive, [one.key for _, one in here])
     context = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
     head: list[Text] = [Bold(words("sources", count=len(cited)))]
     head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
     blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, context) for number, one in here)]
-    return as_list(*blocks, sep="\n\n"), _build_page_buttons(page, last, asked.handle)
+    row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
+    return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
 
 
 def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Text:
@@ -205,12 +205,6 @@ def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str
     longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
     for text in found:
         yield text if len(text) <= longest else f"{text[:longest].rstrip()}…"
-
-
-def _build_page_buttons(page: int, last: int, handle: str) -> InlineKeyboardMarkup | None:
-    row: ButtonRow = [make_answer_button("◀", AnswerAction.PAGE, handle, page - 1)] if page > 0 else []
-    row += [make_answer_button("▶", AnswerAction.PAGE, handle, page + 1)] if page < last else []
-    return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
 
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:

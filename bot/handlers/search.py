@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
@@ -26,7 +26,7 @@ from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
-from bot.views.keyboards import make_callback_token, redraw_message
+from bot.views.keyboards import build_keyboard, build_page_row, make_callback_token, redraw_message
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
@@ -151,7 +151,11 @@ class SearchHandlers:
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
         token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
-        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), token)
+        search = _make_search_token(asked, desk.archive)
+        row = build_page_row(
+            number, get_last_page(found), lambda n: SearchPageCallback(number=n, search=search, found=token)
+        )
+        buttons = build_keyboard(row) if row else None
         return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
 
 
@@ -171,16 +175,6 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     """Token of a search: eight characters, and it cannot be forged."""
     content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
-
-
-def _build_page_buttons(number: int, last: int, search: str, found: str) -> InlineKeyboardMarkup | None:
-    turns = [("◀", number - 1)] if number > 0 else []
-    turns += [("▶", number + 1)] if number < last else []
-    row = [
-        InlineKeyboardButton(text=label, callback_data=SearchPageCallback(number=to, search=search, found=found).pack())
-        for label, to in turns
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
 
 
 def routes() -> Router:

@@ -15,7 +15,7 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.context import AppContext
@@ -24,7 +24,7 @@ from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator, get_translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
-from bot.views.keyboards import make_callback_token, redraw_message
+from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
 from rag_core.storage import Archive, stats
 
@@ -88,11 +88,7 @@ def _build_confirm_keyboard(
 ) -> InlineKeyboardMarkup:
     yes = press.model_copy(update={"token": _make_grant_token(archive, press, asker)})
     label = words("button-grant" if press.on else "button-revoke")
-    row = [
-        InlineKeyboardButton(text=label, callback_data=yes.pack(), style="danger"),
-        InlineKeyboardButton(text=words("button-cancel"), callback_data=press.pack()),
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=[row])
+    return build_keyboard([(label, yes, "danger"), (words("button-cancel"), press)])
 
 
 async def _press_confirm(

@@ -15,18 +15,18 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from aiogram import Bot, Router
-from aiogram.enums import ButtonStyle, MessageEntityType
+from aiogram.enums import MessageEntityType
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
-from aiogram.utils.keyboard import InlineKeyboardBuilder
 
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.answer import make_link
+from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts
@@ -286,12 +286,8 @@ def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
 
 
 def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> InlineKeyboardMarkup:
-    keys, which = InlineKeyboardBuilder(), _make_posts_token(items)
-    keys.button(
-        text=words("button-delete"), callback_data=DeleteCallback(sure=True, which=which), style=ButtonStyle.DANGER
-    )
-    keys.button(text=words("button-keep"), callback_data=DeleteCallback(sure=False, which=which))
-    return keys.as_markup()
+    yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
+    return build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
 
 
 def routes() -> Router:

@@ -26,7 +26,7 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, Document, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
@@ -40,6 +40,7 @@ from bot.imports.unpack import DocumentRefused
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
+from bot.views.keyboards import build_keyboard
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import strip_control_characters
 from ingest.exports.scan import resolve_chat_id
@@ -90,7 +91,7 @@ class StopImportButton(CallbackData, prefix="import-stop"):
 
 def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
     """Keyboard of the offer to import."""
-    return _build_one_button_keyboard(words("button-import"), StartImportButton())
+    return build_keyboard([(words("button-import"), StartImportButton())])
 
 
 class ImportProgressMessage:
@@ -100,13 +101,13 @@ class ImportProgressMessage:
         self.message = message
         self._file = file
         self._words = words
-        self._buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
+        self._buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
         self._edited_at = time.monotonic()
 
     @classmethod
     async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
-        buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
+        buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
         text = words("import-fetching", file=file)
         sent = await to.reply(text, reply_markup=buttons, allow_sending_without_reply=True)
         return cls(sent, file, run, words)
@@ -159,10 +160,6 @@ async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel]
             await to.answer(**text.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
     except (TelegramAPIError, ClientDecodeError) as exc:
         log.warning("an admin could not be asked who may read what was imported: %s", exc)
-
-
-def _build_one_button_keyboard(label: str, press: CallbackData) -> InlineKeyboardMarkup:
-    return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text=label, callback_data=press.pack())]])
 
 
 _INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.json", "document"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from aiogram import Router
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.access import get_reader_id, is_admin, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.views.keyboards import edit_message
+from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
 from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
@@ -110,10 +110,10 @@ async def _render_mode(
     rows.append([_make_button(f"{'✓ ' if now.careful else ''}{words('mode-careful')}", "use", _CAREFUL_MODE)])
     if admin:
         rows += _build_recipe_switches(state, words)
-    return "\n".join(lines), InlineKeyboardMarkup(inline_keyboard=rows)
+    return "\n".join(lines), build_keyboard(*rows)
 
 
-def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[InlineKeyboardButton]]:
+def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[LabelledPress]]:
     rows = []
     for name, (on, _) in state.items():
         label = words("mode-switch-off", recipe=name) if on else words("mode-switch-on", recipe=name)
@@ -127,8 +127,8 @@ def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translat
     return rows
 
 
-def _make_button(label: str, action: str, name: str, number: int = 0) -> InlineKeyboardButton:
-    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(action=action, name=name, number=number).pack())
+def _make_button(label: str, action: str, name: str, number: int = 0) -> LabelledPress:
+    return label, _ModeCallback(action=action, name=name, number=number)
 
 
 def routes() -> Router:

@@ -17,7 +17,7 @@ from typing import Any
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot import access
@@ -28,7 +28,7 @@ from bot.i18n import Translator
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.settings import Settings
 from bot.views import answer
-from bot.views.keyboards import redraw_message
+from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
 from rag_core.storage.users import (
     UserDataCounts,
@@ -225,13 +225,8 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
 
 def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMarkup:
     now = int(time.time())
-    row = [
-        InlineKeyboardButton(
-            text=words(label), callback_data=ForgetCallback(erase=erase, user_id=user_id, asked=now).pack(), style=style
-        )
-        for label, erase, style in (("forget-yes", True, "danger"), ("forget-no", False, None))
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=[row])
+    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=now) for erase in (True, False))
+    return build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
 
 
 def routes() -> Router:

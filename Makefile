@@ -54,7 +54,7 @@ lock:  ## renew the lock files (needs uv)
 	$(call compile,requirements,pyproject.toml)
 	$(call compile,requirements-dev,pyproject.toml --group dev -c requirements.lock)
 	$(call compile,requirements-bench,pyproject.toml --group bench -c requirements-dev.lock)
-	$(call compile,requirements-image,pyproject.toml --extra local --extra qdrant -c requirements-dev.lock)
+	$(call compile,requirements-image,pyproject.toml --extra local -c requirements-dev.lock)
 	$(call compile,requirements-build,--group build -c requirements-dev.lock)
 	$(call compile,requirements-audit,--group audit)
 

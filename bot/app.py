@@ -33,6 +33,7 @@ from bot.monitoring.health import monitor_bot
 from bot.notifications import AdminNotifier, notify_of_errors
 from bot.recheck import RecheckMiddleware
 from bot.settings import BotSettings, Settings, WebhookSettings
+from bot.suggestions import QuestionSuggester
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces
@@ -97,7 +98,9 @@ async def run_bot(
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
-        context = monitoring.desk = AppContext(settings, rag.archive, worker, indexing, rag, reindexing, rights)
+        context = monitoring.desk = AppContext(
+            settings, rag.archive, worker, indexing, rag, reindexing, rights, QuestionSuggester(rag)
+        )
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
         await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))
         log.info("@%s answers", (await bot.me()).username)
@@ -122,7 +125,7 @@ async def _run_workers(
     dispatcher = build_dispatcher(context, deduplication)
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
-    tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left()]
+    tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left(), context.suggestions.run()]
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.turns.stop)

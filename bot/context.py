@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from bot.access import AdminRegistry
 from bot.indexing import IndexingWorker, RebuildRunner
 from bot.settings import Settings
+from bot.suggestions import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
 from rag_core.engine import Engine
 from rag_core.storage import Archive
@@ -28,6 +29,7 @@ class AppContext:
     rag: Engine
     reindexing: RebuildRunner
     rights: AdminRegistry
+    suggestions: QuestionSuggester
 
     @property
     def admins(self) -> AdminRegistry:

@@ -27,6 +27,7 @@ from bot.handlers import (
     search,
     start,
     stats,
+    talk,
     verify,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
@@ -78,6 +79,7 @@ def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatc
         stats.routes(),
         imports.routes(),
         verify.routes(),
+        talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons
     )

@@ -15,9 +15,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from ingest import inbox, rebuild_parent
+from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
 from ingest.scheduler import JobLog
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.search import DENSE, LEXICAL
@@ -226,7 +227,7 @@ class RebuildRunner:
         archive: Archive,
         indexer: LexicalIndexer,
         dense: DenseIndexer | None = None,
-        save_every: float = rebuild_parent.SAVE_INTERVAL_SECONDS,
+        save_every: float = SAVE_INTERVAL_SECONDS,
     ) -> None:
         self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
         self._current: Rebuild | None = None
@@ -260,9 +261,11 @@ class RebuildRunner:
         return self._launch(rebuild, anew=True)
 
     async def resume(self) -> Rebuild | None:
-        """Resume a rebuild that was running when the process ended."""
+        """Resume a rebuild that was running when the process ended, or start one of an index of an earlier version."""
         rebuild = await index_state.find_running_rebuild(self._archive)
-        return self._launch(rebuild, anew=False) if rebuild else None
+        if rebuild:
+            return self._launch(rebuild, anew=False)
+        return await self.start() if self._indexer.lexical.outdated else None
 
     def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
         self._working, self._cancelled, self._installing = True, False, False
@@ -317,15 +320,13 @@ class RebuildRunner:
     async def _run(self, rebuild: Rebuild, *, anew: bool) -> None:
         try:
             if anew:
-                await rebuild_parent.remove_next_index(self._archive)  # a leftover of another rebuild
+                await remove_next_index(self._archive)  # a leftover of another rebuild
                 if rebuild.chat_id is not None:
                     await self._indexer.save()  # the channel is replaced in the index on disk
             words = self._indexer.lexical
-            await rebuild_parent.build_next_index(
-                self._archive, self._dense, rebuild, self._moved, self._save_every, words
-            )
+            await build_next_index(self._archive, self._dense, rebuild, self._moved, self._save_every, words)
             self._installing = True  # the rest takes seconds and must not be interrupted
-            await self._indexer.put_in_place(await rebuild_parent.load_next_index(self._archive, rebuild, words))
+            await self._indexer.put_in_place(await load_next_index(self._archive, rebuild, words))
         except asyncio.CancelledError:
             if self._cancelled:
                 await self._finish("cancelled", _CANCELLED_REASON)
@@ -359,7 +360,7 @@ class RebuildRunner:
         assert self._current is not None
         ended = replace(self._current, state=state, reason=reason, left_s=None)
         try:
-            await rebuild_parent.remove_next_index(self._archive)
+            await remove_next_index(self._archive)
             await index_state.finish_rebuild(self._archive, ended)
         except RagError as exc:  # reported all the same; the next rebuild saves it
             self._unsaved_end = ended

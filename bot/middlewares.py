@@ -24,6 +24,7 @@ from bot.filters import GROUPS
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import choose_interface_language, get_translator
 from bot.views.message_text import BOT_COMMANDS
+from rag_core.conversation import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, inbox
 from rag_core.storage.channels import load_group_rules
@@ -181,14 +182,16 @@ class AdminsOnlyMiddleware(BaseMiddleware):
 async def _counts_as_command(message: Message, bot: Bot) -> bool:
     """Check that the bot answers this message at once: a command, or text in a private chat that is no question.
 
-    Questions are counted where they are queued; those that are too long or too short are counted here.
+    Questions are counted where they are queued; small talk, and what is too long or too short, is counted here.
     """
     text, private = message.text or message.caption or "", message.chat.type == "private"
     command = _COMMAND_PATTERN.match(text)
     if command is None:
-        return private and not 0 < len(text) <= MAX_QUESTION_LENGTH
+        return private and (not 0 < len(text) <= MAX_QUESTION_LENGTH or detect_talk(text) is not None)
     if not private:
         ours = (await bot.me()).username or ""
         if (command[2] or ours).casefold() != ours.casefold() or not (command[2] or command[1].lower() in BOT_COMMANDS):
             return False  # addressed to another bot
+    if command[1].lower() == "ask" and command[3] and detect_talk(text[command.end() - 1 :]):
+        return True
     return not (command[1].lower() in _QUEUED_COMMANDS and command[3] and len(text) <= MAX_QUESTION_LENGTH)

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from ingest.chunking import split_into_passages
 from rag_core.engine import get_lexical_folder
-from rag_core.index.bm25 import IndexEntry, PassageRef
-from rag_core.index.open_vectors import StoredPoint, VectorPoint, VectorStore
-from rag_core.index.open_words import LexicalIndex
+from rag_core.index.bm25 import IndexEntry, LexicalIndex, PassageRef
+from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
+from rag_core.text.synonyms import annotate_answer_kinds
 from rag_core.text.tokens import detect_language, normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PostKey
 
@@ -83,7 +83,8 @@ async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int =
 
 def build_lexical_entry(p: Passage) -> IndexEntry:
     """Convert a passage to an entry of the lexical index."""
-    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, tokenize(f"{p.header}\n{p.text}"))
+    terms = [*tokenize(f"{p.header}\n{p.text}"), *annotate_answer_kinds(p.text)]
+    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, terms)
 
 
 class LexicalIndexer:

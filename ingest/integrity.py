@@ -23,11 +23,9 @@ from ingest.indexer import LexicalIndexer, PreparedPassage, build_lexical_entry,
 from ingest.notices import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
-from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.index.bm25 import LexicalIndex, PassageRef, SearchFilter
 from rag_core.index.bm25_files import translate_write_errors
-from rag_core.index.open_vectors import StoredPoint, VectorStore
-from rag_core.index.open_words import LexicalIndex
-from rag_core.index.vector_store import VectorArray, hash_to_number
+from rag_core.index.vectors import StoredPoint, VectorArray, VectorStore, hash_to_number
 from rag_core.models.selection import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids
@@ -104,7 +102,7 @@ async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
     Raises VectorsUnavailable, IndexUnavailable.
     """
     pages: list[NDArray[np.void]] = []
-    async for page in vectors.held():
+    async for page in vectors.iterate_points():
         pages.append(
             np.array(
                 [(*held.place.key, held.place.part, _hash_stored_vector(held)) for held in page], _INVENTORY_ROW_TYPE
@@ -255,7 +253,7 @@ async def find_wrong_vector_posts(
 
 async def _read_stored_vectors(dense: DenseIndex, some: Sequence[PostKey]) -> _StoredVectors:
     stored = _StoredVectors({key: set() for key in some})
-    async for page in dense.vectors.held():
+    async for page in dense.vectors.iterate_points():
         for held in page:
             key = held.place.key
             stored.there.setdefault(key.chat_id, set()).add(key.message_id)

@@ -35,11 +35,11 @@ from rag_core import malloc
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, conversations, job_runs, questions, stats
+from rag_core.storage import Archive, conversations, questions, stats
 from rag_core.storage import inbox as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
-from rag_core.storage.job_runs import JobRecord
+from rag_core.storage.stats import JobRecord
 
 __all__ = [
     "FixedDelayTrigger",
@@ -75,13 +75,13 @@ class JobLog:
 
     async def read(self) -> None:
         """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self._jobs = {job.name: job for job in await job_runs.load_jobs(self._archive)} | self._jobs
+        self._jobs = {job.name: job for job in await stats.load_jobs(self._archive)} | self._jobs
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
         fresh = [self._jobs[name] for name in self._unwritten]
         if fresh:
-            await job_runs.save_jobs(self._archive, fresh)
+            await stats.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
 
     async def keep(self) -> None:

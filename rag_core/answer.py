@@ -16,20 +16,20 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 
 from rag_core.cite import check_citations, filter_current_passages
-from rag_core.conversation import remember_answer, resolve_followup
+from rag_core.conversation import remember_answer, resolve_followup, strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
 from rag_core.llm import QueuePositionCallback
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels, questions, users
 from rag_core.storage.users import AUTO_RECIPE, load_answer_mode
-from rag_core.tracing import Run, Span
-from rag_core.types import Answer, Channel, Draft, Evidence, Question, Sentence, Shortfall, Source
+from rag_core.tracing import Run, Span, Stage
+from rag_core.types import Answer, Certainty, Channel, Draft, Evidence, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import MIN_SUPPORT, keep_supported_citations, measure_support
 from rag_core.writing.reflect import reflect_on_draft
 
@@ -194,11 +194,11 @@ async def cite_and_verify(
 
     Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
     """
-    current = await run.require("cite", check_citations(draft, question.viewer, rag))
+    current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
     if all(sentence.support == 1.0 for sentence in current):
         return current  # verbatim, or computed from the posts
     verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
-    kept = await run.attempt("verify", keep_supported_sentences(current, evidence, question.lang, run), verbatim)
+    kept = await run.attempt(Stage.VERIFY, keep_supported_sentences(current, evidence, question.lang, run), verbatim)
     if len(kept) < len(current):
         run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
     return kept
@@ -253,7 +253,8 @@ async def answer_question(
         on_stage=on_stage,
     )
     try:
-        asked, question = question, await resolve_followup(question, rag, run)
+        asked = replace(question, text=strip_courtesies(question.text))
+        question = await resolve_followup(asked, rag, run)
         chosen = await _trace_recipe_choice(question, rag, run)
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
@@ -261,6 +262,7 @@ async def answer_question(
         answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
+            certainty=draft.certainty if sentences else Certainty.NONE,
             recipe=run.recipe,
             model=draft.model if sentences else None,
             shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
@@ -272,7 +274,7 @@ async def answer_question(
             understood=question.text if question.text != asked.text else "",
         )
         # memory is read by follow-ups only, never as a source
-        await run.attempt("memory", remember_answer(question, answer, rag), None)
+        await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer
     finally:
         rag.traced(run)
@@ -282,13 +284,14 @@ async def _report_draft(on_extract: Callable[[Answer], None], question: Question
     """Report the extract as a preview, if its citations are still valid."""
     sentences = await check_citations(draft, question.viewer, rag)
     if sentences:
-        on_extract(Answer(sentences, draft.covered, DIRECT, channels=await _load_readable_channels(question, rag)))
+        known = await _load_readable_channels(question, rag)
+        on_extract(Answer(sentences, draft.covered, DIRECT, channels=known, certainty=draft.certainty))
 
 
 async def _filter_current_sources(evidence: Evidence, question: Question, rag: Engine, run: Run) -> tuple[Source, ...]:
     passages = [source.passage for source in evidence.sources]
     current = set(
-        await run.require("nearest", filter_current_passages(passages, question.viewer, rag)) if passages else ()
+        await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)) if passages else ()
     )
     return tuple(source for source in evidence.sources if source.passage in current)
 
@@ -306,4 +309,4 @@ async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> Rec
         run.note(recipe=choice.recipe, why=choice.why)
         return choice
 
-    return await run.attempt("choose", choose_and_note(), RecipeChoice(DIRECT, "no choice"))
+    return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT, "no choice"))

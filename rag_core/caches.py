@@ -32,6 +32,7 @@ Clock = Callable[[], float]  # seconds, from any starting point
 _MAX_PLANS, _PLANS_TTL_S = 1000, 600.0  # 1 kB each
 _MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 passage references on average
 _MAX_VERDICTS, _VERDICTS_TTL_S = 500, 300.0  # 3 kB each
+_MAX_BOILERPLATES, _BOILERPLATES_TTL_S = 500, 300.0  # a few lines each
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,14 @@ class VersionedCache(Generic[V]):
 
 
 class Caches:
-    """Caches of one engine, in memory only: plans, hits and verdicts."""
+    """Caches of one engine, in memory only: plans, hits, verdicts, and repeated lines by channel."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.plans: VersionedCache[Plan] = VersionedCache(_MAX_PLANS, _PLANS_TTL_S, clock)
         self.hits: VersionedCache[tuple[CachedHit, ...]] = VersionedCache(_MAX_HITS, _HITS_TTL_S, clock)
         self.verdicts: VersionedCache[Verdict] = VersionedCache(_MAX_VERDICTS, _VERDICTS_TTL_S, clock)
-        self._all: tuple[VersionedCache[Any], ...] = (self.plans, self.hits, self.verdicts)
+        self.boilerplate: VersionedCache[frozenset[str]] = VersionedCache(_MAX_BOILERPLATES, _BOILERPLATES_TTL_S, clock)
+        self._all: tuple[VersionedCache[Any], ...] = (self.plans, self.hits, self.verdicts, self.boilerplate)
 
     def forget(self) -> None:
         """Drop everything: keys contain the texts of questions."""
@@ -100,8 +102,9 @@ class Caches:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Number of hits and of lookups, of all caches together."""
-        return sum(cache.hits for cache in self._all), sum(cache.looks for cache in self._all)
+        """Number of hits and of lookups, of the caches that hold results of questions."""
+        of_questions = (self.plans, self.hits, self.verdicts)
+        return sum(cache.hits for cache in of_questions), sum(cache.looks for cache in of_questions)
 
 
 def make_plan_key(question: Question, known: Mapping[int, Channel]) -> Hashable:

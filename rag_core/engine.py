@@ -18,7 +18,7 @@ from typing import TypeVar
 from rag_core.caches import Caches, IndexVersion
 from rag_core.context.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.open_words import LexicalIndex, load_saved_lexical_index, make_lexical_index
+from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.llm import LanguageModel
 from rag_core.models.reranker import Reranker
 from rag_core.models.selection import (
@@ -36,7 +36,15 @@ from rag_core.storage import Archive, posts, users
 from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Shortfall
 
-__all__ = ["Engine", "PlanFunction", "get_lexical_folder", "load_or_make_lexical_index", "open_engine"]
+__all__ = [
+    "Engine",
+    "PlanFunction",
+    "get_lexical_folder",
+    "load_or_make_lexical_index",
+    "load_saved_lexical_index",
+    "make_lexical_index",
+    "open_engine",
+]
 
 T = TypeVar("T")
 PlanFunction = Callable[[Question, Mapping[int, Channel]], Plan]  # a question, and the channels by id, to a plan
@@ -48,14 +56,15 @@ def _log_run(run: Run) -> None:
     log.info("answered %s", run.line())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Engine:
     """Archive, indexes, models, caches and settings that every stage may use.
 
-    `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one is
-    compared with it. `clock` gives the seconds for the age of cached values; each engine has its own caches, also a
-    copy made by `replace`, because other components or settings find other hits. `recipe` answers where the chat has
-    chosen none; "auto" chooses by question and load. `health` is the circuit breaker of the recipes.
+    Reranker, writer and planner may be replaced while the bot runs: a run that already uses the old one finishes with
+    it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
+    is compared with it. A copy made by `replace` has `caches` of its own, because other settings find other hits.
+    `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `health` is the circuit
+    breaker of the recipes.
     """
 
     settings: RagSettings
@@ -69,18 +78,9 @@ class Engine:
     without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
     traced: Callable[[Run], None] = _log_run
     plan: PlanFunction = plan_by_rules
-    clock: Callable[[], float] = time.monotonic
     recipe: str = "auto"
     health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))
-    caches: Caches = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "caches", Caches(self.clock))
-
-    def exchange(self, **components: object) -> None:
-        """Replace components while the bot runs. A run that already uses the old ones finishes with them."""
-        for name, component in components.items():
-            object.__setattr__(self, name, component)
+    caches: Caches = field(init=False, default_factory=Caches)
 
     @property
     def version(self) -> IndexVersion:
@@ -113,8 +113,8 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
             await _open_or_note_shortfall("write", open_language_models(wanted)) if language else (None, ())
         )
         if models:
-            rag.exchange(writer=models.writer, planner=models.planner)
-        rag.exchange(without=(*dense_shortfalls, *rerank_shortfalls, *write_shortfalls))
+            rag.writer, rag.planner = models.writer, models.planner
+        rag.without = (*dense_shortfalls, *rerank_shortfalls, *write_shortfalls)
         yield rag
 
 
@@ -150,3 +150,23 @@ async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | 
 def get_lexical_folder(archive: Archive) -> Path:
     """Folder of the saved lexical index."""
     return archive.folder / "lexical"
+
+
+def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:
+    """Make an empty lexical index, in files or on Qdrant (QDRANT__WORDS). An unreachable server is no error: it is
+    tried again.
+    """
+    if qdrant is None or not (qdrant.url and qdrant.words):
+        return Bm25Index()
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex  # imported here: it takes a second
+
+    return QdrantLexicalIndex(qdrant)
+
+
+def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archive: str) -> LexicalIndex | None:
+    """Load the lexical index saved in `folder` for this archive, as the settings say; None if there is none."""
+    if qdrant is None or not (qdrant.url and qdrant.words):
+        return Bm25Index.load(folder, archive)
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
+
+    return QdrantLexicalIndex.load(qdrant, folder, archive)

@@ -28,10 +28,11 @@ from rag_core.retrieval.search import search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH
-from rag_core.tracing import Run
-from rag_core.types import Channel, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
-from rag_core.writing.extract import quote_piece, select_best_pieces
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
+from rag_core.text.spelling import correct_spelling
+from rag_core.tracing import Run, Stage
+from rag_core.types import Certainty, Channel, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
+from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_post_date
 from rag_core.writing.write import write_draft
 
@@ -60,16 +61,23 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
-        plan = await asyncio.to_thread(rag.plan, question, known)  # a long question takes the rules 20 ms
+        plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
             entities = await _load_known_entities(question, known, rag)
-            async with run.apart():
+            async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.put(key, version, plan)
     return plan
+
+
+def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+    """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
+    frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    text, read_as = correct_spelling(question.text, rag.lexical.vocabulary, frequency)
+    return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 
 async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
@@ -95,9 +103,9 @@ log = logging.getLogger(__name__)
 async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
     """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts."""
     async with _preview_while_planning(question, rag, run):
-        plan = await run.attempt("plan", make_plan(question, rag, run), lambda: build_bare_plan(question))
+        plan = await run.attempt(Stage.PLAN, make_plan(question, rag, run), lambda: build_bare_plan(question))
     # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
-    exact = await run.attempt("chronicle", answer_by_aggregation(question, plan, rag), None)
+    exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
     if exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
     return plan, exact
@@ -108,7 +116,7 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
     hits = await search_passages(plan, question, rag, run)
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
-    best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     return await extract_from_hits(question, plan, best, rag, run)
 
 
@@ -116,8 +124,10 @@ async def extract_from_hits(
     question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
     """Compose the evidence from hits, and extract from it."""
-    evidence = await run.attempt("copies", gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
-    async with run.stage("extract"):
+    evidence = await run.attempt(
+        Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits)
+    )
+    async with run.stage(Stage.EXTRACT):
         # long posts have many pieces to score: in a thread, not on the event loop
         draft = await asyncio.to_thread(extract_draft, question, plan, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
@@ -130,7 +140,7 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.planner or rag.writer
     if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
         return plan
-    return replace(plan, like=await run.attempt("hyde", write_hypothetical_post(question, model, run), ""))
+    return replace(plan, like=await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), ""))
 
 
 async def write_or_extract(
@@ -146,9 +156,9 @@ async def write_or_extract(
         return draft
     if run.on_extract:
         await run.on_extract(draft)
-    written = await run.attempt("write", write_draft(question, evidence, rag, run), draft)
+    written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written.sentences:
-        return replace(written, covered=draft.covered)
+        return replace(written, covered=draft.covered, certainty=draft.certainty)
     if draft.covered < _DECISIVE_COVERAGE:
         return Draft((), draft.covered)
     run.shortfalls.append(Shortfall("write", f"{model.name} found no answer: these are the posts' own words."))
@@ -158,11 +168,14 @@ async def write_or_extract(
 async def finish_draft(
     question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """Finish a recipe: add a conflicting post to an answer, and the number of unindexed posts to a refusal."""
+    """Finish a recipe: add a conflicting post to a sure answer, and the number of unindexed posts to a refusal."""
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
+    if draft.certainty is not Certainty.SURE or not draft.sentences:
         return draft, evidence
-    return await run.attempt("conflicts", add_conflicting_post(question, plan, draft, evidence, rag), draft), evidence
+    return await run.attempt(
+        Stage.CONFLICTS, add_conflicting_post(question, plan, draft, evidence, rag), draft
+    ), evidence
 
 
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
@@ -175,22 +188,44 @@ async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
 
 
 def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the best pieces of the evidence; an empty draft where the evidence does not cover the question."""
+    """Quote the best pieces of the evidence where it surely covers the question, the closest ones where it may.
+
+    An empty draft where it does not.
+    """
     statistics = rag.lexical.statistics(question.viewer.channels)
     asked = QueryTerms.of(plan.asked or question.text, statistics.weight)
     dated = plan.kind is Kind.WHEN
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
-    pieces = select_best_pieces(asked, evidence, most, _EXTRACT_MARGIN, longest)
-    best = pieces[0] if pieces else None
-    words = measure_coverage(asked, best, statistics).likely
+    ranked = rank_pieces(asked, evidence, longest)
+    best = ranked.best
+    coverage = measure_coverage(asked, best, statistics, contested=ranked.contested)
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
-    covered = rag.calibration.likely(words, cosine, model, question.lang)
-    if covered < rag.calibration.bar:
-        return Draft((), covered)
-    shown = (quote_piece(piece) for piece in pieces)
-    return Draft(tuple(_prepend_post_date(s, question.lang) if dated else s for s in shown), covered)
+    covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
+    certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
+    if certainty is Certainty.NONE:
+        return Draft((), covered, certainty=certainty)
+    if ranked.doubtful:
+        certainty = Certainty.PROBABLE
+    sure = certainty is Certainty.SURE
+    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most)
+    sentences = [quote_piece(piece) for piece in pieces]
+    if dated:
+        sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
+    elif not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
+        sentences = _insert_second(sentences, earlier, most)
+    return Draft(tuple(sentences), covered, certainty=certainty)
+
+
+def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
+    """Insert a sentence after the first, and drop the last ones that no longer fit."""
+    first, *rest = sentences
+    kept = [first, second]
+    for sentence in rest:
+        if len(kept) < most and sum(len(one.text) for one in kept) + len(sentence.text) <= MAX_ANSWER_LENGTH:
+            kept.append(sentence)
+    return kept
 
 
 def _prepend_post_date(sentence: Sentence, lang: str) -> Sentence:

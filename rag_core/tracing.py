@@ -17,15 +17,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import StrEnum
 from time import perf_counter
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from rag_core.errors import RagError, StageTimeout, translate_errors
 from rag_core.llm import GenerationStats, LanguageModel, LlmSession, QueuePositionCallback
 from rag_core.settings import Budgets
 from rag_core.types import Draft, Sentence, Shortfall
 
-__all__ = ["LlmCosts", "Run", "Span", "begin_request", "get_or_make_request_id", "get_request_id"]
+__all__ = ["LlmCosts", "Run", "Span", "Stage", "begin_request", "get_or_make_request_id", "get_request_id"]
 
 _REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 
@@ -94,31 +95,51 @@ class LlmCosts:
 
 
 T = TypeVar("T")
-# Stages that share the budget of another; every other stage has a budget of its own name.
-_SHARED_BUDGETS = {
-    "chronicle": "search",
-    "extract": "write",
-    "hyde": "rewrite",
-    "followup": "rewrite",
-    "memory": "fetch",
-    "step": "judge",
-    "reflect": "judge",
-    "again": "search",
-    "choose": "fetch",
-    "predict": "map",
-    "parts": "judge",
-    "filter": "fetch",
-    "recall": "fetch",
-    "queries": "search",
-    "follow": "search",
-    "lexical": "search",
-    "dense": "search",
-    "diverse": "search",
-    "conflicts": "verify",
-    "cite": "fetch",
-    "copies": "fetch",
-    "nearest": "fetch",
-}
+
+
+class Stage(StrEnum):
+    """Stage of a question. `budget` is the field of `Budgets` that limits it."""
+
+    budget: str
+
+    def __new__(cls, name: str, budget: str = "") -> Self:
+        """Make a member from its name in traces and its budget."""
+        stage = str.__new__(cls, name)
+        stage._value_, stage.budget = name, budget
+        return stage
+
+    PLAN = "plan", "plan"
+    SEARCH = "search", "search"
+    CHRONICLE = "chronicle", "search"
+    AGAIN = "again", "search"
+    QUERIES = "queries", "search"
+    FOLLOW = "follow", "search"
+    LEXICAL = "lexical", "search"
+    DENSE = "dense", "search"
+    DIVERSE = "diverse", "search"
+    FETCH = "fetch", "fetch"
+    MEMORY = "memory", "fetch"
+    CHOOSE = "choose", "fetch"
+    FILTER = "filter", "fetch"
+    RECALL = "recall", "fetch"
+    CITE = "cite", "fetch"
+    COPIES = "copies", "fetch"
+    NEAREST = "nearest", "fetch"
+    RERANK = "rerank", "rerank"
+    WRITE = "write", "write"
+    EXTRACT = "extract", "write"
+    VERIFY = "verify", "verify"
+    CONFLICTS = "conflicts", "verify"
+    REWRITE = "rewrite", "rewrite"
+    HYDE = "hyde", "rewrite"
+    FOLLOWUP = "followup", "rewrite"
+    MAP = "map", "map"
+    PREDICT = "predict", "map"
+    JUDGE = "judge", "judge"
+    STEP = "step", "judge"
+    REFLECT = "reflect", "judge"
+    PARTS = "parts", "judge"
+
 
 # Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
@@ -163,13 +184,13 @@ class Run:
         _STAGE_COUNTS.get().update(counts)
 
     @asynccontextmanager
-    async def stage(self, name: str) -> AsyncIterator[None]:
+    async def stage(self, name: Stage | str) -> AsyncIterator[None]:
         """Run a stage with its timeout and span; the only timeout of the package. Raises StageTimeout.
 
         A library's own TimeoutError is not mistaken for the stage's.
         """
         started, error = time.perf_counter(), None
-        budget = _SHARED_BUDGETS.get(name, name)
+        budget = Stage(name).budget
         seconds: float = getattr(self.budgets, budget)
         if (left := max(_MIN_STAGE_S, self.left - self.after)) < seconds:
             seconds, budget = left, "question"
@@ -221,7 +242,7 @@ class Run:
             self.clock, self.after = outer
 
     @asynccontextmanager
-    async def seated(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
+    async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
         """Acquire a session with the model. Waiting for it does not count against the current stages."""
         resume = _pause_timeouts((*_STAGE_TIMEOUTS.get(()), *filter(None, (self.clock,))))
         try:
@@ -232,7 +253,7 @@ class Run:
             resume()
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[None]:
+    async def use_separate_budgets(self) -> AsyncIterator[None]:
         """Run stages with budgets of their own, which do not count against the current stages."""
         resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()))
         outer = _STAGE_TIMEOUTS.set(())
@@ -242,12 +263,12 @@ class Run:
             _STAGE_TIMEOUTS.reset(outer)
             resume()
 
-    async def require(self, name: str, work: Awaitable[T]) -> T:
+    async def require(self, name: Stage | str, work: Awaitable[T]) -> T:
         """Run a stage that has no fallback."""
         async with self.stage(name):
             return await work
 
-    async def attempt(self, name: str, work: Awaitable[T], otherwise: T | Callable[[], T]) -> T:
+    async def attempt(self, name: Stage | str, work: Awaitable[T], otherwise: T | Callable[[], T]) -> T:
         """Run a stage; if it raises RagError, note the shortfall and return the fallback."""
         try:
             return await self.require(name, work)

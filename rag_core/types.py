@@ -7,13 +7,18 @@ units (https://core.telegram.org/api/entities#entity-length). All datetimes are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rag_core.index.bm25 import PostKeySet
 
 __all__ = [
     "Answer",
+    "Certainty",
     "Channel",
     "Citation",
     "Draft",
@@ -24,10 +29,12 @@ __all__ = [
     "Media",
     "Origin",
     "Passage",
+    "PassageRef",
     "Plan",
     "Post",
     "PostKey",
     "Question",
+    "SearchFilter",
     "Sentence",
     "Shortfall",
     "Source",
@@ -43,6 +50,28 @@ class PostKey(NamedTuple):
 
     chat_id: int
     message_id: int
+
+
+class PassageRef(NamedTuple):
+    """Passage reference: a part of a post, `start` and `end` in code points of its text."""
+
+    key: PostKey
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
+
+    `keys` restricts the search to these posts, as far as the other conditions allow them.
+    """
+
+    channels: frozenset[int]
+    since: datetime | None = None
+    until: datetime | None = None
+    keys: PostKeySet | None = None
 
 
 class Visibility(StrEnum):
@@ -135,7 +164,6 @@ class Post:
     origin: Origin | None = None
     reply_to: int | None = None
     album: str | None = None
-    views: int | None = None
     version: int = 1
     guarded: str | None = None
 
@@ -171,8 +199,8 @@ class Question:
 class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
-    POSTED asks for the posts of a period. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
-    facts, and are routed to their own recipe.
+    POSTED asks for the posts of a period, NEWS for the newest posts about a topic. LIST, COMPARE, SUMMARY and CLAIM
+    ("is it true that") are searched like facts, and are routed to their own recipe.
     """
 
     FACT = "fact"
@@ -181,6 +209,7 @@ class Kind(StrEnum):
     FIRST = "first"
     LAST = "last"
     POSTED = "posted"
+    NEWS = "news"
     TIMELINE = "timeline"
     LIST = "list"
     COMPARE = "compare"
@@ -193,9 +222,11 @@ class Plan:
     """Search plan of a question. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
 
     `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
-    around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
-    names as written in the question, of which a post must match one; `asked` is the question without the words that
-    became filters; `like` is a hypothetical post (HyDE) for the dense retriever.
+    around the period that count as well; `yearless`: the question names no year, so that an earlier one fits too;
+    `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
+    which a post must match one; `asked` is the question without the words that became filters; `like` is a
+    hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
+    spelling was corrected, as (typed, read).
     """
 
     queries: tuple[str, ...]
@@ -214,8 +245,10 @@ class Plan:
     like: str = ""
     k: int = 50
     slack: int = 0
+    yearless: bool = False
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
+    read_as: tuple[tuple[str, str], ...] = ()
 
     @property
     def narrowed(self) -> bool:
@@ -265,9 +298,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Passages that an answer may cite, numbered from 1."""
+    """Passages that an answer may cite, numbered from 1.
+
+    `boilerplate`: by channel, the keys of lines that most of its posts repeat; they answer nothing.
+    """
 
     sources: tuple[Source, ...] = ()
+    boilerplate: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def numbered(self) -> dict[int, Source]:
         """Sources by number."""
@@ -294,9 +331,17 @@ class Sentence:
     support: float = 1.0
 
 
+class Certainty(StrEnum):
+    """Degree of certainty of an answer; NONE is a refusal."""
+
+    SURE = "sure"
+    PROBABLE = "probable"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Answer before it is checked; `covered` is the coverage of the question by the evidence, 0..1.
+    """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.
 
     `model`: the name of the model that wrote it; None for a verbatim or computed answer.
     """
@@ -304,6 +349,7 @@ class Draft:
     sentences: tuple[Sentence, ...] = ()
     covered: float = 0.0
     model: str | None = None
+    certainty: Certainty = Certainty.SURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +365,7 @@ class Answer:
     """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
-    standalone question that a follow-up was rewritten to.
+    standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins.
     """
 
     sentences: tuple[Sentence, ...]
@@ -333,6 +379,12 @@ class Answer:
     copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
     found: tuple[Source, ...] = ()
     understood: str = ""
+    certainty: Certainty = Certainty.SURE
+
+    def __post_init__(self) -> None:
+        """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""
+        if not self.sentences and self.certainty is Certainty.SURE:
+            object.__setattr__(self, "certainty", Certainty.NONE)
 
     @property
     def refused(self) -> bool:

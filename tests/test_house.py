@@ -29,6 +29,8 @@ LIBRARIES = {
     "opentelemetry": {"bot/monitoring/spans.py"},
     "rensa": {"ingest/dedup.py"},
     "simpleeval": {"rag_core/recipes/tools.py"},
+    "pymorphy3": {"rag_core/text/morphology.py"},
+    "rapidfuzz": {"rag_core/text/spelling.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},
     "fastembed": {"rag_core/models"},

@@ -24,7 +24,7 @@ from rag_core.storage import channels, posts
 from rag_core.storage.users import AUTO_RECIPE
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
-from rag_core.types import Answer, Channel, Citation, Origin, Passage, Post, PostKey, Question, Viewer
+from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, verify_text
 
@@ -106,6 +106,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
     else:
         marked = zip(answer["sentences"], found["marks"], strict=True)
         lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
+        lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
         sources = [f"[{n}] {_format_source_line(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
     if answer["model"]:
         sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
@@ -157,6 +158,7 @@ def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[
             for s in answer.sentences
         ],
         "nearest": [answer.link(p.key) for p in answer.nearest],
+        "certainty": answer.certainty.value,
         "confidence": round(answer.confidence, 4),
         "recipe": answer.recipe,
         "model": answer.model,
@@ -214,11 +216,12 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: Rende
     yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
     contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
     missed = missing and verdict["label"] == Label.NOT_FOUND.value
-    yield (
-        words("verify-partly")
-        if missed
-        else words("verify-label", label="contested" if contested else verdict["label"])
-    )
+    if later:
+        yield words("verify-outdated", day=words.date(datetime.fromisoformat(later["date"]), context.zone))
+    elif missed:
+        yield words("verify-partly")
+    else:
+        yield words("verify-label", label="contested" if contested else verdict["label"])
     if later:
         yield words("verify-superseded")
         yield from _format_quote_lines([later], context)

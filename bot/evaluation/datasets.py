@@ -1,8 +1,9 @@
 """Evaluation datasets: documents, questions and claims from JSON Lines (also gzipped) and from exports.
 
 A document is `{id, text, title or channel, lang?, date?}`; a question is `{id, text, lang, relevant, answers?,
-answerable?, group?, asked_at?}`. The posts of an export are named `msg-<id>`, or `<folder>/msg-<id>` where the folder
-holds several exports. A claim comes with its evidence, or is looked up in a corpus.
+answerable?, group?, asked_at?, kind?, stale?, typo?}`. The posts of an export are named `msg-<id>`, or
+`<folder>/msg-<id>` where the folder holds several exports. A claim comes with its evidence, or is looked up in a
+corpus.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,9 @@ __all__ = [
     "Dataset",
     "EvaluationQuery",
     "draw_sample",
+    "parse_query",
     "read_claims",
+    "read_corpus",
     "read_dataset",
     "read_json_lines",
 ]
@@ -51,7 +54,10 @@ class CorpusDocument:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationQuery:
-    """A question with its relevant documents and accepted answers; questions of one `group` share documents."""
+    """A question with its relevant documents and accepted answers; questions of one `group` share documents.
+
+    `kind`: what is asked for, such as "price"; `stale`: answers that were right before; `typo`: it is misspelled.
+    """
 
     id: str
     text: str
@@ -61,6 +67,9 @@ class EvaluationQuery:
     answerable: bool
     group: str
     asked_at: datetime | None
+    kind: str = ""
+    stale: tuple[str, ...] = ()
+    typo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,7 @@ def _require_object(value: object) -> dict[str, Any]:
 
 
 def _require_text(row: dict[str, Any]) -> str:
-    if not isinstance(text := row["text"], str):
+    if not isinstance(text := row["text"] if "text" in row else row["claim"], str):
         raise TypeError("text is no string")
     return text
 
@@ -130,18 +139,19 @@ def _read_documents(file: Path) -> Iterator[CorpusDocument]:
             raise ImportRefused(f"A row of {file} lacks what a document needs: id and text ({exc}).") from exc
 
 
-def _read_queries(file: Path) -> Iterator[EvaluationQuery]:
-    for row in read_json_lines(file):
-        try:
-            answerable = bool(row.get("answerable", True))
-            asked_at = row.get("asked_at")
-            yield EvaluationQuery(
-                str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
-                frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
-                str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as exc:
-            raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
+def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
+    """Parse a row of questions. Raises ImportRefused."""
+    try:
+        answerable = bool(row.get("answerable", True))
+        asked_at = row.get("asked_at")
+        return EvaluationQuery(
+            str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
+            frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
+            str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
+            str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
 
 
 def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
@@ -166,6 +176,12 @@ def read_dataset(
     questions = next((f for name in asked if (f := folder / name).exists()), None)
     if questions is None:
         raise ImportRefused(f"{folder} holds no {asked[0]}: name a folder of evaluation data.")
+    queries = draw_sample(tuple(parse_query(row, questions) for row in read_json_lines(questions)), limit, seed)
+    return replace(read_corpus(folder, distractors), queries=queries)
+
+
+def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
+    """Read the documents and find the exports of a folder, without questions. Raises ImportRefused."""
     corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
     exports = sorted(folder.glob("**/result.json"))
     documents = tuple(document for file in (*corpora, *distractors) for document in _read_documents(file))
@@ -173,8 +189,7 @@ def read_dataset(
         raise ImportRefused(
             f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
         )
-    queries = draw_sample(tuple(_read_queries(questions)), limit, seed)
-    return Dataset(folder.resolve().name, documents, tuple(exports), queries)
+    return Dataset(folder.resolve().name, documents, tuple(exports), ())
 
 
 CLAIMS_FILE_NAME = "claims.jsonl"
@@ -182,6 +197,7 @@ CLAIMS_FILE_NAME = "claims.jsonl"
 _GOLD_BY_LABEL = {
     "supports": "supported", "supported": "supported", "refutes": "contradicted", "refuted": "contradicted",
     "contradicted": "contradicted", "not_enough_info": "not_found", "not enough evidence": "not_found",
+    "not_enough": "not_found",
     "not_supported": "not_found", "not_found": "not_found", "disputed": "disputed",
     "conflicting evidence/cherrypicking": "disputed",
 }  # fmt: skip
@@ -189,7 +205,11 @@ _GOLD_BY_LABEL = {
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A claim, its evidence (empty if it is to be retrieved), and its gold label; `group` rows share documents."""
+    """A claim, its evidence (empty if it is to be retrieved), and its gold label; `group` rows share documents.
+
+    `trap` says why one may get it wrong; of a `disputed` claim "the posts disagree" is right too; posts after
+    `asked_at` are not looked at.
+    """
 
     id: str
     lang: str
@@ -197,6 +217,9 @@ class ClaimRow:
     evidence: tuple[str, ...]
     gold: str
     group: str
+    trap: str = ""
+    disputed: bool = False
+    asked_at: datetime | None = None
 
 
 def read_claims(place: Path) -> list[ClaimRow]:
@@ -214,8 +237,12 @@ def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
         evidence = tuple(_extract_evidence(row.get("evidence")))
         group = str(row.get("group") or (evidence[0] if evidence else row["id"]))
         gold = _GOLD_BY_LABEL[str(row["label"]).lower()]
-        return ClaimRow(str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group)
-    except (KeyError, TypeError) as exc:
+        asked_at = _parse_time(row["asked_at"]) if row.get("asked_at") else None
+        return ClaimRow(
+            str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group,
+            str(row.get("trap") or ""), bool(row.get("disputed")), asked_at,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as exc:
         raise ImportRefused(f"A row of {file} lacks what a claim needs: id, claim, label ({exc}).") from exc
 
 

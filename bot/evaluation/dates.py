@@ -3,7 +3,9 @@
 Scored are rows of day grain or longer with one date that is not in the future; durations, repeats, holidays and times
 of day are left out, because no post is filtered by them. Days are compared, hours are not. The sources read "last N
 units" by the calendar or counting back from now, an end as inclusive or exclusive, and some give only where a range
-begins: each of these readings is right. dateparser alone, called as its users call it, is the baseline.
+begins: each of these readings is right. Rows with `gold` list their readings themselves, and are compared exactly: a
+day that is still to come is no filter of posts, so a row that has nothing else is one where nothing may be found.
+dateparser alone, called as its users call it, is the baseline.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ _NUMBER_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class DaySpan:
-    """Days from `since` to before `until`; None is open.
+    """Days from `since` to before `until`; None is open, `slack` is the tolerance of each end in days.
 
     With `widest`, only the start is known, and it lies in these days: a period is right if it starts in them, or if it
     contains the first of them and is not longer than `widest` days.
@@ -114,6 +116,7 @@ class DaySpan:
     since: date | None
     until: date | None
     widest: int = 0
+    slack: int = 1  # some sources give inclusive ends, some exclusive
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,12 @@ def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
     ref = datetime.fromisoformat(raw["ref"]).replace(tzinfo=UTC) if raw.get("ref") else None
     if raw.get("negative"):
         return DateRow(raw["id"], raw["lang"], raw["text"], ref or _DEFAULT_REFERENCE, ())
+    if "gold" in raw and ref:
+        spans = (
+            DaySpan(_parse_day(since), _parse_day(until), slack=sum(slack)) for since, until, *slack in raw["gold"]
+        )
+        past = tuple(s for s in spans if (s.since or date.min) <= ref.date())
+        return DateRow(raw["id"], raw["lang"], raw["text"], ref, past)
     text, expected = raw["text"], raw["expected"]
     if (
         len(expected) != 1
@@ -258,14 +267,13 @@ def _matches_reading(since: date | None, until: date | None, reading: DaySpan) -
             return False
         inside = until is not None and since <= reading.since < until and (until - since).days <= reading.widest
         return reading.since <= since < reading.until or inside
-    return _is_near_day(since, reading.since) and (
-        _is_near_day(until, reading.until) or _includes_whole_end(until, reading)
+    return _is_near_day(since, reading.since, reading.slack) and (
+        _is_near_day(until, reading.until, reading.slack) or (reading.slack > 0 and _includes_whole_end(until, reading))
     )
 
 
-def _is_near_day(one: date | None, other: date | None) -> bool:
-    """Whether the days are equal or adjacent: some ends are inclusive, some exclusive."""
-    return one == other or (one is not None and other is not None and abs(one - other) <= _ONE_DAY)
+def _is_near_day(one: date | None, other: date | None, slack: int) -> bool:
+    return one == other or (one is not None and other is not None and abs((one - other).days) <= slack)
 
 
 def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "MetricsByLanguage",
     "compute_ratios",
     "format_comparison",
+    "format_rows",
     "format_table",
     "require_writable",
     "write_json_report",
@@ -32,6 +33,14 @@ def format_table(metrics: MetricsByLanguage) -> str:
     """Format the metrics as a table: a line for each figure, a column for each language."""
     rows = [[name, *(_format_figure(metrics[lang][name]) for lang in metrics)] for name in metrics["all"]]
     return _format_columns(["", *metrics], rows)
+
+
+def format_rows(parts: MetricsByLanguage) -> str:
+    """Format a table with a line for each part and a column for each figure."""
+    names = next(iter(parts.values()))
+    return _format_columns(
+        ["", *names], [[part, *(_format_figure(found[name]) for name in names)] for part, found in parts.items()]
+    )
 
 
 def format_comparison(found: Mapping[str, MetricsByLanguage]) -> str:

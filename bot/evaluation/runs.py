@@ -19,7 +19,7 @@ from rag_core.context.calibration import Calibration
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.steps import make_plan
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Question
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _FOLD_COUNT = 5
+MAX_SURE_WRONG = 0.08  # share of the sure answers; half of it are right answers in other words than the gold
 
 
 class HasLanguage(Protocol):
@@ -57,9 +58,9 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     question, rag = _build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
-    plan = await run.require("plan", make_plan(question, rag, run))
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
     hits = await search_passages(plan, question, rag, run)
-    hits = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
     return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took)
@@ -113,29 +114,39 @@ def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metr
 
 @dataclass(frozen=True, slots=True)
 class FittedCalibration:
-    """A fitted threshold, and its effect on held-out questions (5-fold over groups; 95 % interval)."""
+    """Fitted thresholds, and their effect on held-out questions (5-fold over groups; 95 % interval).
+
+    `abstained` and `refused`: shares of the answerable and the unanswerable below `bar`; `wrong`: of those from `sure`.
+    """
 
     calibration: Calibration
     abstained: tuple[float, float, float]
     refused: tuple[float, float, float]
+    wrong: tuple[float, float, float]
 
 
 def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> FittedCalibration:
-    """Fit the greatest threshold that refuses at most `target` of the answerable questions of each language.
+    """Fit the thresholds of probable and of sure answers.
+
+    `bar`: the greatest that refuses at most `target` of the answerable questions of each language; `sure`: the lowest
+    from which at most MAX_SURE_WRONG of the answers are wrong.
 
     Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a Random World"
     (2005), split conformal prediction. The rows must have been measured with a threshold of 0.
     """
     groups = sorted({row.group for row in rows})
     fold = {group: n % _FOLD_COUNT for n, group in enumerate(groups)}
-    abstained, refused = [], []
+    abstained, refused, wrong = [], [], []
     for n in range(_FOLD_COUNT):
-        bar = _compute_bar([row for row in rows if fold[row.group] != n], target)
+        train = [row for row in rows if fold[row.group] != n]
+        bar, sure = _compute_bar(train, target), _compute_sure_bar(train)
         test = [row for row in rows if fold[row.group] == n]
         abstained += [row.confidence < bar for row in test if row.answerable]
         refused += [row.confidence < bar for row in test if not row.answerable]
-    calibration = Calibration(round(_compute_bar(rows, target), 4), data, f"{datetime.now(UTC):%Y-%m-%d}")
-    return FittedCalibration(calibration, _compute_wilson_interval(abstained), _compute_wilson_interval(refused))
+        wrong += [not row.shown_right for row in test if row.confidence >= max(bar, sure)]
+    bar = round(_compute_bar(rows, target), 4)
+    calibration = Calibration(bar, max(bar, _compute_sure_bar(rows)), data, f"{datetime.now(UTC):%Y-%m-%d}")
+    return FittedCalibration(calibration, *map(_compute_wilson_interval, (abstained, refused, wrong)))
 
 
 def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
@@ -144,6 +155,16 @@ def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
         scores = sorted(row.confidence for row in rows if row.answerable and row.lang == lang)
         bars.append(scores[max(0, int(target * (len(scores) + 1)) - 1)])
     return min(bars, default=0.0)
+
+
+def _compute_sure_bar(rows: Sequence[JudgedAnswer]) -> float:
+    """Compute the lowest confidence from which at most MAX_SURE_WRONG of the answers are wrong; 1 if there is none."""
+    best, wrong = 1.0, 0
+    for n, row in enumerate(sorted(rows, key=lambda row: -row.confidence), 1):
+        wrong += not row.shown_right
+        if wrong <= MAX_SURE_WRONG * n:
+            best = round(row.confidence, 4)
+    return best
 
 
 def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float]:

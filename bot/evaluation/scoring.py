@@ -14,7 +14,7 @@ from babel.dates import format_date
 
 from bot.evaluation.datasets import EvaluationQuery
 from rag_core.tracing import Run
-from rag_core.types import Answer
+from rag_core.types import Answer, Certainty
 
 __all__ = [
     "AnswerCost",
@@ -22,6 +22,7 @@ __all__ = [
     "Metrics",
     "RankedQuery",
     "compute_answer_metrics",
+    "compute_metrics_by_kind",
     "compute_retrieval_metrics",
     "holds_answer",
     "judge_answer",
@@ -31,6 +32,7 @@ __all__ = [
 Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
 
 _MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
+_LISTING_KINDS, _MAX_LISTING_CHARACTERS = frozenset({"list", "digest", "about_posts"}), 1500
 _GROUPED_DIGITS_PATTERN = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 _WORD_PATTERN = re.compile(r"[^\W_]+")
 _ISO_DATE_PATTERN = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
@@ -94,7 +96,11 @@ def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One question and its judged answer; `cached`: (cache hits, cache lookups)."""
+    """One question and its judged answer; `cached`: (cache hits, cache lookups).
+
+    `stale_first`: the first sentence holds an answer that no longer holds, and none that does; None if the question
+    has no such answers.
+    """
 
     lang: str
     group: str
@@ -109,24 +115,35 @@ class JudgedAnswer:
     confidence: float
     cached: tuple[int, int] = (0, 0)
     cost: AnswerCost = AnswerCost()
+    certainty: Certainty = Certainty.SURE
+    stale_first: bool | None = None
+    kind: str = ""
+    typo: bool = False
 
 
 def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
     """Judge an answer; `ids` are the dataset's ids of the cited posts, in order of citation."""
     texts = [sentence.text for sentence in answer.sentences]
-    fits = all(len(s) <= _MAX_SENTENCE_CHARACTERS for s in texts) and sum(map(len, texts)) <= _MAX_ANSWER_CHARACTERS
+    lines = [line for text in texts for line in text.splitlines()] if query.kind in _LISTING_KINDS else texts
+    most = _MAX_LISTING_CHARACTERS if query.kind in _LISTING_KINDS else _MAX_ANSWER_CHARACTERS
+    fits = all(len(line) <= _MAX_SENTENCE_CHARACTERS for line in lines) and sum(map(len, texts)) <= most
+    first_right = bool(texts) and fits and holds_answer(texts[0], query.answers)
     return JudgedAnswer(
         lang=query.lang,
         group=query.group,
         answerable=query.answerable,
         refused=answer.refused,
-        first_right=bool(texts) and fits and holds_answer(texts[0], query.answers),
+        first_right=first_right,
         shown_right=fits and any(holds_answer(s, query.answers) for s in texts),
         cited_right=tuple(name in query.relevant for name in ids),
         covered_sentences=tuple(bool(s.citations) for s in answer.sentences),
         length=sum(map(len, texts)),
         took_ms=took_ms,
         confidence=answer.confidence,
+        certainty=answer.certainty,
+        stale_first=bool(texts) and not first_right and holds_answer(texts[0], query.stale) if query.stale else None,
+        kind=query.kind,
+        typo=query.typo,
     )
 
 
@@ -139,17 +156,30 @@ def _compute_percentile(values: Sequence[float], share: int) -> float | None:
 
 
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
-    """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate."""
+    """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate.
+
+    sure_share and sure_right are shares of the answerable questions, sure_wrong of all that were answered as sure,
+    probable_right of all that were answered as probable, stale_first of those for which a stale answer is known.
+    """
     tools = sum(r.cost.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     answered = [r for r in answerable if not r.refused]
+    sure = [r for r in rows if r.certainty is Certainty.SURE and not r.refused]
+    probable = [r for r in rows if r.certainty is Certainty.PROBABLE]
     return {
         "first_right": _compute_mean([r.first_right for r in answerable]),
         "shown_right": _compute_mean([r.shown_right for r in answerable]),
         "wrong": _compute_mean([not r.refused and not r.shown_right for r in answerable]),
         "abstained": _compute_mean([r.refused for r in answerable]),
         "refused": _compute_mean([r.refused for r in unanswerable]),
+        "sure_share": _compute_mean([r.certainty is Certainty.SURE and not r.refused for r in answerable]),
+        "sure_right": _compute_mean([r.certainty is Certainty.SURE and r.shown_right for r in answerable]),
+        "sure_wrong": _compute_mean([not r.shown_right for r in sure]),
+        "probable_right": _compute_mean([r.shown_right for r in probable]),
+        "unanswerable_sure": _compute_mean([r.certainty is Certainty.SURE and not r.refused for r in unanswerable]),
+        "unanswerable_probable": _compute_mean([r.certainty is Certainty.PROBABLE for r in unanswerable]),
+        "stale_first": _compute_mean([r.stale_first for r in answerable if r.stale_first is not None]),
         "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
         "citation_precision": _compute_mean([hit for r in answered for hit in r.cited_right]),
         "citation_coverage": _compute_mean([c for r in rows for c in r.covered_sentences]),
@@ -167,6 +197,19 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+_METRICS_BY_KIND = (
+    "first_right", "shown_right", "wrong", "abstained", "sure_right", "sure_wrong", "stale_first", "refused",
+)  # fmt: skip
+
+
+def compute_metrics_by_kind(rows: Sequence[JudgedAnswer]) -> dict[str, Metrics]:
+    """Compute the main metrics for each kind of question, and for those with a typo; none if no question has a kind."""
+    parts = {kind: [r for r in rows if r.kind == kind] for kind in sorted({r.kind for r in rows} - {""})}
+    parts |= {"typo": typos} if (typos := [r for r in rows if r.typo]) else {}
+    metrics = {name: compute_answer_metrics(part) | {"rows": len(part)} for name, part in parts.items()}
+    return {name: {key: found[key] for key in ("rows", *_METRICS_BY_KIND)} for name, found in metrics.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Verdict evaluation, layer by layer: on pairs of claim and evidence, and on claims looked up in a corpus."""
+"""Verdict evaluation: on pairs of claim and evidence, and on claims looked up in a corpus, beside two baselines."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,26 +16,20 @@ from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.index import IndexedDataset
 from bot.evaluation.scoring import Metrics
 from rag_core.tracing import Run
-from rag_core.types import Passage, Question
-from rag_core.verification.entailment import (
-    SUPPORT_THRESHOLD,
-    EntailmentWeights,
-    assess_passages,
-    assess_rule_check,
-    compute_features,
-    score_by_words,
-)
-from rag_core.verification.relevance import AssessedPassage
+from rag_core.types import Question
+from rag_core.verification.entailment import EntailmentWeights, assess_rule_check, compute_features
 from rag_core.verification.rules import RuleCheck, check_by_rules
-from rag_core.verification.types import Claim, Label, Support
-from rag_core.verification.verdicts import decide_verdict, plan_claim_search, retrieve_claim_passages
+from rag_core.verification.types import Claim, Label
+from rag_core.verification.verdicts import plan_claim_search, retrieve_claim_passages, verify_claim
 
 __all__ = ["VERIFICATION_LAYERS", "JudgedClaim", "compute_label_metrics", "judge_claim_pairs", "verify_in_corpus"]
 
-VERIFICATION_LAYERS = ("majority", "coverage", "rules", "words", "all")
+VERIFICATION_LAYERS = ("majority", "coverage", "all")
 _MIN_ROWS_TO_FIT = 100  # with fewer rows the project's own weights are used
 _BOOTSTRAP_DRAWS = 500
 _MIN_SLOPE = 1e-9
+# With these traps a post says something close to a claim on which there is not enough: to support it is the opposite.
+_TEMPTING_TRAPS = frozenset({"plan", "rumour", "other_thing"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +41,38 @@ class JudgedClaim:
     said: dict[str, str]
     group: str
     found: float | None = None
+    trap: str = ""
+
+    def is_opposite(self, layer: str) -> bool:
+        """Check whether the label says the opposite of the truth: a wrong answer that a reader would print."""
+        pair = self.gold, self.said[layer]
+        return pair in {("contradicted", "supported"), ("supported", "contradicted")} or (
+            pair == ("not_found", "supported") and self.trap in _TEMPTING_TRAPS
+        )
 
 
 def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
-    """Compute accuracy, mean recall over the occurring classes (with its 95 % interval, by group), and mean F1."""
+    """Compute accuracy, mean recall over the occurring classes (with its 95 % interval, by group), and mean F1.
+
+    `opposite` is the share of labels that say the opposite; with traps, accuracy and opposite by trap stand after them.
+    """
     pairs = [(row.gold, row.said[layer]) for row in rows]
     balanced, low, high = _compute_balanced_accuracy(rows, layer)
     recalls = [row.found for row in rows if row.found is not None]
+    by_trap: Metrics = {}
+    for trap in sorted({row.trap for row in rows} - {""}):
+        trapped = [row for row in rows if row.trap == trap]
+        by_trap[f"accuracy_{trap}"] = _round_figure(np.mean([row.gold == row.said[layer] for row in trapped]))
+        by_trap[f"opposite_{trap}"] = _round_figure(np.mean([row.is_opposite(layer) for row in trapped]))
     return {
         "accuracy": _round_figure(np.mean([gold == label for gold, label in pairs])) if pairs else None,
+        "opposite": _round_figure(np.mean([row.is_opposite(layer) for row in rows])) if rows else None,
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
         "balanced_accuracy_high": high,
         "macro_f1": _round_figure(_compute_macro_f1(pairs)) if pairs else None,
         "evidence_recall@5": _round_figure(np.mean(recalls)) if recalls else None,
+        **by_trap,
     }
 
 
@@ -145,15 +157,8 @@ def _label_by_layers(
 ) -> list[tuple[str, str]]:
     bar = 0.5 if covered is None else covered
     coverage = [Label.SUPPORTED if check.met >= bar else Label.NOT_FOUND for check in checked]
-    rules = [check.label or Label.SUPPORTED for check in checked]
-    weighed = [assess_rule_check(check, lang, own) for check in checked]
-    words = [
-        Label.SUPPORTED if score_by_words(check, lang, own) >= SUPPORT_THRESHOLD else Label.NOT_FOUND
-        for check in checked
-    ]
-    every = [support.label for support in weighed]
-    return [(name, _join_labels(labels)) for name, labels in
-            (("coverage", coverage), ("rules", rules), ("words", words), ("all", every))]  # fmt: skip
+    every = [assess_rule_check(check, lang, own).label for check in checked]
+    return [("coverage", _join_labels(coverage)), ("all", _join_labels(every))]
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
@@ -182,29 +187,17 @@ async def verify_in_corpus(
 async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedDataset, most: str) -> JudgedClaim:
     rag = data.rag
     run = Run(rag.settings.budgets, "verify")
-    question = Question(row.claim, row.lang, datetime.now(UTC), data.viewer)
-    passages = await retrieve_claim_passages(question, plan_claim_search(question), rag, run)
-    claim = Claim(row.claim, row.lang, 0, len(row.claim))
-    supports = await run.require("verify", assess_passages(claim, passages, data.viewer, rag, run))
+    question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
+    plan = replace(plan_claim_search(question), until=row.asked_at)
+    passages = await retrieve_claim_passages(question, plan, rag, run)
     checked = [check_by_rules(row.claim, p.text, row.lang, header=p.header, date=p.date) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
     recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
+    verdict = await verify_claim(Claim(row.claim, row.lang, 0, len(row.claim)), question, plan, {}, rag, run)
+    said = "disputed" if verdict.contested else str(verdict.label)
     labels = {
         "majority": most,
         "coverage": _join_labels([Label.SUPPORTED if c.met >= 0.5 else Label.NOT_FOUND for c in checked]),
+        "all": row.gold if row.disputed and said == "disputed" else said,
     }
-    labels["rules"] = _decide_label(claim, passages, [_build_rules_support(check) for check in checked], data)
-    labels["words"] = _decide_label(claim, passages, [assess_rule_check(check, row.lang) for check in checked], data)
-    labels["all"] = _decide_label(claim, passages, supports, data)
-    return JudgedClaim(row.lang, row.gold, labels, row.group, recall)
-
-
-def _build_rules_support(checked: RuleCheck) -> Support:
-    likely = checked.met if checked.label is None else 0.0
-    return Support(checked.label or Label.SUPPORTED, likely, "rules")
-
-
-def _decide_label(claim: Claim, passages: Sequence[Passage], supports: Sequence[Support], data: IndexedDataset) -> str:
-    weighed = [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True)]
-    verdict, _ = decide_verdict(claim, weighed, data.rag.lexical.statistics(data.viewer.channels).weight)
-    return "disputed" if verdict.citations and verdict.against else str(verdict.label)
+    return JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap)

@@ -31,7 +31,7 @@ from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
+from rag_core.types import Certainty, Channel, Post, PostKey, Viewer, format_channel_post_link
 
 __all__ = ["explain_answer", "find_asked_answer", "render_trace", "routes"]
 
@@ -84,6 +84,8 @@ async def explain_answer(asked: AnsweredQuestion, viewer: Viewer, archive: Archi
         else f"{question[:_MAX_SHOWN_QUESTION_LENGTH].rstrip()}…"
     )
     blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
+    if kept.certainty is Certainty.PROBABLE:
+        blocks.append(Text(words("why-probable")))
     if sources := [await _explain_source(number, one, context) for number, one in cited]:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest
@@ -48,7 +48,7 @@ from bot.worker.limits import format_rate_limit
 from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage import questions as feedback
-from rag_core.storage.questions import AnsweredQuestionRow, fetch_answered_question
+from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
 from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
 
 __all__ = [
@@ -66,7 +66,7 @@ _ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEP
 
 async def check_button_access(
     pressed: CallbackQuery, press: AnswerCallback, desk: AppContext, words: Translator
-) -> tuple[AnsweredQuestionRow, Message] | None:
+) -> tuple[AnsweredQuestion, Message] | None:
     """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
     presser, message, asked = (
         pressed.from_user.id,
@@ -87,7 +87,7 @@ async def check_button_access(
 
 
 async def prepare_viewer(
-    asked: AnsweredQuestionRow, user_id: int, desk: AppContext
+    asked: AnsweredQuestion, user_id: int, desk: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
     """Build the viewer of an answer's posts, and the context in which to send what is made of them.
 
@@ -99,13 +99,13 @@ async def prepare_viewer(
     return viewer, recheck_before_sending(basis, here, desk.archive, desk.admins)
 
 
-def build_render_context(asked: AnsweredQuestionRow, desk: AppContext) -> RenderContext:
+def build_render_context(asked: AnsweredQuestion, desk: AppContext) -> RenderContext:
     """Render context in the language of the answer."""
     return RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not asked.private)
 
 
 async def shorten_answer(
-    asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> Text | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
     answer = kept.parse_stored_answer(asked.answer)
@@ -165,7 +165,7 @@ class _SourcesContext:
 
 
 async def render_sources_page(
-    asked: AnsweredQuestionRow, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the sources that this viewer may read now, and its page buttons."""
     answer, words = kept.parse_stored_answer(asked.answer), shown.words
@@ -227,7 +227,7 @@ class _ButtonPress:
 
     query: CallbackQuery
     press: AnswerCallback
-    asked: AnsweredQuestionRow
+    asked: AnsweredQuestion
     message: Message
     desk: AppContext
     words: Translator
@@ -304,7 +304,7 @@ async def _press_text(pressed: _ButtonPress) -> None:
     shown = build_render_context(asked, pressed.desk)
     text, buttons = None, None
     if action is AnswerAction.WHY:
-        text = await explain_answer(asked.answered, viewer, archive, shown)
+        text = await explain_answer(asked, viewer, archive, shown)
     elif action is AnswerAction.SHORTER:
         text = await shorten_answer(asked, viewer, archive, shown)
     else:
@@ -324,20 +324,8 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
     asked = pressed.asked
     async with pressed.desk.turns.limits.counted(asked.user_id, asked.chat_id) as wait:
         if wait is None:
-            await questions.queue_question(
-                pressed.desk.archive,
-                bot_id=asked.bot_id,
-                update_id=pressed.update_id,
-                chat_id=asked.chat_id,
-                message_id=asked.message_id,
-                thread=asked.thread,
-                user_id=asked.user_id,
-                text=asked.text,
-                lang=asked.lang,
-                asked_at=asked.asked_at,
-                private=asked.private,
-                mode=DEEP_MODE,
-            )
+            again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
+            await questions.queue_question(pressed.desk.archive, again)
     if wait is not None:
         await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
         return

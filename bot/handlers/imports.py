@@ -35,7 +35,7 @@ from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.imports.fetch import MAX_DOCUMENT_BYTES, fetch_document
-from bot.imports.process import read_child_messages
+from bot.imports.import_process import run_import
 from bot.imports.unpack import DocumentRefused
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
@@ -306,7 +306,7 @@ class ImportRunner:
             "chat": order.chat,
         }
         task |= {"zone": self._settings.bot.timezone}
-        async with aclosing(read_child_messages(task)) as lines:
+        async with aclosing(run_import(task)) as lines:
             async for line in lines:
                 if "at" in line:
                     await progress.at(*line["at"])

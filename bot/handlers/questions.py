@@ -15,9 +15,12 @@ from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
+from bot.handlers.talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import acknowledge_question
+from rag_core.conversation import detect_talk
 from rag_core.storage import questions
+from rag_core.storage.questions import QuestionRow
 
 __all__ = ["MAX_QUESTION_LENGTH", "queue_message_text", "routes", "submit_question"]
 
@@ -58,7 +61,7 @@ async def _on_no_text(message: Message, words: Translator) -> None:
 
 
 async def submit_question(message: Message, text: str, update_id: int, desk: AppContext, words: Translator) -> None:
-    """Queue the question of a message, or tell the sender why it cannot be answered."""
+    """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
         await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
@@ -66,6 +69,9 @@ async def submit_question(message: Message, text: str, update_id: int, desk: App
     if len(text) > MAX_QUESTION_LENGTH:
         too_long = words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text))
         await message.reply(too_long, allow_sending_without_reply=True)
+        return
+    if talk := detect_talk(text):
+        await reply_to_talk(message, talk, desk, words)
         return
     await queue_message_text(message, text, update_id, desk, words, lang=detect_question_language(text, words.lang))
 
@@ -78,8 +84,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
     limits, reader = desk.turns.limits, get_reader_id(message)
     async with limits.counted(reader, message.chat.id) as wait:
         if wait is None:
-            number = await questions.queue_question(
-                desk.archive,
+            asked = QuestionRow(
                 bot_id=message.bot.id,
                 update_id=update_id,
                 chat_id=message.chat.id,
@@ -92,6 +97,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
                 private=message.chat.type == "private",
                 kind=kind,
             )
+            number = await questions.queue_question(desk.archive, asked)
     if wait is not None:
         if notice := limits.said(wait, reader, words):
             await message.reply(notice, allow_sending_without_reply=True)

@@ -18,7 +18,7 @@ from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import channels, conversations, gaps, inbox, index_state, posts, questions, stats
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.job_runs import JobRecord
+from rag_core.storage.stats import JobRecord
 
 __all__ = ["format_age", "routes"]
 

@@ -92,6 +92,7 @@ footer-model = Written by the model { $model } from these posts
 
 refused = This is not in the channels I read for you.
 refused-group = This is not in the channels bound to this group.
+refused-unsure = I found no answer that I am sure of.
 refused-partly = I found no answer, but I could not search everything.
 nearest = { $count ->
     [one] The nearest post:
@@ -229,6 +230,7 @@ why-changed-more = { $more ->
 }
 why-changed-spaces = only spaces and line breaks
 why-unknown-before = I do not know what it said before the edit.
+why-probable = I was not sure of this answer.
 why-others = Also found, but not used:
 why-refused = { $count ->
     [one] I found this post, but it does not answer the question:
@@ -632,6 +634,7 @@ verify-label = { $label ->
     [contested] The posts disagree
    *[other] The posts do not say this
 }
+verify-outdated = It was so until { $day }
 verify-partly = I did not find this, but I could not search everything.
 verify-superseded = A later post says otherwise:
 verify-before = Earlier it was as claimed:
@@ -865,7 +868,7 @@ live-place = { $count ->
     [one] { $count } question is before yours.
    *[other] { $count } questions are before yours.
 }
-answer-unsure = I am not sure that this is what you asked: please look into the posts.
+answer-probable = I am not sure. Closest:
 delivery-again = Here is your answer; perhaps it came already…
 answer-withdrawn = I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again.
 button-halt = Stop
@@ -911,6 +914,33 @@ mode-switch-on = Switch on for everyone: { $recipe }
 mode-switch-off = Switch off for everyone: { $recipe }
 mode-share = auto { $percent } %
 menu-mode = How I answer in this chat
+
+## Small talk
+
+smalltalk = { $kind ->
+    [greeting] Hi! Ask me anything about the posts of the channels.
+    [thanks] You are welcome! Ask me more whenever you like.
+    [ack] Good. Ask me if you want to know anything else.
+    [bye] Bye! I am here when you have a question.
+    [how_are_you] I am fine, thank you! What would you like to know?
+    [who_are_you] I am a bot: I answer questions from the posts of the channels, and I show where each sentence comes from.
+    [what_can_you_do] Ask me what you like about the posts of the channels: prices, dates, people, news. More is in { $help }.
+    [help] Just write your question in your own words, and I look for the answer in the posts. All I can do is in { $help }.
+    [joke] I would rather stick to the posts, they can be funny enough. What shall I look up for you?
+    [abuse] I am sorry if that was no help. Try asking in other words, and I will look again.
+    [emoji] 🙂 Ask me if you want to know anything.
+   *[unclear] I did not quite get that. Could you write what you would like to know?
+}
+smalltalk-about-channel = { $count ->
+    [0] No channel is open to you yet: ask the bot's admin to make one public.
+    [one] I read this channel for you: { $titles }. Ask me about anything in it.
+   *[other] I read these channels for you: { $titles }{ $more ->
+        [0] .
+       *[other] , and { $more } more.
+    } Ask me about anything in them.
+}
+
+suggestion-gone = This suggestion is out of date: just write your question.
 
 ## talks
 talk-new = A new talk: I look back at no earlier question.

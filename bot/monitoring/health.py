@@ -192,8 +192,8 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
             for track in trackers:
                 track(run)
 
-        rag.exchange(traced=traced)
-        stack.callback(rag.exchange, traced=before)
+        rag.traced = traced
+        stack.callback(setattr, rag, "traced", before)
         yield monitoring
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "ADMIN_ID",
     "GROUP_ID",
     "READER_ID",
+    "SAMPLE_CHANNELS_FOLDER",
     "LoopbackSession",
     "import_sample_channels",
     "make_local_bot",
@@ -55,7 +56,7 @@ def make_local_bot(url: str, token: str) -> Bot:
 
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 
-_SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
+SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
 _MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
 
 
@@ -91,11 +92,11 @@ def _build_demo_settings(settings: Settings, sandbox: Sandbox) -> Settings:
 async def import_sample_channels(archive: Archive) -> list[Channel]:
     """Import the sample channels into an archive; channels that already have posts are left unchanged."""
     sample_channels = []
-    for row in json.loads((_SAMPLE_CHANNELS_FOLDER / "channels.json").read_text(encoding="utf-8")):
+    for row in json.loads((SAMPLE_CHANNELS_FOLDER / "channels.json").read_text(encoding="utf-8")):
         channel = Channel(row["chat_id"], row["title"], row["username"], visibility=Visibility(row["visibility"]))
         if not await posts.count_posts(archive, channel.chat_id):
             options = ImportOptions(channel.username, visibility=channel.visibility)
-            await import_export(archive, _SAMPLE_CHANNELS_FOLDER / row["folder"], options)
+            await import_export(archive, SAMPLE_CHANNELS_FOLDER / row["folder"], options)
         sample_channels.append(channel)
     return sample_channels
 

@@ -26,7 +26,7 @@ _CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voi
 def build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> Json:
     """Build a message from a `Post`, or from a mapping with `id`, `date`, `text` and optional fields.
 
-    Optional: entities, edited, author, forward (a name), media (a kind), file_name, mime_type, reply_to, album, views.
+    Optional: entities, edited, author, forward (a name), media (a kind), file_name, mime_type, reply_to, album.
     Dates are datetimes or Unix seconds.
     """
     fields: dict[str, Any] = _dump_post(post) if isinstance(post, Post) else dict(post)
@@ -36,7 +36,6 @@ def build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> 
         "edit_date": _to_unix_seconds(fields["edited"]) if fields.get("edited") else None,
         "author_signature": fields.get("author"),
         "media_group_id": fields.get("album"),
-        "views": fields.get("views"),
         "forward_origin": _build_origin(fields, message["date"]),
     }
     parent = room.messages.get(fields.get("reply_to") or 0)
@@ -67,7 +66,6 @@ def _dump_post(post: Post) -> dict[str, Any]:
         "mime_type": post.media.mime if post.media else None,
         "reply_to": post.reply_to,
         "album": post.album,
-        "views": post.views,
     }
 
 

@@ -31,10 +31,9 @@ from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
 from rag_core.storage.channels import load_group_rules
 from rag_core.storage.questions import QuestionRow
-from rag_core.types import Answer, Channel, Origin, Passage, Post, PostKey, Sentence
+from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Sentence
 
 __all__ = [
-    "MIN_SURE_CONFIDENCE",
     "CitedPost",
     "CitedSpan",
     "JsonObject",
@@ -56,7 +55,6 @@ __all__ = [
     "serialize_answer",
 ]
 
-MIN_SURE_CONFIDENCE = 0.65  # of `Answer.confidence`; answers begin at 0.5, and those just above it are often wrong
 _MAX_NEAREST = 3
 
 
@@ -70,10 +68,10 @@ async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive
     """Apply the group's rules: a refusal where the group wants only sure and cited answers and this one is not."""
     if asked.private or answer.refused or not (await load_group_rules(archive, asked.chat_id)).cited_only:
         return answer
-    if answer.confidence >= MIN_SURE_CONFIDENCE and all(sentence.citations for sentence in answer.sentences):
+    if answer.certainty is Certainty.SURE and all(sentence.citations for sentence in answer.sentences):
         return answer
     nearest = tuple(source.passage for source in answer.found[:_MAX_NEAREST])
-    return replace(answer, sentences=(), model=None, nearest=nearest)
+    return replace(answer, sentences=(), model=None, nearest=nearest, certainty=Certainty.PROBABLE)
 
 
 JsonObject = dict[str, Any]
@@ -112,7 +110,7 @@ class StoredSentence:
 class StoredAnswer:
     """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
 
-    `trace_id` identifies the answer.
+    `trace_id` identifies the answer; one kept without a certainty counts as sure.
     """
 
     cited: tuple[CitedPost, ...]
@@ -121,6 +119,7 @@ class StoredAnswer:
     trace_id: str = ""
     sentences: tuple[StoredSentence, ...] = ()
     messages: tuple[int, ...] = ()
+    certainty: Certainty = Certainty.SURE
 
     @property
     def posts(self) -> tuple[PostKey, ...]:
@@ -154,6 +153,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
         "cited": [[*key, dates[key], _hash_cited_text(key, answer, posts)] for key in answer.posts()],
         "found": [list(source.passage.key) for source in answer.found],
         "confidence": answer.confidence,
+        "certainty": answer.certainty.value,
         "recipe": answer.recipe,
         "model": answer.model,
         "shortfalls": [shortfall.stage for shortfall in answer.shortfalls],
@@ -199,6 +199,7 @@ def deserialize_answer(raw: JsonObject) -> StoredAnswer:
         trace_id=raw.get("trace_id", ""),
         sentences=sentences,
         messages=tuple(raw.get("messages", ())),
+        certainty=Certainty(raw.get("certainty", Certainty.SURE)),
     )
 
 
@@ -240,8 +241,6 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
         )
     notes = dict.fromkeys(shown.words("shortfall", stage=s.stage) for s in answer.shortfalls)
     if not answer.refused:
-        if answer.confidence < MIN_SURE_CONFIDENCE:
-            notes[shown.words("answer-unsure")] = None
         notes[_format_footer(answer, shown.words)] = None
     if notes:
         blocks.append(Italic("\n".join(notes)))
@@ -260,7 +259,9 @@ def link_author(channel: Channel | None, origin: Origin | None, url: str, words:
 
 def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> list[Text]:
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    blocks = [render_sentences(answer)]
+    blocks = [render_sentences(answer, shown)]
+    if answer.certainty is Certainty.PROBABLE:
+        blocks.insert(0, Text(shown.words("answer-probable")))
     if numbers:
         lines = [_render_source(key, n, answer, posts, shown) for key, n in numbers.items()]
         fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
@@ -268,10 +269,16 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
     return blocks
 
 
-def render_sentences(answer: Answer) -> Text:
-    """Render the sentences with the numbers of their posts, nothing else."""
+def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text:
+    """Render the sentences with the numbers of their posts; before a sentence that is only probable, its date."""
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
     rendered = [_render_sentence(s, answer, numbers) for s in answer.sentences]
+    if shown and answer.certainty is Certainty.PROBABLE:
+        dates = [max(c.date for c in s.citations) if s.citations else None for s in answer.sentences]
+        rendered = [
+            Text(Bold(shown.words.date(date, shown.zone)), ": ", text) if date else text
+            for date, text in zip(dates, rendered, strict=True)
+        ]
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
 
@@ -313,7 +320,10 @@ def _render_copies(
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
-    sentence = "refused-partly" if partly else "refused-group" if shown.group else "refused"
+    unsure = answer.certainty is Certainty.PROBABLE
+    sentence = (
+        "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
+    )
     blocks = [Text(shown.words(sentence))]
     if answer.nearest:
         found = list(_render_nearest(answer, shown))

@@ -82,13 +82,13 @@ def _render_verdict(
         ),
     )
     missed = verdict.label is Label.NOT_FOUND and _is_search_partial(found)
-    yield Text(
-        Bold(
-            words("verify-partly")
-            if missed
-            else words("verify-label", label="contested" if verdict.contested else verdict.label.value)
-        )
-    )
+    if verdict.superseded:
+        headline = words("verify-outdated", day=words.date(verdict.superseded.date, shown.zone))
+    elif missed:
+        headline = words("verify-partly")
+    else:
+        headline = words("verify-label", label="contested" if verdict.contested else verdict.label.value)
+    yield Text(Bold(headline))
     for_it, against = verdict.citations, verdict.against
     if verdict.superseded:
         yield Text(words("verify-superseded"))

@@ -123,12 +123,12 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
             await _save_trace(rag.archive, await waiting.get())
             waiting.task_done()
 
-    rag.exchange(traced=put)
+    rag.traced = put
     task = asyncio.create_task(work())
     try:
         yield
     finally:
-        rag.exchange(traced=before)
+        rag.traced = before
         await waiting.join()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

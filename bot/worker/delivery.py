@@ -42,9 +42,8 @@ from bot.views import answer
 from bot.views.message_text import Page
 from ingest.scheduler import JobLog
 from rag_core.errors import RagError
-from rag_core.storage import Archive, conversations, deliveries, questions
-from rag_core.storage.deliveries import DeliveryMessage
-from rag_core.storage.questions import QuestionRow
+from rag_core.storage import Archive, conversations, questions
+from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
 __all__ = [
     "ANSWERS_JOB",
@@ -110,7 +109,7 @@ class AnswerDelivery:
         """Save the messages until they have arrived, and `whole`, the serialized answer."""
         self.whole = whole
         with self._log_archive_errors():
-            await deliveries.save_delivery(self._archive, self.asked.id, self._messages, whole)
+            await questions.save_delivery(self._archive, self.asked.id, self._messages, whole)
 
     async def replace(self, said: str) -> None:
         """Replace all unsent messages by one sentence, and drop the stored answer."""
@@ -120,7 +119,7 @@ class AnswerDelivery:
         self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         self.whole = None
         with self._log_archive_errors():
-            await deliveries.replace_delivery(self._archive, self.asked.id, self._messages)
+            await questions.replace_delivery(self._archive, self.asked.id, self._messages)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
@@ -151,7 +150,7 @@ class AnswerDelivery:
     async def _send_then_edit(self, message: DeliveryMessage) -> int:
         """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
         with self._log_archive_errors():
-            await deliveries.record_repeated_send(self._archive, self.asked.id)
+            await questions.record_repeated_send(self._archive, self.asked.id)
         notice = get_translator(self.asked.lang)("delivery-again")
         short = await self._bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
         await self._save_state(replace(message, message_id=short.message_id))
@@ -188,7 +187,7 @@ class AnswerDelivery:
     async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
         self._messages[message.page] = message
         with self._log_archive_errors():
-            await deliveries.update_delivery_message(self._archive, self.asked.id, message)
+            await questions.update_delivery_message(self._archive, self.asked.id, message)
         return message
 
     @contextmanager

@@ -58,9 +58,10 @@ from bot.worker.streaming import (
 )
 from ingest.scheduler import JobLog
 from rag_core.answer import answer_question
+from rag_core.conversation import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, deliveries, posts, questions
+from rag_core.storage import Archive, posts, questions
 from rag_core.storage import questions as line
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, Question, Shortfall
@@ -314,12 +315,12 @@ class QuestionWorker:
 
     async def _process(self, asked: QuestionRow) -> None:
         """Process one question until its row is finished, or its answer is being delivered."""
-        waiting, stored = await deliveries.load_delivery(self._rag.archive, asked.id)
+        waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
                 await self._outbox.recheck_kept(asked, stored)
             except ContentWithdrawn:
-                await deliveries.drop_delivery(self._rag.archive, asked.id)
+                await questions.drop_delivery(self._rag.archive, asked.id)
                 waiting = []
             except RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
                 log.info("question %d: its answer of an earlier life is checked later", asked.id)
@@ -389,7 +390,8 @@ class QuestionWorker:
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
         asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is in the reader's time zone
-        question = Question(asked.text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
+        text = asked.text if asked.kind == "verify" else strip_courtesies(asked.text)
+        question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)
         found = await apply_group_rules(asked, await self._answer_or_cached(asked, question, live), archive)

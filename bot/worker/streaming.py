@@ -30,7 +30,7 @@ from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import QuestionRow
-from rag_core.types import Answer, Sentence
+from rag_core.types import Answer, Certainty, Sentence
 
 __all__ = [
     "DraftScreen",
@@ -242,7 +242,8 @@ def _format_best_quote(extract: Answer, words: Translator) -> Text:
     first = extract.sentences[0]
     key = first.citations[0].post
     author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
-    return as_list(BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
+    lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
+    return as_list(*([words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []), *lines)
 
 
 class Screen(Protocol):

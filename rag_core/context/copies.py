@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rag_core.context.boilerplate import load_boilerplate
 from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
 from rag_core.engine import Engine
 from rag_core.index.bm25 import PassageRef
@@ -17,7 +18,7 @@ __all__ = ["gather_evidence"]
 
 
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
-    """Gather the evidence of the hits, citing the original of a copy where it has the same words.
+    """Gather the evidence of the hits and its boilerplate, citing the original of a copy where it has the same words.
 
     Raises ArchiveUnavailable.
     """
@@ -31,7 +32,8 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
         if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
     }
     passages = await fetch_passages(list(places.values()), rag) if places else {}
-    return Evidence(tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources))
+    sources = tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources)
+    return Evidence(sources, await load_boilerplate({source.passage.key.chat_id for source in sources}, rag))
 
 
 def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:

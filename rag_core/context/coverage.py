@@ -1,8 +1,9 @@
 """Coverage: how well the evidence answers a question; it decides between an answer and a refusal.
 
-A logistic regression over a few features of the question and the best post. Its weights were fitted once on questions
-with and without an answer in the posts (XQuAD with whole articles removed, alone and among Russian news; RuBQ over the
-news). The threshold for the result is calibrated (`citegram eval calibrate`).
+Two logistic regressions over a few features of the question, the best post and its best piece: one for brief everyday
+questions, whose words posts seldom repeat, and one for longer ones. Their weights were fitted on questions with and
+without an answer in the posts (XQuAD with whole articles removed, alone and among Russian news; RuBQ over the news;
+questions typed by people over channels). The thresholds for the result are calibrated (`citegram eval calibrate`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
 from rag_core.text.tokens import tokenize
-from rag_core.writing.extract import ExtractCandidate
+from rag_core.writing.candidates import ExtractCandidate
 
 __all__ = ["Coverage", "measure_coverage"]
 
+_FEW_TERMS = math.log(4.5)
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
 
@@ -34,6 +36,8 @@ class Coverage:
         this one lacks count against it
     chances: logarithm of the number of posts with a query term, summed over the terms; among many posts one
         matches by chance
+    piece: share of the query weight matched by the piece itself, similar stems in part
+    contested: 1 where a later post of the same channel may give another value
     """
 
     strength: float = 0.0
@@ -43,38 +47,63 @@ class Coverage:
     length: float = 0.0
     known: float = 0.0
     chances: float = _TYPICAL_CHANCES
+    piece: float = 0.0
+    contested: float = 0.0
+
+    @property
+    def brief(self) -> bool:
+        """Whether the question has few terms, and no name that the post lacks."""
+        return self.length <= _FEW_TERMS and (self.names == 0.5 or self.names > 0.99)
 
     @property
     def likely(self) -> float:
-        """Probability that the post answers the question, 0..1; the intercept puts the default threshold at 0.5."""
-        z = (
-            -11.2
-            + 10.9 * self.strength
-            + 10.9 * self.kin
-            + 2.8 * self.names
-            + 2.7 * self.count
-            + 3.0 * self.length
-            - 2.5 * self.known
-            - 0.2 * (self.chances - _TYPICAL_CHANCES)
-        )
+        """Probability that the post answers the question, 0..1."""
+        chances = self.chances - _TYPICAL_CHANCES
+        if self.brief:
+            z = (
+                -7.0
+                + 1.25 * self.strength
+                + 0.85 * self.kin
+                + 2.05 * self.count
+                + 2.7 * self.length
+                + 1.1 * self.known
+                - 0.6 * chances
+                + 2.2 * self.piece
+                - 0.25 * self.contested
+            )
+        else:
+            z = (
+                -11.2
+                + 10.9 * self.strength
+                + 10.9 * self.kin
+                + 2.8 * self.names
+                + 2.7 * self.count
+                + 3.0 * self.length
+                - 2.5 * self.known
+                - 0.2 * chances
+            )
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-def measure_coverage(asked: QueryTerms, best: ExtractCandidate | None, statistics: TermStatistics) -> Coverage:
+def measure_coverage(
+    asked: QueryTerms, best: ExtractCandidate | None, statistics: TermStatistics, *, contested: bool = False
+) -> Coverage:
     """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read."""
     if best is None or not asked.share:
         return Coverage()
     passage = best.source.passage
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
-    near = {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in asked.share}
+    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
     names = extract_name_stems(asked.text) & asked.share.keys()
     return Coverage(
-        strength=statistics.score(asked.order, words) / sum(map(statistics.weight, asked.share)),
+        strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),
         names=sum(near[name] for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),
         length=math.log(len(asked.share)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
+        piece=best.features.terms + best.features.kin,
+        contested=float(contested),
     )

@@ -1,334 +1,277 @@
-"""Grammar of dates: word patterns for Russian and English, day arithmetic, and the type of a match.
+"""Lexicon and tokenizer of dates, Russian and English: month names, units, numbers, numeric dates.
 
-Texts are lower case, without ё. Ends of ranges are exclusive everywhere.
+Texts are lower case, without ё.
 """
 
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, timedelta
+from typing import Any
 
-__all__ = [
-    "DAY_AFTER",
-    "DAY_GROUP",
-    "DAY_NUMBER",
-    "LEADING_WEEKDAY",
-    "MONTH",
-    "MONTH_GROUP",
-    "MONTH_SHORT",
-    "NUMBER",
-    "OF_SEPARATOR",
-    "ONE_DAY",
-    "OPTIONAL_ARTICLE",
-    "PART_GROUP",
-    "PAST_GROUP",
-    "RANGE_SEPARATOR",
-    "SEASON",
-    "SECOND_DAY_GROUP",
-    "SHORT_MONTH_GROUP",
-    "THIS_GROUP",
-    "UNIT",
-    "WEEKDAY",
-    "WEEKDAY_SHORT",
-    "YEAR",
-    "YEAR_GROUP",
-    "YEAR_SUFFIX",
-    "DateMatch",
-    "DateRange",
-    "DateRule",
-    "Match",
-    "build_calendar_match",
-    "build_day_range",
-    "build_month_range",
-    "build_unit_range",
-    "build_weekday_range",
-    "build_year_range",
-    "expand_short_year",
-    "parse_cardinal",
-    "parse_day_number",
-    "parse_month",
-    "parse_season",
-    "parse_unit",
-    "parse_weekday",
-    "parse_year",
-    "resolve_date_parts",
-    "shift_months",
-]
+__all__ = ["DAY_AFTER", "MONTH", "MONTH_SHORT", "DateToken", "parse_day_number", "parse_month", "tokenize_dates"]
 
-_SOFT_ENDINGS, _HARD_ENDINGS = "(?:ь|я|е|ю|ем)", "(?:а|е|у|ом)?"  # whole words: "в Мартышкино" is not a month
-_MONTHS = (
-    (f"январ{_SOFT_ENDINGS}|january", "янв|jan"), (f"феврал{_SOFT_ENDINGS}|february", "февр|фев|feb"),
-    (f"март{_HARD_ENDINGS}|march", "мар|mar"), (f"апрел{_SOFT_ENDINGS}|april", "апр|apr"), ("ма(?:й|я|е|ю|ем)|may", "may"),
-    (f"июн{_SOFT_ENDINGS}|june", "июн|jun"), (f"июл{_SOFT_ENDINGS}|july", "июл|jul"), (f"август{_HARD_ENDINGS}|august", "авг|aug"),
-    (f"сентябр{_SOFT_ENDINGS}|september", "сент|сен|sept|sep"), (f"октябр{_SOFT_ENDINGS}|october", "окт|oct"),
-    (f"ноябр{_SOFT_ENDINGS}|november", "нояб|ноя|nov"), (f"декабр{_SOFT_ENDINGS}|december", "дек|dec"),
+_SOFT_ENDINGS, _HARD_ENDINGS = "ь я е ю ем", " а е у ом"  # whole words: "в Мартышкино" is not a month
+_MONTH_STEMS = (
+    ("январ", "january", "янв jan"), ("феврал", "february", "февр фев feb"), ("март", "march", "мар mar"),
+    ("апрел", "april", "апр apr"), ("ма", "may", ""), ("июн", "june", "июн jun"), ("июл", "july", "июл jul"),
+    ("август", "august", "авг aug"), ("сентябр", "september", "сент сен sept sep"), ("октябр", "october", "окт oct"),
+    ("ноябр", "november", "нояб ноя nov"), ("декабр", "december", "дек dec"),
 )  # fmt: skip
-MONTH = "(?:" + "|".join(full for full, _ in _MONTHS) + ")"
+
+
+def _inflect(stem: str, endings: str) -> list[str]:
+    return [stem + ending for ending in endings.split(" ")]
+
+
+_MONTH_FORMS = [
+    [*_inflect(ru, "й я е ю ем" if ru == "ма" else _HARD_ENDINGS if ru[-1] == "т" else _SOFT_ENDINGS), en]
+    for ru, en, _ in _MONTH_STEMS
+]
+MONTH = "(?:" + "|".join(word for forms in _MONTH_FORMS for word in sorted(forms, key=len, reverse=True)) + ")"
 # Only next to a day or a year: "mar" and "сен" alone are other words.
-MONTH_SHORT = "(?:" + "|".join(f"{full}|(?:{short})\\b\\.?" for full, short in _MONTHS) + ")"
-_MONTH_NUMBERS = [(re.compile(f"(?:{full}|{short})\\.?$"), n) for n, (full, short) in enumerate(_MONTHS, 1)]
+MONTH_SHORT = f"(?:{MONTH}|(?:{'|'.join(w for *_, short in _MONTH_STEMS for w in short.split())})\\b\\.?)"
+_MONTH_NUMBERS = {
+    word: number
+    for number, (forms, (*_, short)) in enumerate(zip(_MONTH_FORMS, _MONTH_STEMS, strict=True), 1)
+    for word in (*forms, *short.split())
+}
 
 _WEEKDAYS = (
-    ("понедельник(?:а|у|ом|е)?|mondays?", "пнд|пн|mon"), ("вторник(?:а|у|ом|е)?|tuesdays?", "втр|вт|tues|tue"),
-    ("сред(?:а|у|ы|е|ой)|wednesdays?", "срд|ср|wed"), ("четверг(?:а|у|ом|е)?|thursdays?", "чтв|чт|thurs|thur|thu"),
-    ("пятниц(?:а|у|ы|е|ей)|fridays?", "птн|пт|fri"), ("суббот(?:а|у|ы|е|ой)|saturdays?", "сбт|сб|sat"),
-    ("воскресень(?:е|я|ю|ем)|sundays?", "вск|вс|sun"),
-)  # fmt: skip
-WEEKDAY = "(?:" + "|".join(full for full, _ in _WEEKDAYS) + ")"
-WEEKDAY_SHORT = "(?:" + "|".join(f"{full}|(?:{short})\\b\\.?" for full, short in _WEEKDAYS) + ")"
-_WEEKDAY_NUMBERS = [(re.compile(f"(?:{full}|{short})\\.?$"), n) for n, (full, short) in enumerate(_WEEKDAYS)]
-
+    ("понедельник понедельника понедельнику понедельником понедельнике monday mondays", "пнд пн mon"),
+    ("вторник вторника вторнику вторником вторнике tuesday tuesdays", "втр вт tues tue"),
+    ("среда среду среды среде средой wednesday wednesdays", "срд ср wed"),
+    ("четверг четверга четвергу четвергом четверге thursday thursdays", "чтв чт thurs thur thu"),
+    ("пятница пятницу пятницы пятнице пятницей friday fridays", "птн пт fri"),
+    ("суббота субботу субботы субботе субботой saturday saturdays", "сбт сб sat"),
+    ("воскресенье воскресенья воскресенью воскресеньем sunday sundays", "вск вс sun"),
+)
 _UNITS = {
-    "weekend": "weekends?|выходн(?:ые|ых|ым|ыми|ой)", "day": "days?|дн(?:я|ей|и|ю|ем|ями|ях)|день|сут(?:ки|ок)",
-    "week": "weeks?|wks?|недел(?:я|и|е|ю|ь|ей|ями)", "month": "months?|mths?|месяц(?:а|у|ем|е|ев|ы)?",
-    "quarter": "quarters?|qtrs?|квартал(?:а|у|ом|е|ов|ы)?", "half": "half[- ]years?|полугоди(?:е|я|и|ю|ем|й)",
-    "year": "years?|yrs?|год(?:а|у|ом|е|ы|ов)?|лет", "decade": "decades?|десятилети(?:е|я|и|й|ю)",
+    "day": "day days день дня дней дни дню днем днями днях сутки суток",
+    "week": "week weeks wk wks неделя недели неделе неделю недель неделей неделями",
+    "month": "month months mth mths месяц месяца месяцу месяцем месяце месяцев месяцы",
+    "quarter": "quarter quarters qtr qtrs квартал квартала кварталу кварталом квартале кварталов кварталы кв",
+    "half": "полугодие полугодия полугодии полугодию полугодием полугодий",
+    "year": "year years yr yrs год года году годом годе годы годов годах годам лет",
+    "decade": "decade decades десятилетие десятилетия десятилетии десятилетий десятилетию",
+    "hour": "hour hours час часа часов",
+    "fortnight": "fortnight fortnights",
+}
+_SEASONS = {12: "winter зима зиму зимы зимой зиме", 3: "spring весна весну весны весной весне",
+            6: "summer лето летом лета", 9: "autumn fall осень осени осенью"}  # fmt: skip
+_ADJECTIVE = "ый ого ому ым ом ая ой ую ые ых ыми ое"
+_HUSHING_ADJECTIVE = "ий его ему ем ая ей ую ие их ее"
+_SOFT_ADJECTIVE = "ий его ему им ем яя ей юю ие их ими ее"
+_DIRECTIONS = {
+    "this": ["этот", "этого", "этому", "этим", "этом", "эта", "этой", "эту", "эти", "этих", "это", "this", "current",
+             *_inflect("текущ", _HUSHING_ADJECTIVE), *_inflect("нынешн", _SOFT_ADJECTIVE)],
+    "last": ["last", "previous", *_inflect("прошл", _ADJECTIVE), *_inflect("предыдущ", _HUSHING_ADJECTIVE)],
+    "before last": _inflect("позапрошл", _ADJECTIVE),
+    "past": ["past", *_inflect("минувш", _HUSHING_ADJECTIVE), *_inflect("прошедш", _HUSHING_ADJECTIVE)],
+    "latest": _inflect("последн", _SOFT_ADJECTIVE),
+    "next": ["next", "upcoming", "coming", *_inflect("следующ", _HUSHING_ADJECTIVE),
+             *_inflect("будущ", _HUSHING_ADJECTIVE), *_inflect("ближайш", _HUSHING_ADJECTIVE)],
+    "that": ["тот", "том", "той", "ту", "те", "тех", "that"],
 }  # fmt: skip
-UNIT = "(?:" + "|".join(_UNITS.values()) + ")"
-_UNIT_NAMES = [(re.compile(f"(?:{pattern})$"), name) for name, pattern in _UNITS.items()]
-
-_SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9,
-            "зим": 12, "весн": 3, "лет": 6, "осен": 9}  # fmt: skip
-SEASON = "(?:winter|spring|summer|autumn|fall|зим(?:а|у|ы|ой)|весн(?:а|у|ы|ой)|лет(?:о|ом|а)|осен(?:ь|и|ью))"
-
+_PARTS = {
+    "start": "начало начала начале началу beginning start early", "middle": "середина середины середине середину middle mid",
+    "end": "конец конца конце концу end late", "earlier": "earlier", "later": "later",
+}  # fmt: skip
+_DAY_OFFSETS = {0: "сегодня седня today", -1: "вчера yesterday", -2: "позавчера", -3: "позапозавчера", 1: "завтра tomorrow",
+                2: "послезавтра"}  # fmt: skip
+_DAY_ADJECTIVES = {0: "сегодняшн", -1: "вчерашн", -2: "позавчерашн", 1: "завтрашн"}
 _CARDINALS = {
-    1: "one|an?|один|одну|одного|одна", 2: "two|a couple(?: of)?|couple(?: of)?|два|две|двух|пару|пара",
-    3: "three|a few|few|several|три|трех|несколько", 4: "four|четыре|четырех", 5: "five|пять|пяти",
-    6: "six|шесть|шести", 7: "seven|семь|семи", 8: "eight|восемь|восьми", 9: "nine|девять|девяти",
-    10: "ten|десять|десяти", 11: "eleven|одиннадцать", 12: "twelve|двенадцать", 13: "thirteen", 14: "fourteen",
-    15: "fifteen|пятнадцать", 18: "eighteen", 20: "twenty|двадцать|двадцати", 24: "twenty-four",
-    30: "thirty|тридцать", 50: "fifty|пятьдесят", 100: "hundred|сто",
+    1: "one a an один одну одного одна одной", 2: "two couple два две двух пару пара", 3: "three few several три трех несколько",
+    4: "four четыре четырех", 5: "five пять пяти", 6: "six шесть шести", 7: "seven семь семи", 8: "eight восемь восьми",
+    9: "nine девять девяти", 10: "ten десять десяти десяток", 11: "eleven одиннадцать одиннадцати",
+    12: "twelve двенадцать двенадцати", 13: "thirteen тринадцать", 14: "fourteen четырнадцать", 15: "fifteen пятнадцать",
+    16: "sixteen шестнадцать", 17: "seventeen семнадцать", 18: "eighteen восемнадцать", 19: "nineteen девятнадцать",
+    20: "twenty двадцать двадцати", 30: "thirty тридцать", 40: "forty сорок", 50: "fifty пятьдесят", 60: "sixty шестьдесят",
+    70: "seventy семьдесят", 80: "eighty восемьдесят", 90: "ninety девяносто", 100: "hundred сто",
 }  # fmt: skip
-NUMBER = r"(?:\d{1,4}|" + "|".join(_CARDINALS.values()) + ")"
-_CARDINAL_VALUES = {w: n for n, words in _CARDINALS.items() for w in words.replace("(?: of)?", "").split("|")}
-_CARDINAL_VALUES |= {"an": 1, "a": 1}
-
-_TEENS_RU = "одиннадцат двенадцат тринадцат четырнадцат пятнадцат шестнадцат семнадцат восемнадцат девятнадцат".split()
-_ORDINAL_STEMS_RU = [
-    "",
-    "перв",
-    "втор",
-    "трет",
-    "четверт",
-    "пят",
-    "шест",
-    "седьм",
-    "восьм",
-    "девят",
-    "десят",
-    *_TEENS_RU,
-    "двадцат",
-]
+_TEENS_RU = "одиннадцат двенадцат тринадцат четырнадцат пятнадцат шестнадцат семнадцат восемнадцат девятнадцат"
+_ORDINAL_STEMS_RU = ["", *"перв втор трет четверт пят шест седьм восьм девят десят".split(), *_TEENS_RU.split()]
+_TENS_STEMS_RU = {20: "двадцат", 30: "тридцат", 40: "сороков", 50: "пятидесят", 60: "шестидесят", 70: "семидесят",
+                  80: "восьмидесят", 90: "девяност", 2000: "двухтысячн"}  # fmt: skip
 _ORDINALS_EN = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
     "sixteenth seventeenth eighteenth nineteenth twentieth"
 ).split()
-_ORDINAL_ENDINGS_RU = "(?:ое|ого|ому|ым|ый|ая|ую|ой|ом|ье|ьего|ьему|ий|ья|ью|ей)"
+_ORDINAL_ENDINGS_RU = "ое ого ому ым ый ая ую ой ом ье ьего ьему ьем ий ья ью ьей ей"
+_DECADES = {20: "twenties", 30: "thirties", 40: "forties", 50: "fifties", 60: "sixties", 70: "seventies",
+            80: "eighties", 90: "nineties", 100: "noughties aughts нулевые нулевых"}  # fmt: skip
+
+_ORDINAL_VALUES = {word: n for n, word in enumerate(_ORDINALS_EN, 1)} | {"thirtieth": 30}
+for _n, _stem in [*enumerate(_ORDINAL_STEMS_RU), *_TENS_STEMS_RU.items()]:
+    if _stem:
+        _ORDINAL_VALUES |= dict.fromkeys(_inflect(_stem, _ORDINAL_ENDINGS_RU + (" ые ых" if _n < 20 else "")), _n)
 _ORDINAL_WORDS = (
-    f"(?:двадцать |тридцать )?(?:{'|'.join(sorted(filter(None, _ORDINAL_STEMS_RU), key=len, reverse=True))}){_ORDINAL_ENDINGS_RU}|тридцат{_ORDINAL_ENDINGS_RU}|"
-    f"(?:twenty|thirty)[- ](?:{'|'.join(_ORDINALS_EN[:9])})|{'|'.join(sorted(_ORDINALS_EN, key=len, reverse=True))}|thirtieth"
+    rf"(?:двадцать |тридцать )?(?:{'|'.join(sorted((*filter(None, _ORDINAL_STEMS_RU), 'двадцат', 'тридцат'), key=len, reverse=True))})"
+    rf"(?:{'|'.join(_ORDINAL_ENDINGS_RU.split())})|(?:twenty|thirty)[- ](?:{'|'.join(_ORDINALS_EN[:9])})|"
+    rf"{'|'.join(sorted(_ORDINALS_EN, key=len, reverse=True))}|thirtieth"
 )
-_ORDINAL_SUFFIX = r"(?:-?(?:ое|ого|его|ему|ому|го|му|ым|ое|е|й|я)(?![а-я])|(?:st|nd|rd|th)\b)?"
-DAY_AFTER = rf"(?:(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}(?!\d)|{_ORDINAL_WORDS})"  # after a month
-DAY_NUMBER = rf"(?:(?<![\d.,:/-])(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}(?!\d)|{_ORDINAL_WORDS})"
-YEAR = r"(?:(?:1[89]|20)\d\d(?!\d)|nineteen [a-z]+(?:[ -][a-z]+)?|two thousand(?: and)? [a-z]+(?:[ -][a-z]+)?)"
+_ORDINAL_SUFFIX = r"(?:-?(?:ое|ого|его|ему|ому|го|му|ым|ое|е|й|я)(?![а-я])|(?:st|nd|rd|th)\b)"
+DAY_AFTER = rf"(?:(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}?(?!\d)|{_ORDINAL_WORDS})"  # after a month
 
 
 def parse_month(word: str) -> int:
     """Parse a month name to 1..12."""
-    return next(n for pattern, n in _MONTH_NUMBERS if pattern.match(word))
-
-
-def parse_weekday(word: str) -> int:
-    """Parse a weekday name to 0..6; Monday is 0."""
-    return next(n for pattern, n in _WEEKDAY_NUMBERS if pattern.match(word))
-
-
-def parse_unit(word: str) -> str:
-    """Parse a unit to day, week, weekend, month, quarter, half, year or decade."""
-    return next(name for pattern, name in _UNIT_NAMES if pattern.match(word))
-
-
-def parse_season(word: str) -> int:
-    """Parse a season to its first month, 1..12."""
-    return next(n for start, n in _SEASONS.items() if word.startswith(start))
-
-
-def parse_cardinal(word: str) -> int:
-    """Parse a cardinal number in figures or words."""
-    return int(word) if word.isdecimal() else _CARDINAL_VALUES[re.sub(r" of$", "", word)]
+    return _MONTH_NUMBERS[word.rstrip(".")]
 
 
 def parse_day_number(word: str) -> int:
     """Parse a day number, 1..31, from figures with or without an ending, or from an ordinal in words."""
     if figures := re.match(r"\d+", word):
         return int(figures[0])
-    tens = 20 if word.startswith(("двадцать ", "twenty")) else 30 if word.startswith(("тридца", "thirt")) else 0
-    if word in {"twentieth", "thirtieth"} or (word.startswith("тридцат") and " " not in word):
-        return 20 if word == "twentieth" else 30
-    last = re.split(r"[ -]", word)[-1]
-    if word in _ORDINALS_EN:
-        return _ORDINALS_EN.index(word) + 1
-    if tens and last in _ORDINALS_EN:
-        return tens + _ORDINALS_EN.index(last) + 1
-    stem = max((s for s in _ORDINAL_STEMS_RU if s and last.startswith(s)), key=len)
-    return (tens if " " in word else 0) + _ORDINAL_STEMS_RU.index(stem)
-
-
-_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
-
-
-def parse_year(words: str) -> int | None:
-    """Parse a year in figures or English words; None for words that are no number."""
-    if words.isdecimal():
-        return int(words)
-    rest = [w for w in re.split(r"[ -]", words) if w != "and"]
-    base, rest = (1900, rest[1:]) if rest[0] == "nineteen" else (2000, rest[2:])
-    total = 0
-    for word in rest:
-        value = _TENS.get(word, _CARDINAL_VALUES.get(word))
-        if value is None:
-            return None
-        total += value
-    return base + total
-
-
-ONE_DAY = timedelta(days=1)
-_LEAP_CYCLE = 8  # years to search back for a 29 February
-_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # range of accepted years
+    tens, _, last = word.replace("-", " ").rpartition(" ")
+    return {"": 0, "двадцать": 20, "twenty": 20}.get(tens, 30) + _ORDINAL_VALUES[last]
 
 
 @dataclass(frozen=True, slots=True)
-class DateRange:
-    """Range of days from `since` to `until`, exclusive; None is an open end."""
+class DateToken:
+    """Token at [start:end] of a text; `kind` "" is any other word or sign.
 
-    since: date | None
-    until: date | None
-
-
-def build_day_range(one: date) -> DateRange:
-    """Range of one day."""
-    return DateRange(one, one + ONE_DAY)
-
-
-def build_month_range(year_: int, number: int) -> DateRange:
-    """Range of a month of a year."""
-    first = date(year_, number, 1)
-    return DateRange(first, first + timedelta(days=monthrange(year_, number)[1]))
-
-
-def build_year_range(number: int) -> DateRange:
-    """Range of a year."""
-    return DateRange(date(number, 1, 1), date(number + 1, 1, 1))
-
-
-def resolve_date_parts(y: int | None, m: int | None, d: int | None, today: date) -> DateRange | None:
-    """Resolve year, month and day to a range; without a year the latest that has begun. None for an impossible date."""
-    if y is not None and not _FIRST_YEAR <= y <= _LAST_YEAR:
-        return None
-    if m is None:
-        return (build_year_range(y) if d is None else None) if y is not None else _resolve_day_of_month(d, today)
-    if not 1 <= m <= 12:
-        return None
-    for candidate in [y] if y is not None else range(today.year, today.year - _LEAP_CYCLE - 1, -1):
-        if d is not None and not 1 <= d <= monthrange(candidate, m)[1]:
-            continue
-        days = build_month_range(candidate, m) if d is None else build_day_range(date(candidate, m, d))
-        if y is not None or (days.since and days.since <= today):
-            return days
-    return None
-
-
-def _resolve_day_of_month(d: int | None, today: date) -> DateRange | None:
-    """Latest date with this day of the month, not after today."""
-    if d is None or not 1 <= d <= 31:
-        return None
-    first = today.replace(day=1)
-    while d > monthrange(first.year, first.month)[1] or first.replace(day=d) > today:
-        first = (first - ONE_DAY).replace(day=1)
-    return build_day_range(first.replace(day=d))
-
-
-def shift_months(one: date, months: int) -> date:
-    """Shift a date by months, back if negative; the last day of the month where it has no such day."""
-    at = one.year * 12 + one.month - 1 + months
-    y, m = divmod(at, 12)
-    if not _FIRST_YEAR <= y <= _LAST_YEAR:
-        y = min(max(y, _FIRST_YEAR), _LAST_YEAR)
-    return date(y, m + 1, min(one.day, monthrange(y, m + 1)[1]))
-
-
-def build_unit_range(name: str, today: date, by: int = 0) -> DateRange:
-    """Range of the calendar unit that contains `today`, shifted by `by` units (negative is back)."""
-    if name == "day":
-        return build_day_range(today + by * ONE_DAY)
-    if name == "week":
-        monday = today - today.weekday() * ONE_DAY + 7 * by * ONE_DAY
-        return DateRange(monday, monday + 7 * ONE_DAY)
-    if name == "weekend":
-        saturday = today - today.weekday() * ONE_DAY + 5 * ONE_DAY + 7 * by * ONE_DAY
-        return DateRange(saturday, saturday + 2 * ONE_DAY)
-    size = {"month": 1, "quarter": 3, "half": 6, "year": 12, "decade": 120}[name]
-    first = date(today.year - today.year % 10, 1, 1) if name == "decade" else today.replace(day=1)
-    if name in {"quarter", "half", "year"}:
-        first = first.replace(month=(first.month - 1) // size * size + 1)
-    first = shift_months(first, size * by)
-    return DateRange(first, shift_months(first, size))
-
-
-def build_weekday_range(number: int, today: date, *, before: bool = False) -> DateRange:
-    """Latest such weekday, Monday is 0; with `before`, not today itself."""
-    gone = (today.weekday() - number) % 7 or (7 if before else 0)
-    return build_day_range(today - gone * ONE_DAY)
-
-
-@dataclass(frozen=True, slots=True)
-class DateMatch:
-    """Date expression at [at:to] of a text: `read(today)` gives its range, None for an impossible date.
-
-    `fields` are (year, month, day) of a calendar date, so that a missing year can be taken from the other end of a
-    range. `needs` names the words required before it: "в марте" is a date, "март" may be a café; "" requires none.
+    `value` depends on the kind: a number, the name of a unit or direction, the (year, month, day) of a numeric date.
+    `short`: an abbreviation, or an article as a number.
     """
 
-    at: int
-    to: int
-    read: Callable[[date], DateRange | None]
-    fields: tuple[int | None, int | None, int | None] | None = None
-    needs: str = ""
-    slack: int = 0
-    pair: bool = False  # a range by itself, with beginning and end
-    recent: bool = False  # relative to today
+    kind: str
+    value: object
+    start: int
+    end: int
+    text: str
+    short: bool = False
 
 
-YEAR_SUFFIX = r"(?:\s*(?:г(?:ода|оду|од|\.)?|year)(?!\w))?"  # "2023 г."
-OF_SEPARATOR = r"(?:\s*(?:of|the|,|-|/)\s*|\s+)"
-LEADING_WEEKDAY = rf"(?:{WEEKDAY_SHORT}[\s,]*)?"
-OPTIONAL_ARTICLE = r"(?:the\s+)?"
-YEAR_GROUP = rf"(?P<y>{YEAR})"
-DAY_GROUP, SECOND_DAY_GROUP = rf"(?P<d>{DAY_NUMBER})", rf"(?P<d2>{DAY_NUMBER})"
-MONTH_GROUP, SHORT_MONTH_GROUP = rf"(?P<m>{MONTH})", rf"(?P<m>{MONTH_SHORT})"
-RANGE_SEPARATOR = r"\s*(?:по|до|-|–|—|to|through|thru|until|till|and|и)\s*(?:the\s+)?"
-THIS_GROUP = r"(?P<this>эт(?:от|ого|ому|им|ом|а|ой|у|и|их|о)|текущ(?:ий|его|ем|ая|ей|ую)|нынешн(?:ий|его|ем|яя|ей|юю)|this|current|that(?: one)?)"
-PAST_GROUP = (
-    r"(?P<past>(?:поза)?прошл(?:ый|ого|ым|ом|ая|ой|ую|ые|ых|ое)|предыдущ(?:ий|его|ем|ая|ей|ую|ие|их)|"
-    r"последн(?:ий|его|ем|яя|ей|юю|ие|их)|last|previous|past)"
+_OTHER_WORDS: dict[tuple[str, object], str] = {
+    ("weekend", None): "weekend weekends выходные выходных выходным выходными викенд уикенд уикенда",
+    ("half", None): "half половина половине половину половины",
+    ("several ago", None): "полгода",
+    ("one and a half", None): "полтора полторы",
+    ("unit ago", None): " ".join(_inflect("прошлогодн", _SOFT_ADJECTIVE)),
+    ("century", None): "century centuries век века веке веку столетие столетия столетии",
+    ("clock", "day"): "утро утром утра morning afternoon днем вечер вечером вечера evening tonight ночи",
+    ("clock", "night"): "night ночью ночь",
+    ("ago", None): "ago back назад",
+    ("numbers of a month", None): "числа число числах числам",
+    ("week start", None): "w",
+    ("new year", None): "new нового новым",
+    ("other", None): "other",
+}
+_GLUE_WORDS = "the of in on at за в во на по до к и and to through thru until till from с со через тому now hence"
+
+
+def _build_lexicon() -> dict[str, tuple[str, object, bool]]:
+    """Map each word to the kind and the value of its token, and whether it is an abbreviation."""
+    months = zip(_MONTH_FORMS, (short for *_, short in _MONTH_STEMS), strict=True)
+    rows: list[tuple[str, object, str, bool]] = []
+    for kind, named in (("month", enumerate(((" ".join(full), short) for full, short in months), 1)),
+                        ("weekday", enumerate(_WEEKDAYS))):  # fmt: skip
+        for n, (full, short) in named:
+            rows += [(kind, n, full, False), (kind, n, short, True)]
+    tables: dict[str, dict[Any, str]] = {"unit": _UNITS, "season": _SEASONS, "part": _PARTS, "day": _DAY_OFFSETS,
+                                         "direction": {k: " ".join(v) for k, v in _DIRECTIONS.items()}}  # fmt: skip
+    rows += [(kind, value, words, False) for kind, table in tables.items() for value, words in table.items()]
+    rows += [("day", n, " ".join(_inflect(stem, _SOFT_ADJECTIVE)), False) for n, stem in _DAY_ADJECTIVES.items()]
+    rows += [("cardinal", n, words, n == 1) for n, words in _CARDINALS.items()]
+    rows += [("ordinal", n, word, False) for word, n in _ORDINAL_VALUES.items()]
+    for n, words in _DECADES.items():
+        plural = _inflect(_TENS_STEMS_RU[n], "ые ых ым ыми") if n < 100 else []
+        rows.append(("decade", 1900 + n, " ".join([words, *plural]), False))
+    rows += [(kind, value, words, False) for (kind, value), words in _OTHER_WORDS.items()]
+    rows += [(word, None, word, False) for word in _GLUE_WORDS.split()]
+    # the first meaning of a word wins
+    return {word: (kind, value, short) for kind, value, words, short in reversed(rows) for word in words.split()}
+
+
+_LEXICON = _build_lexicon()
+_MIN_TYPO_LENGTH, _MAX_TYPO_LENGTH = 6, 15  # characters: a shorter word is another word as often as a typo
+
+
+def _delete_letters(word: str) -> list[str]:
+    return [word, *(word[:n] + word[n + 1 :] for n in range(1, len(word) - 1))]
+
+
+_TYPO_TARGETS = {
+    key: word
+    for word, (kind, *_) in _LEXICON.items()
+    if kind in {"month", "weekday", "day", "unit"} and len(word) >= _MIN_TYPO_LENGTH
+    for key in _delete_letters(word)
+}
+
+
+def _correct_typo(word: str) -> str:
+    """Correct one wrong, missing, doubled or misplaced letter inside a word of the lexicon; endings are not touched."""
+    if word in _LEXICON or not _MIN_TYPO_LENGTH <= len(word) <= _MAX_TYPO_LENGTH:
+        return word
+    targets = (_TYPO_TARGETS.get(key, "") for key in _delete_letters(word))
+    return next((one for one in targets if one[-1:] == word[-1] and abs(len(one) - len(word)) <= 1), word)
+
+
+_ROMAN_NUMERALS = {w: n for n, w in enumerate("i ii iii iv".split(), 1)} | {
+    w: n for n, w in enumerate("xi xii xiii xiv xv xvi xvii xviii xix xx xxi".split(), 11)
+}
+_YEAR, _M, _D = r"(?P<y{}>(?:19|20)\d\d)", r"(?P<m{}>1[0-2]|0?[1-9])", r"(?P<d{}>3[01]|[12]\d|0?[1-9])"
+_A, _B = r"(?P<a{}>3[01]|[12]\d|0?[1-9])", r"(?P<b{}>3[01]|[12]\d|0?[1-9])"
+_NUMERIC_PATTERNS = (
+    rf"{_YEAR}[-/.]{_M}[-/.]{_D}(?!\d)",
+    rf"{_YEAR}(?P<m{{0}}>1[0-2]|0[1-9])(?P<d{{0}}>3[01]|[12]\d|0[1-9])(?!\d)",
+    rf"{_YEAR}[-/]{_M}(?![\d/]|-\d)",
+    rf"{_M}[/.]{_YEAR}(?![\d/]|-\d\d?-)",
+    rf"{_A}\.\s?(?P<b{{0}}>1[0-2]|0?[1-9])\.\s?(?P<y{{0}}>(?:19|20)?\d\d)(?![\d.]\d|\d)",
+    rf"{_A}(?P<slash{{0}}>[/-]){_B}[/-](?P<y{{0}}>(?:19|20)\d\d|\d\d(?![/-]))(?![\d/])",
+    rf"{_A}\.(?P<b{{0}}>1[0-2]|0[1-9])(?P<dot{{0}}>\.)?(?![\d.%]|\s*(?:%|проц|руб|тыс|млн|кг|км))",
+    rf"{_A}\s?(?P<slash{{0}}>/)\s?{_B}(?![\d/]|-\d+-\d)",
 )
-PART_GROUP = (
-    r"(?P<part>начал(?:о|а|е|у)|середин(?:а|ы|е|у)|кон(?:ец|ца|це|цу)|(?:the )?(?:beginning|start|middle|end) of(?: the)?|"
-    r"early|mid|late|later|earlier)"
+_TOKEN = re.compile(
+    r"(?<![\d./])(?:"
+    + "|".join(f"(?P<date{n}>{p.replace('{0}', '{}').replace('{}', str(n))})" for n, p in enumerate(_NUMERIC_PATTERNS))
+    + ")"
+    rf"|(?P<decade>(?:(?:1[5-9]|20)\d|[2-9])0(?:\s?'?s\b|-?[ехы]х?\b(?!\s+числ)))"
+    rf"|(?P<number>\d+)(?P<ordinal>{_ORDINAL_SUFFIX})?|'(?P<short_year>\d\d)\b"
+    r"|(?P<quarter>\b(?P<size>[qh])(?P<nth>[1-4])\b)|(?P<word>[^\W\d_]+)|(?P<sign>[^\w\s]|_)"
 )
-Match = re.Match[str]
-DateRule = tuple[re.Pattern[str], Callable[[Match], DateMatch | None]]
+_CYRILLIC = re.compile("[а-я]")
 
 
-def build_calendar_match(found: Match, y: int | None, m: int | None, d: int | None, needs: str = "") -> DateMatch:
-    """Build the match of a calendar date, month or year; None is a missing part."""
-    return DateMatch(found.start(), found.end(), lambda today: resolve_date_parts(y, m, d, today), (y, m, d), needs)
+def tokenize_dates(text: str) -> list[DateToken]:
+    """Tokenize a lower-case text; words that no date is made of have the kind ""."""
+    cyrillic = bool(_CYRILLIC.search(text))
+    return [_build_token(found, cyrillic) for found in _TOKEN.finditer(text)]
 
 
-def expand_short_year(yy: int, today: date) -> int:
-    """Expand a two-digit year to the latest that is not in the future; longer years stay."""
-    return yy if yy > 99 else yy + (2000 if yy <= today.year % 100 else 1900)
+def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
+    at, text = found.span(), found[0]
+    if word := found["word"]:
+        kind, value, short = _LEXICON.get(
+            _correct_typo(word),
+            ("roman", _ROMAN_NUMERALS[word], False) if word in _ROMAN_NUMERALS else ("", None, False),
+        )
+        return DateToken(kind, value, *at, text, short)
+    if found["number"]:
+        return DateToken("ordinal" if found["ordinal"] else "number", int(found["number"][:9]), *at, text)
+    if found["sign"]:
+        return DateToken("-" if text in "-–—" else text, None, *at, text)
+    if found["short_year"]:
+        return DateToken("short year", int(found["short_year"]), *at, text)
+    if found["quarter"]:
+        return DateToken("quarter", (3 if found["size"] == "q" else 6, int(found["nth"])), *at, text)
+    if found["decade"]:
+        first = int(re.match(r"\d+", text)[0])  # type: ignore[index]
+        return DateToken("decade", first + 1900 if first < 100 else first, *at, text)
+    return _build_numeric_date(found, cyrillic)
+
+
+def _build_numeric_date(found: re.Match[str], cyrillic: bool) -> DateToken:
+    """Numeric date: 31.10.74, 2024-05-06, 5/13/2021. Where a/b is ambiguous, English has the month first."""
+    parts = {
+        key.rstrip("0123456789"): value for key, value in found.groupdict().items() if value and key[-1].isdecimal()
+    }
+    number = {key: int(value) for key, value in parts.items() if value.isdecimal() and key in "abymd"}
+    if "a" in number:
+        a, b = number["a"], number["b"]
+        month_first = a <= 12 and (("slash" in parts and not cyrillic) or b > 12)
+        number["m"], number["d"] = (a, b) if month_first else (b, a)
+    # "10.1" is a number, "03.05" hardly
+    sure = "y" in number or "dot" in parts or found[0].startswith("0")
+    return DateToken("date", (number.get("y"), number["m"], number.get("d")), *found.span(), found[0], not sure)

@@ -7,35 +7,15 @@ Nested dates are read too: the first week of July, two weeks starting May 20th. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import chain, islice, pairwise
 
-from rag_core.dates import absolute, relative
-from rag_core.dates.grammar import (
-    MONTH_SHORT,
-    NUMBER,
-    ONE_DAY,
-    PAST_GROUP,
-    THIS_GROUP,
-    UNIT,
-    WEEKDAY,
-    YEAR,
-    DateMatch,
-    DateRange,
-    DateRule,
-    Match,
-    build_day_range,
-    parse_cardinal,
-    parse_day_number,
-    parse_unit,
-    parse_weekday,
-    resolve_date_parts,
-)
-from rag_core.dates.relative import add_units, resolve_nth_unit
+from rag_core.dates.expressions import DateMatch, find_dates
+from rag_core.dates.grammar import MONTH_SHORT
+from rag_core.dates.ranges import DateRange, build_day_range, resolve_date_parts
 
-__all__ = ["DateMatch", "Period", "find_dates", "parse_period", "parse_unusual_date"]
+__all__ = ["Period", "parse_period", "parse_unusual_date"]
 
 _MAX_CANDIDATES = 3  # candidates for dateparser, 1 to 2 ms each
 # A month in words, a day and a four-digit year: dateparser only finds their order.
@@ -63,119 +43,35 @@ def parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
     return None
 
 
-NTH_GROUP = (
-    r"(?P<nth>перв(?:ый|ая|ое|ые|ых|ую|ом|ой)|втор(?:ой|ая|ое|ую)|трет(?:ий|ья|ье|ью)|последн(?:ий|яя|ее|ие|их|юю|ей|ем)|"
-    r"first|second|third|fourth|last|[1-5](?:st|nd|rd|th))"
-)
-CONTAINING_PERIOD = (
-    rf"(?:{THIS_GROUP.replace('?P<this>', '?:')}|{PAST_GROUP.replace('?P<past>', '?:')})\s+(?:year|month|quarter|год|месяц|квартал)|"
-    rf"{MONTH_SHORT}(?!\w)|{YEAR}"
-)
-
-
-def _match_following_date(found: Match, rules: Sequence[DateRule]) -> DateMatch | None:
-    """Longest date that begins right after the match."""
-    here = (rule(match) for pattern, rule in rules if (match := pattern.match(found.string, found.end())))
-    return max(filter(None, here), key=lambda point: point.to, default=None)
-
-
-def _read_nth_unit(found: Match) -> DateMatch | None:
-    """Nth unit of a period: the first week of, the last three days of. The period after it is resolved in `read`."""
-    rest = _match_following_date(found, _SIMPLE_RULES)
-    if rest is None:
-        return None
-    word = found["nth"]
-    last = word.startswith(("последн", "last"))
-    nth = 1 if last else parse_day_number(word)
-    n = parse_cardinal(found["n"]) if found["n"] else 1
-    wd = parse_weekday(found["wd"]) if found["wd"] else None
-    name = parse_unit(found["unit"]) if found["unit"] else "day"
-    return DateMatch(
-        found.start(), rest.to, lambda today: resolve_nth_unit(rest.read(today), name, wd, nth, n, last), None
-    )
-
-
-def _read_week_of(found: Match) -> DateMatch | None:
-    rest = _match_following_date(found, (*_SIMPLE_RULES, *_NTH_RULES))
-
-    def read(today: date) -> DateRange | None:
-        days = rest.read(today) if rest else None
-        return DateRange(days.since, days.since + 7 * ONE_DAY) if days and days.since and days.until else None
-
-    return DateMatch(found.start(), rest.to, read) if rest else None
-
-
-def _read_units_from(found: Match) -> DateMatch | None:
-    rest, n, name = (
-        _match_following_date(found, (*_SIMPLE_RULES, *_NTH_RULES)),
-        parse_cardinal(found["n"]),
-        parse_unit(found["unit"]),
-    )
-
-    def read(today: date) -> DateRange | None:
-        days = rest.read(today) if rest else None
-        return DateRange(days.since, add_units(n, name, days.since)) if days and days.since else None
-
-    return DateMatch(found.start(), rest.to, read) if rest else None
-
-
-# Nesting is two levels deep: unlimited nesting would make a text of nested dates take for ever.
-_SIMPLE_RULES = (
-    *absolute.WRITTEN_DATE_RULES,
-    *absolute.NUMERIC_DATE_RULES,
-    *relative.CALENDAR_UNIT_RULES,
-    *relative.RELATIVE_DATE_RULES,
-)
-_NTH_RULES: tuple[DateRule, ...] = (
-    (re.compile(rf"\b(?:{NTH_GROUP})\s+(?:(?P<n>{NUMBER})\s+)?(?:(?P<unit>{UNIT})|(?P<wd>{WEEKDAY}))\s*(?:of|in)?\s*(?:the\s+)?(?={CONTAINING_PERIOD})"), _read_nth_unit),
-)  # fmt: skip
-_DURATION_RULES: tuple[DateRule, ...] = (
-    (re.compile(r"\b(?:w/c|week (?:commencing|beginning|starting|of))\s+(?:the\s+)?(?=\S)"), _read_week_of),
-    (re.compile(rf"\b(?:for\s+)?(?P<n>{NUMBER})\s+(?P<unit>{UNIT}),?\s+(?:starting|beginning|начиная)\s+(?:from\s+|on\s+|с\s+)?(?=\S)"), _read_units_from),
-)  # fmt: skip
-# Of two rules that match the same words, the first wins.
-_ALL_RULES = (*_SIMPLE_RULES, *_NTH_RULES, *_DURATION_RULES)
-_RECENT_PATTERNS = {id(pattern) for pattern, _ in (*relative.CALENDAR_UNIT_RULES, *relative.RELATIVE_DATE_RULES)}
-
-
-def find_dates(text: str) -> Iterator[DateMatch]:
-    """Find the dates of a lower-case text from left to right; of overlapping ones the first and longest."""
-    end = 0
-    for point in sorted(_match_all_rules(text), key=lambda p: (p.at, -p.to)):
-        if point.at >= end:
-            yield point
-            end = point.to
-
-
-def _match_all_rules(text: str) -> Iterator[DateMatch]:
-    for pattern, rule in _ALL_RULES:
-        for found in pattern.finditer(text):
-            if point := rule(found):
-                counts_back = id(pattern) in _RECENT_PATTERNS and not found.groupdict().get("y")
-                yield replace(point, recent=True) if counts_back else point
-
-
 @dataclass(frozen=True, slots=True)
 class Period:
     """Period of whole days in the asker's time zone, `until` exclusive, None an open end; `words` are its text.
 
-    `slack`: tolerance in days on both sides: "two weeks ago" is not one exact day. `recent`: the period is
-    relative to `now`.
+    `slack`: tolerance in days on both sides: "two weeks ago" is not one exact day. `yearless`: a month or a season
+    of a year that is not named, the latest that has begun.
     """
 
     since: datetime | None
     until: datetime | None
     words: str
     slack: int = 0
-    recent: bool = False
+    yearless: bool = False
 
 
-_ARTICLE = r"\s*(?:the\s+|(?:начал|середин|конц)\w\s+)?$"
-_SINCE = re.compile(r"(?:\bс|\bсо|\bsince|\bfrom|\bstarting(?: from| on| in)?|\bначиная с|\bначиная со)" + _ARTICLE)
-_AFTER = re.compile(r"(?:\bпосле|\bпозже|\bafter|\blater than)" + _ARTICLE)
-_BEFORE = re.compile(
-    r"(?:\bдо|\bперед|\bраньше|\bранее|\bbefore|\buntil|\btill|\bprior to|\bno later than|\bup to|\bby)" + _ARTICLE
+_ARTICLE = r"\s*(?:the\s+)?$"
+_SINCE = re.compile(
+    r"(?:\bс|\bсо|\bsince|\b(?<!will )start(?:ing|s|ed)?(?: from| on| in)|\bstarting|\bначиная(?: с| со)|\bas of|>\s?=)"
+    + _ARTICLE
 )
+_AFTER = re.compile(r"(?:\bпосле|\bпозже|\bпозднее|\bafter|\blater than)" + _ARTICLE)
+_BEFORE = re.compile(
+    r"(?:\bдо|\bперед|\bраньше|\bранее|\bbefore|\bearlier than|\buntil|\btill|\bprior to|\bup to)" + _ARTICLE
+)
+_NO_LATER = re.compile(
+    r"(?:\bне (?:позже|позднее)|\bno(?:t)? later than|\bby|\bпо(?=\s*$)|\bк|(?:\bдо|\bк|\buntil|\btill|\bby)(?=\s(?:the )?(?:end|конц)))"
+    + _ARTICLE
+)
+_NO_EARLIER = re.compile(r"(?:\bне (?:раньше|ранее)|\bno(?:t)? (?:earlier|sooner) than)" + _ARTICLE)
 _BETWEEN = re.compile(r"(?:\bмежду|\bbetween)" + _ARTICLE)
 _FROM = re.compile(r"(?:\bс|\bсо|\bот|\bfrom|\bsince)" + _ARTICLE)
 _TO = re.compile(r"\s*(?:,\s*)?(?:по|до|-|–|—|to|through|thru|until|till)\s*(?:the\s+)?")
@@ -185,19 +81,25 @@ _ONWARDS = re.compile(r"\s*(?:,\s*)?(?:or (?:later|after)|and later|onwards?|и 
 _NON_WORDS = re.compile(r"\W*")
 _CONTEXT_LENGTH = 60  # characters read before a date: the whole text before each date would take quadratic time
 # Words required before an expression that is a date only after them, by `DateMatch.needs`.
+_DIGEST_WORDS = (
+    r"\bитоги|\bновост(?:и|ей)|\bсобыти(?:я|й)|\bпосты|\bдайджест|\bобзор|\bпересказ|\bсводка|\bглавное|\bdigest|\bsummary|\brecap|"
+    r"\breview|\bhighlights|\bnews|\bevents|\bposts"
+)
+_IN = r"\bв|\bво|\bза|\bin|\bduring|\bfor|\bof|\bthroughout|\bover|\bfrom|\bwithin"
 _REQUIRED_CONTEXT = {
-    "in": re.compile(
-        r"(?:\bв|\bво|\bза|\bin|\bduring|\bfor|\bof|\bthroughout|\bвесь|\bвсе|\bвсю|\bвсего|\bитоги|\bновости|\bсобытия|"
-        r"\bпосты|\bна|\bк)\s*(?:the\s+)?$"
+    "in": re.compile(rf"(?:{_IN}|\bвесь|\bвсе|\bвсю|\bвсего|{_DIGEST_WORDS}|\bна|\bк|\bот)\s*(?:the\s+)?$"),
+    "on": re.compile(
+        r"(?:\bв|\bво|\bза|\bна|\bот|\bк|\bon|\bfor|\bof|\bfrom|\bdated|\bback|\bposted|\bhappened|\bwritten|\bsaid)\s*(?:the\s+)?$"
     ),
-    "on": re.compile(r"(?:\bв|\bво|\bза|\bна|\bот|\bк|\bon|\bfor|\bof|\bdated|\bback)\s*(?:the\s+)?$"),
-    "year": re.compile(
-        r"(?:\bв|\bво|\bin|\bduring|\bof|\bthroughout|\bитоги|\bновости|\bсобытия|\bпосты)\s*(?:the\s+)?$"
-    ),
-    "last": re.compile(r"(?:\bза|\bна|\bс|\bитоги|\bновости|\bсобытия|\bпосты)\s*$"),
-    "bound": re.compile(r"(?!)"),
-    "range": re.compile(r"(?!)"),
+    "year": re.compile(rf"(?:\bв|\bво|\bin|\bduring|\bof|\bfrom|\bthroughout|{_DIGEST_WORDS})\s*(?:the\s+)?$"),
+    "last": re.compile(rf"(?:\bза|\bна|\bс|{_DIGEST_WORDS})\s*$"),
+    "digest": re.compile(rf"(?:{_DIGEST_WORDS})\s*(?:(?:за|for|of)\s*)?$"),
 }
+# A question about what is still to come: a day without a year is then no day of the past.
+_FUTURE = re.compile(
+    r"\b(?:буд(?:ет|ут|ем)|планиру\w+|предсто\w+|состоится|состоятся|ожида[ею]тся|(?:куда|где|когда|во сколько) (?:пойти|сходить|поехать)|"
+    r"(?:what|who|where|when|how|which) will|^will|will there|(?:is|are|what's) planned|plans for|is there an?|where to go)\b"
+)
 
 
 def parse_period(text: str, now: datetime) -> Period | None:
@@ -207,15 +109,24 @@ def parse_period(text: str, now: datetime) -> Period | None:
     dates = list(find_dates(low))
     if all(point.fields and point.fields[2] is None for point in dates) and (unusual := parse_unusual_date(low, today)):
         return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
-    spans = (_read_range(low, one, other, today) for one, other in pairwise(dates))
-    singles = (_read_single_date(low, point, today) for point in dates)
-    for span in chain(spans, singles):
+    spans = ((_read_range(low, one, other, today), False) for one, other in pairwise(dates))
+    past_only = not _FUTURE.search(low)
+    singles = (
+        (_read_single_date(low, point, today), _recurs_yearly(point))
+        for point in dates
+        if past_only or not point.recurrence
+    )
+    for span, yearless in chain(spans, singles):
         if span is not None and _has_begun(span[0], today):
-            days, (at, to), slack, recent = span
-            return Period(
-                _to_midnight(days.since, now), _to_midnight(days.until, now), low[at:to].strip(), slack, recent
-            )
+            days, (at, to), slack = span
+            since, until = _to_midnight(days.since, now), _to_midnight(days.until, now)
+            return Period(since, until, low[at:to].strip(), slack, yearless and bool(since and until))
     return None
+
+
+def _recurs_yearly(point: DateMatch) -> bool:
+    """Whether a date is a month, a season or a quarter without a year."""
+    return point.recurrence is not None and point.recurrence.step == "year" and not (point.fields and point.fields[2])
 
 
 def _has_begun(days: DateRange, today: date) -> bool:
@@ -226,8 +137,7 @@ def _to_midnight(one: date | None, now: datetime) -> datetime | None:
     return datetime.combine(one, time(), now.tzinfo) if one else None
 
 
-# days, place in the text, slack, whether relative to today
-_PeriodCandidate = tuple[DateRange, tuple[int, int], int, bool]
+_PeriodCandidate = tuple[DateRange, tuple[int, int], int]  # days, place in the text, slack
 
 
 def _match_before(text: str, at: int, words: re.Pattern[str]) -> re.Match[str] | None:
@@ -239,8 +149,12 @@ def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _Pe
     """Range of two dates, by the words between and before them."""
     between = text[one.to : other.at]
     opened, both = _match_before(text, one.at, _FROM), _match_before(text, one.at, _BETWEEN)
-    # "5.10 - 5.11" may be numbers
-    loose = {one.needs, other.needs} & {"range", "bound"} or {one.needs, other.needs} == {"on"}
+    # "5.10 - 5.11" may be numbers, "2010-2015" not
+    loose = (
+        other.needs == "range"
+        or (one.needs == "range" and not (other.fields and other.fields[0]))
+        or {one.needs, other.needs} == {"on"}
+    )
     dashed = _DASH.fullmatch(between) and not loose
     if not ((opened and _TO.fullmatch(between)) or (both and _AND.fullmatch(between)) or dashed):
         return None
@@ -248,13 +162,24 @@ def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _Pe
     if first is None or last is None or first.since is None or last.until is None or last.until <= first.since:
         return None
     start = opened or both
-    return DateRange(first.since, last.until), (start.start() if start else one.at, other.to), 0, one.recent
+    return DateRange(first.since, last.until), (start.start() if start else one.at, other.to), 0
 
 
 def _resolve_range_ends(one: DateMatch, other: DateMatch, today: date) -> tuple[DateRange | None, DateRange | None]:
     """Resolve both ends of a range; a missing year is chosen so that the second comes after the first."""
     if one.fields is None or other.fields is None:
-        return one.read(today), other.read(today)
+        first, last = one.read(today), other.read(today)
+        if (
+            one.recurrence
+            and other.recurrence
+            and first
+            and last
+            and first.since
+            and last.since
+            and last.since < first.since
+        ):
+            first = one.recurrence.find_latest(last.since)  # "from Friday to Sunday", asked on a Monday
+        return first, last
     (y, m, d), (y2, m2, d2) = one.fields, other.fields
     if y is None and y2 is not None:
         last = resolve_date_parts(y2, m2, d2, today)
@@ -270,25 +195,27 @@ def _resolve_range_ends(one: DateMatch, other: DateMatch, today: date) -> tuple[
 def _read_single_date(text: str, point: DateMatch, today: date) -> _PeriodCandidate | None:
     """Single date, or a range open to one side: since, after, before."""
     days = point.read(today)
-    if days is None:
-        return None
-    if point.needs == "range":
+    if days is None or point.needs == "range":
         return None
     if later := _ONWARDS.match(text, point.to):
-        return DateRange(days.since, None), (point.at, later.end()), 0, point.recent
+        return DateRange(days.since, None), (point.at, later.end()), 0
     if point.pair and (opened := _match_before(text, point.at, _FROM) or _match_before(text, point.at, _BETWEEN)):
-        return days, (opened.start(), point.to), 0, point.recent
-    for words, open_days in ((_SINCE, DateRange(days.since, None)), (_AFTER, DateRange(days.until, None)),
-                             (_BEFORE, DateRange(None, days.since))):  # fmt: skip
+        return days, (opened.start(), point.to), 0
+    openings = ((_NO_LATER, DateRange(None, days.until)), (_NO_EARLIER, DateRange(days.since, None)),
+                (_SINCE, DateRange(days.since, None)), (_AFTER, DateRange(days.until, None)),
+                (_BEFORE, DateRange(None, days.until if text.startswith(("конц", "end", "the end"), point.at) else days.since)))  # fmt: skip
+    for words, open_days in openings:
         if opened := _match_before(text, point.at, words):
-            return open_days, (opened.start(), point.to), 0, point.recent
+            return open_days, (opened.start(), point.to), 0
     ends = _NON_WORDS.fullmatch(text, point.to)
-    alone = ends and _NON_WORDS.fullmatch(text, 0, point.at) and point.needs != "bound"
+    alone = ends and _NON_WORDS.fullmatch(text, 0, point.at)
+    if point.needs == "bound":
+        return None  # "до Нового года" is a date, "с Новым годом" is none
     if point.needs and not alone:
         ended = point.needs == "year" and ends  # "за 2024", but not "за 2024 рубля"
         opened = _match_before(text, point.at, _REQUIRED_CONTEXT["in" if ended else point.needs])
         if not opened:
             return None
-        return days, (opened.start(), point.to), point.slack, point.recent
+        return days, (opened.start(), point.to), point.slack
     opened = _match_before(text, point.at, _REQUIRED_CONTEXT["in"])
-    return days, (opened.start() if opened else point.at, point.to), point.slack, point.recent
+    return days, (opened.start() if opened else point.at, point.to), point.slack

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from rag_core.index import bm25_files
 from rag_core.index.postings import (
     BM25_B,
     BM25_K1,
+    NO_VARIANTS,
     BoolArray,
     DocFilter,
     DocIdArray,
@@ -34,20 +35,12 @@ from rag_core.index.postings import (
     IntArray,
     PostingsBM25,
     TermStatistics,
+    TermVariants,
 )
-from rag_core.text.tokens import ANALYSIS_VERSION
-from rag_core.types import PostKey
+from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 __all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageRef", "PassageTable", "PostKeySet", "SearchFilter"]
-
-
-class PassageRef(NamedTuple):
-    """Passage reference: a part of a post, `start` and `end` in code points of its text."""
-
-    key: PostKey
-    part: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +89,6 @@ class PostKeySet:
         at = np.minimum(ids.searchsorted(messages), len(ids) - 1)
         found: BoolArray = ids.take(at) == messages
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class SearchFilter:
-    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
-
-    `keys` restricts the search to these posts, as far as the other conditions allow them.
-    """
-
-    channels: frozenset[int]
-    since: datetime | None = None
-    until: datetime | None = None
-    keys: PostKeySet | None = None
 
 
 _REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
@@ -275,15 +255,15 @@ class LexicalIndex(Protocol):
     def adopt(self, other: LexicalIndex) -> None:
         """Take over the content of another index of the same kind, while searches run; `other` is unusable then."""
 
-    def fresh(self) -> LexicalIndex:
+    def make_empty(self) -> LexicalIndex:
         """Make an empty index of the same kind, beside this one."""
 
-    def saved(self, folder: Path, archive: str) -> LexicalIndex | None:
+    def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Load an index of the same kind that was saved in a folder for this archive; None if there is none."""
 
     @property
-    def told(self) -> str:
-        """Settings with which another process opens an index of the same kind, for `parse_qdrant_settings`.
+    def settings_json(self) -> str:
+        """Settings with which another process opens an index of the same kind: `QdrantSettings` as JSON.
 
         May hold a key. Empty for the file index.
         """
@@ -294,8 +274,13 @@ class LexicalIndex(Protocol):
     def close(self) -> None:
         """Close connections. Closing twice is no error."""
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """Find the n best passages with any of the terms, best first, with BM25 scores over the filter's channels."""
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
+    ) -> list[tuple[PassageRef, float]]:
+        """Find the n best passages with any of the terms or their variants, best first.
+
+        Scores are BM25 over the passages of the filter's channels.
+        """
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
@@ -308,6 +293,14 @@ class LexicalIndex(Protocol):
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
         """Term statistics over the passages of these channels alone, as used by a search in them."""
+
+    @property
+    def outdated(self) -> bool:
+        """Whether its terms were made by an earlier text analysis: it answers until a rebuild replaces it."""
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
 
 
 _COMPACT_SHARE = 0.1  # share of deleted passages above which the index is compacted
@@ -381,6 +374,7 @@ class Bm25Index:
 
     def __init__(self) -> None:
         self.watermark = 0
+        self._analysis = ANALYSIS_VERSION
         self._revision = 0
         # Replaced as one object, so that a running search keeps consistent document numbers.
         self._now = _IndexState.of(PostingsBM25(k1=BM25_K1, b=BM25_B), PassageTable())
@@ -447,19 +441,20 @@ class Bm25Index:
     def adopt(self, other: LexicalIndex) -> None:
         """Take over the content of another index atomically, while searches run; `other` is unusable then."""
         assert isinstance(other, Bm25Index)
-        self._now, self.watermark = other._now, other.watermark
+        self._now, self.watermark, self._analysis = other._now, other.watermark, other._analysis
         self._revision += 1  # counts on from our own: the other's revision may be one that was used before
 
-    def fresh(self) -> Bm25Index:
+    def make_empty(self) -> Bm25Index:
         """Make an empty index of the same kind."""
         return Bm25Index()
 
-    def saved(self, folder: Path, archive: str) -> Bm25Index | None:
-        """Load an index of the same kind that was saved in a folder."""
-        return Bm25Index.load(folder, archive)
+    def load_saved(self, folder: Path, archive: str) -> Bm25Index | None:
+        """Load an index of the same kind that was saved in a folder by this version."""
+        index = Bm25Index.load(folder, archive)
+        return None if index is None or index.outdated else index
 
     @property
-    def told(self) -> str:
+    def settings_json(self) -> str:
         """Settings for another process: none."""
         return ""
 
@@ -498,10 +493,22 @@ class Bm25Index:
         frequency = partial(state.postings.frequency, snapshot=snapshot)
         return TermStatistics(snapshot.count, snapshot.average_length, frequency)
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """Find the n best passages with any of the terms, best first, with BM25 scores over the filter's channels."""
+    @property
+    def outdated(self) -> bool:
+        """Whether its terms were made by an earlier text analysis."""
+        return self._analysis != ANALYSIS_VERSION
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """Terms of all channels."""
+        return list(self._now.postings.vocabulary)
+
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
+    ) -> list[tuple[PassageRef, float]]:
+        """Implement `LexicalIndex.search`."""
         state, snapshot = self._snapshot(only.channels)
-        docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only))
+        docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only), variants)
         return list(zip(state.places.at(docs), scores.tolist(), strict=True))
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
@@ -532,7 +539,12 @@ class Bm25Index:
         """
         self.compact(force=True)
         postings, places = self._now.postings, self._now.places
-        about = {**_describe_bm25_files(archive), "chats": places.chats, "watermark": self.watermark}
+        about = {
+            **_describe_bm25_files(archive),
+            "analysis": self._analysis,
+            "chats": places.chats,
+            "watermark": self.watermark,
+        }
         bm25_files.write_index_files(
             folder, about, {**postings.dump(), **places.dump(postings.corpus_size)}, postings.vocabulary
         )
@@ -546,6 +558,9 @@ class Bm25Index:
             if files is None:
                 return None
             about, arrays, vocabulary = files
+            if about["analysis"] not in READABLE_ANALYSES:
+                return None
+            index._analysis = about["analysis"]
             postings.restore(arrays, vocabulary)
             index._now = _IndexState.of(postings, PassageTable.restored(about["chats"], arrays, postings.corpus_size))
             index.watermark = int(about["watermark"])
@@ -555,4 +570,4 @@ class Bm25Index:
 
 
 def _describe_bm25_files(archive: str) -> dict[str, object]:
-    return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive}
+    return {"format": _FILE_FORMAT, "archive": archive}

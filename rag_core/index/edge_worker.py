@@ -1,28 +1,23 @@
-"""qdrant-edge worker process: the program that owns the vector shard. It imports qdrant-edge, and nothing of Citegram.
+"""qdrant-edge worker process: the program that owns the vector shard. It imports as little of Citegram as it can.
 
 qdrant-edge 0.9.0 holds Python's global lock (GIL) in every call, searches included: in the bot's own process a search
 in a million vectors would block the event loop for 60 ms, and opening them for 3 s. And native code that reads a
 damaged file may crash its process. So the shard is opened in a process of its own.
 
-Requests and replies have the same frame: two big-endian lengths, a JSON object, float32 numbers. The program ends at
-the end of its input: its parent has ended.
+Vectors are float32 numbers behind the messages.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import struct
-import sys
 from array import array
 from typing import Any, BinaryIO
 
 import qdrant_edge as edge
 
+from rag_core.worker_process import open_parent_pipes, read_message, write_message
+
 __all__ = ["VectorShard", "main"]
 
-_FRAME_HEADER = struct.Struct(">II")  # as in vectors_edge.py
 _REF_PAYLOAD = edge.PayloadSelector.Include(["chat", "message", "part", "start", "end"])
 _EXACT_SEARCH = edge.SearchParams(exact=True)
 _DELETE_BATCH_IDS = 500
@@ -179,7 +174,7 @@ class VectorShard:
         found = self._shard.retrieve(ask["ids"], with_payload=False, with_vector=True)
         return {"ids": [str(record.id) for record in found]}, _encode_vectors(found)
 
-    def hashed(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
+    def vectors_by_hash(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Read vectors and text hashes of points whose `hash` is among `numbers`, twice as many at most."""
         some = edge.Filter(must=[edge.FieldCondition("hash", match=edge.MatchAny(ask["numbers"]))])
         payload = edge.PayloadSelector.Include(["text_hash"])
@@ -219,16 +214,13 @@ def _open_shard(ask: dict[str, Any]) -> VectorShard:
 
 
 def main(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Serve requests until the input ends or "close" comes. The first request is "open".
+    """Serve requests until the input ends. The first request is "open".
 
     A later panic ends the program: the state in memory is unknown then, and a new process starts from the disk.
     """
     shard: VectorShard | None = None
-    while len(head := requests.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
-        text, numbers = _FRAME_HEADER.unpack(head)
-        ask, raw = json.loads(requests.read(text)), requests.read(numbers)
-        if len(raw) < numbers or ask["do"] == "close":
-            break
+    while received := read_message(requests):
+        ask, raw = received
         try:
             if ask["do"] == "open":
                 shard = _open_shard(ask)
@@ -237,18 +229,10 @@ def main(requests: BinaryIO, replies: BinaryIO) -> None:
                 reply, out = getattr(shard, ask["do"])(ask, raw)
         except Exception as exc:  # the engine raises nothing narrower; the parent makes the message
             reply, out = {"error": " ".join(f"{type(exc).__name__}: {exc}".split())[:300]}, b""
-        body = json.dumps(reply).encode()
-        replies.write(_FRAME_HEADER.pack(len(body), len(out)) + body + out)
-        replies.flush()
+        write_message(replies, reply, out)
     if shard is not None:
         shard.close()
 
 
 if __name__ == "__main__":
-    # The parent decides when to stop: a Ctrl-C in the terminal reaches both, and the parent still has calls to make.
-    for ignored in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ignored, signal.SIG_IGN)
-    # Output of libraries must not get between the replies.
-    channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    main(sys.stdin.buffer, channel)
+    main(*open_parent_pipes())

@@ -20,7 +20,7 @@ import math
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from rank_bm25 import BM25Okapi
 __all__ = [
     "BM25_B",
     "BM25_K1",
+    "NO_VARIANTS",
     "BoolArray",
     "CountArray",
     "DocFilter",
@@ -42,6 +43,7 @@ __all__ = [
     "PostingsSegment",
     "ScoreArray",
     "TermStatistics",
+    "TermVariants",
     "compute_idf",
     "find_postings",
     "get_zeroed_scores",
@@ -50,6 +52,11 @@ __all__ = [
     "select_stable_top",
     "select_top_docs",
 ]
+
+# Query term -> its variants (synonyms, translations, aliases) with their weights, above 0; its own weight is 1 unless
+# it is listed too. A document scores the best of them.
+TermVariants = Mapping[str, Mapping[str, float]]
+NO_VARIANTS: TermVariants = {}
 
 IntArray = NDArray[np.int32]
 CountArray = NDArray[np.uint16]
@@ -221,11 +228,24 @@ class TermStatistics:
         """Idf of a term, assuming at least `_MIN_PASSAGE_COUNT` passages: too few do not show which terms are rare."""
         return compute_idf(max(_MIN_PASSAGE_COUNT, self.count), self.frequency(term))
 
-    def score(self, query: Sequence[str], passage: Sequence[str]) -> float:
-        """BM25 score of any passage, given by its terms, with `weight` as idf."""
+    def score(self, query: Sequence[str], passage: Sequence[str], variants: TermVariants = NO_VARIANTS) -> float:
+        """BM25 score of any passage, given by its terms, with `weight` as idf; of a term's variants the best counts."""
         times = Counter(passage)
         norm = BM25_K1 * (1 - BM25_B + BM25_B * len(passage) / (self.average_length or 1))
-        return sum(self.weight(t) * times[t] * (BM25_K1 + 1) / (times[t] + norm) for t in query if t in times)
+
+        def score_term(term: str) -> float:
+            weighted = {term: 1.0, **variants.get(term, {})}
+            return max(
+                (
+                    weight * self.weight(max(one, term, key=self.frequency))
+                    * times[one] * (BM25_K1 + 1) / (times[one] + norm)
+                    for one, weight in weighted.items()
+                    if one in times
+                ),
+                default=0.0,
+            )  # fmt: skip
+
+        return sum(map(score_term, query))
 
 
 BoolArray = NDArray[np.bool_]
@@ -382,14 +402,28 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return docs, tfs, frequency
 
     def _contributions(
-        self, query: Sequence[str], snapshot: IndexSnapshot
-    ) -> tuple[DocIdArray, ScoreArray, list[slice]]:
-        """Score contributions: documents, the worth of a query term in each, and a slice per term, rarest first.
+        self, query: Sequence[str], snapshot: IndexSnapshot, variants: TermVariants = NO_VARIANTS
+    ) -> tuple[DocIdArray, ScoreArray, list[list[slice]]]:
+        """Score contributions: documents, the worth of a term in each, and by query term the slices of its variants.
 
-        Rarest first also fixes the order in which floats are added: so it depends on the snapshot alone.
+        Rarest first: this also fixes the order in which floats are added, so that it depends on the snapshot alone.
         """
-        found = [(*self._postings(word, snapshot), times) for word, times in Counter(query).items()]
-        found = sorted((part for part in found if part[2]), key=lambda part: part[2])
+        found: list[tuple[DocIdArray, CountArray, float]] = []
+        groups: list[tuple[int, list[int]]] = []  # the least document frequency, and positions in `found`
+        for word, times in Counter(query).items():
+            known = [
+                (postings, weight)
+                for variant, weight in ({word: 1.0} | dict(variants.get(word, {}))).items()
+                if (postings := self._postings(variant, snapshot))[2]
+            ]
+            if not known:
+                continue
+            # A variant is worth no more than the word itself: "loaf" may be rare where "bread" is not.
+            own = self.frequency(word, snapshot)
+            groups.append((min(postings[2] for postings, _ in known), [*range(len(found), len(found) + len(known))]))
+            for (docs, tfs, frequency), weight in known:
+                idf = compute_idf(snapshot.count, max(frequency, own))
+                found.append((docs, tfs, times * weight * idf * (self.k1 + 1)))
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
         docs = np.concatenate([_NO_DOC_IDS, *(part[0] for part in found)])
         worth = np.concatenate([_NO_COUNTS, *(part[1] for part in found)], dtype=np.float64)
@@ -398,19 +432,32 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         norm += worth
         worth /= norm
         spans, first = [], 0
-        for holding, _, frequency, times in found:
+        for holding, _, factor in found:
             last = first + len(holding)
-            worth[first:last] *= times * compute_idf(snapshot.count, frequency) * (self.k1 + 1)
+            worth[first:last] *= factor
             spans.append(slice(first, last))
             first = last
-        return docs, worth, spans
+        groups.sort(key=lambda group: group[0])
+        return docs, worth, [[spans[at] for at in members] for _, members in groups]
+
+    @staticmethod
+    def _add_scores(scores: ScoreArray, docs: DocIdArray, worth: ScoreArray, groups: Sequence[Sequence[slice]]) -> None:
+        """Add the contributions to the scores: of the variants of one query term only the best counts."""
+        for spans in groups:
+            if len(spans) > 1:
+                all_docs = np.concatenate([docs[span] for span in spans])
+                rows, at = np.unique(all_docs, return_inverse=True)
+                best = np.zeros(len(rows))
+                np.maximum.at(best, at, np.concatenate([worth[span] for span in spans]))
+                scores[rows] += best
+            else:
+                scores[docs[spans[0]]] += worth[spans[0]]
 
     def get_scores(self, query: Sequence[str], snapshot: IndexSnapshot | None = None) -> ScoreArray:
         """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""
         snapshot = snapshot or self.snapshot()
-        (docs, worth, spans), scores = self._contributions(query, snapshot), np.zeros(snapshot.size)
-        for span in spans:
-            scores[docs[span]] += worth[span]
+        (docs, worth, groups), scores = self._contributions(query, snapshot), np.zeros(snapshot.size)
+        self._add_scores(scores, docs, worth, groups)
         if snapshot.seen is not None:
             scores[~snapshot.seen(np.arange(snapshot.size))] = 0.0
         return scores
@@ -425,10 +472,11 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return list(zip(docs.tolist(), scores.tolist(), strict=True))
 
     def best(
-        self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None
-    ) -> tuple[DocIdArray, ScoreArray]:
+        self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
+        variants: TermVariants = NO_VARIANTS,
+    ) -> tuple[DocIdArray, ScoreArray]:  # fmt: skip
         """Find the n best documents like `top`, as two arrays; `allowed` restricts the hits, not the statistics."""
-        docs, worth, spans = self._contributions(query, snapshot)
+        docs, worth, groups = self._contributions(query, snapshot, variants)
         scores = get_zeroed_scores(snapshot.size)
 
         def shown(some: DocIdArray) -> DocIdArray:
@@ -437,8 +485,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             return some if allowed is None else some[allowed(some)]
 
         try:
-            for span in spans:
-                scores[docs[span]] += worth[span]
+            self._add_scores(scores, docs, worth, groups)
             found = select_top_docs(docs, scores, n, shown)
             return found, scores[found]
         finally:

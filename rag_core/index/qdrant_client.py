@@ -176,7 +176,7 @@ class Reconnecting(Generic[B]):
             self._start_retrying()
 
     @property
-    def there(self) -> B:
+    def opened(self) -> B:
         """The opened object. Raises the error of the last attempt if there is none."""
         if self._opened is None:
             raise self._error
@@ -184,7 +184,7 @@ class Reconnecting(Generic[B]):
 
     def do(self, work: Callable[[B], T]) -> T:
         """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
-        opened = self.there
+        opened = self.opened
         try:
             return work(opened)
         except CollectionLost as exc:

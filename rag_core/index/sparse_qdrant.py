@@ -3,7 +3,9 @@
 The dimension of a term is a 32-bit hash. A passage's vector holds the BM25 term frequency part of each term; the
 weights of the query are the terms' idf over the channels of the filter. Document frequencies by channel are kept in
 memory, sixteen bytes for each term and channel in two arrays plus a dict of recent changes: stages ask for a term's
-weight a hundred times a question.
+weight a hundred times a question. The server's own IDF modifier is not used: it counts every channel of a shard, also
+those that the asker may not read. The ranking is BM25's except that the mean length of passages is a constant, so that
+a vector never has to be made again. While a post is replaced, its old passages and its new ones are found together.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
 from rag_core.index.bm25 import IndexEntry, LexicalIndex, PassageRef, PostKeySet, SearchFilter
-from rag_core.index.postings import BM25_B, BM25_K1, TermStatistics, select_stable_top
+from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
 from rag_core.index.qdrant_client import (
     INTEGER_INDEX,
     QdrantConnection,
@@ -36,9 +38,9 @@ from rag_core.index.qdrant_client import (
     make_shard_options,
     match_any,
 )
-from rag_core.index.vector_store import REF_FIELDS, make_point_id, split_batches
+from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
-from rag_core.text.tokens import ANALYSIS_VERSION
+from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PostKey
 
 __all__ = [
@@ -324,9 +326,10 @@ class QdrantLexicalIndex:
     """
 
     def __init__(
-        self, settings: QdrantSettings, about: Mapping[str, Any] | None = None, counts: TermCounts | None = None
-    ) -> None:
-        """Make an empty index with a new collection, or restore one from the saved `about` and `counts`."""
+        self, settings: QdrantSettings, about: Mapping[str, Any] | None = None, counts: TermCounts | None = None,
+        words: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Make an empty index with a new collection, or restore one from the saved `about`, `counts` and `words`."""
         self._settings = settings
         kept = about or {
             "collection": f"{settings.collection}-words-{secrets.token_hex(4)}",
@@ -336,6 +339,8 @@ class QdrantLexicalIndex:
         self._collection, self._identity = str(kept["collection"]), str(kept["identity"])
         self.watermark = int(kept["watermark"])
         self._counts = counts or TermCounts()
+        self._words = set(words)
+        self._analysis = int(kept.get("analysis", ANALYSIS_VERSION))
         self._revision = 0
         # replaced collections that are to be deleted, with their open handles
         self._replaced: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
@@ -392,6 +397,7 @@ class QdrantLexicalIndex:
             self._counts.change(int(row["chat"]), gone=[row["terms"]])
         for _, row in rows.values():
             self._counts.change(int(row["chat"]), come=[row["terms"]])
+        self._words.update(*(one.terms for one in entries))
         return len(old)
 
     def remove_channel(self, chat_id: int) -> None:
@@ -414,18 +420,18 @@ class QdrantLexicalIndex:
         assert isinstance(other, QdrantLexicalIndex)
         self._replaced.append((self._collection, self._handle))
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
-        self._counts = other._counts
+        self._counts, self._words, self._analysis = other._counts, other._words, other._analysis
         self._handle = Reconnecting(self._open_collection)
         self._revision += 1
         other.close()
 
-    def fresh(self) -> LexicalIndex:
+    def make_empty(self) -> LexicalIndex:
         """Implement `LexicalIndex.fresh`."""
         return QdrantLexicalIndex(self._settings)
 
     @property
-    def told(self) -> str:
-        """Implement `LexicalIndex.told`."""
+    def settings_json(self) -> str:
+        """Implement `LexicalIndex.settings_json`."""
         return json.dumps({**self._settings.model_dump(mode="json"), "key": self._settings.key.get_secret_value()})
 
     def save(self, folder: Path, archive: str = "") -> None:
@@ -433,12 +439,13 @@ class QdrantLexicalIndex:
         arrays, sizes = self._counts.dump()
         about = {
             **_describe_saved_files(archive),
+            "analysis": self._analysis,
             "watermark": self.watermark,
             "collection": self._collection,
             "identity": self._identity,
             "passages": sizes,
         }
-        bm25_files.write_index_files(folder, about, arrays, ())
+        bm25_files.write_index_files(folder, about, arrays, sorted(self._words))
         while self._replaced:
             name, handle = self._replaced[-1]
             self._handle.do(lambda collection, name=name: collection.drop(name))  # type: ignore[misc]
@@ -446,9 +453,10 @@ class QdrantLexicalIndex:
             if handle:
                 handle.close()
 
-    def saved(self, folder: Path, archive: str) -> LexicalIndex | None:
+    def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Implement `LexicalIndex.saved`."""
-        return self.load(self._settings, folder, archive)
+        index = self.load(self._settings, folder, archive)
+        return None if index is None or index.outdated else index
 
     @classmethod
     def load(cls, settings: QdrantSettings, folder: Path, archive: str) -> QdrantLexicalIndex | None:
@@ -457,27 +465,47 @@ class QdrantLexicalIndex:
             found = bm25_files.read_index_files(folder, {"archive": archive})
             if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
                 return None
-            about, arrays, _ = found
-            if any(about[name] != value for name, value in _describe_saved_files(archive).items()):
+            about, arrays, words = found
+            same = all(about[name] == value for name, value in _describe_saved_files(archive).items())
+            if not same or about["analysis"] not in READABLE_ANALYSES:
                 empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
                 empty._replaced.append((str(about["collection"]), None))
                 return empty
-            return cls(settings, about, TermCounts.restored(arrays, about["passages"]))
+            return cls(settings, about, TermCounts.restored(arrays, about["passages"]), words)
         except bm25_files.INDEX_READ_ERRORS:
             return None
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
-        """Implement `LexicalIndex.search`."""
+    @property
+    def outdated(self) -> bool:
+        """Implement `LexicalIndex.outdated`."""
+        return self._analysis != ANALYSIS_VERSION
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """Implement `LexicalIndex.vocabulary`. A kill loses the terms since the last save, for spelling only."""
+        return list(self._words)
+
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
+    ) -> list[tuple[PassageRef, float]]:
+        """Implement `LexicalIndex.search`.
+
+        The server adds up the variants of a term, where the file index takes the best.
+        """
         statistics, ways = self.statistics(only.channels), _make_filter_alternatives(only)
         asked: defaultdict[int, float] = defaultdict(float)  # two terms may share a dimension
         for term, times in Counter(terms).items():
-            asked[hash_term(term)] += times * statistics.weight(term)
+            own = statistics.frequency(term)
+            for variant, weight in ({term: 1.0} | dict(variants.get(term, {}))).items():
+                # a variant is worth no more than the word itself
+                worth = statistics.weight(term if own > statistics.frequency(variant) else variant)
+                asked[hash_term(variant)] += times * weight * worth
         if not asked or not ways or n < 1:
             return []
 
         def nearest(most: int) -> list[tuple[PassageRef, float]]:
             return [
-                (_read_passage_ref(row), score)
+                (read_passage_ref(row), score)
                 for row, score in self._handle.do(lambda collection: collection.best(asked, ways, most))
             ]
 
@@ -497,7 +525,7 @@ class QdrantLexicalIndex:
         if count > MAX_LISTED_PASSAGES:
             raise IndexUnavailable(_TOO_MANY_PASSAGES.format(count=count))
         found = self._handle.do(lambda collection: {name: row for way in ways for name, row in collection.rows(way)})
-        return [_read_passage_ref(row) for row in sorted(found.values(), key=lambda row: (row["date"], row["message"]))]
+        return [read_passage_ref(row) for row in sorted(found.values(), key=lambda row: (row["date"], row["message"]))]
 
     def known(self, term: str, only: SearchFilter) -> bool:
         """Implement `LexicalIndex.known`."""
@@ -527,7 +555,7 @@ class QdrantLexicalIndex:
 
 
 def _describe_saved_files(archive: str) -> dict[str, object]:
-    return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive, "mean": ASSUMED_MEAN_LENGTH}
+    return {"format": _FILE_FORMAT, "archive": archive, "mean": ASSUMED_MEAN_LENGTH}
 
 
 def _count_collection_terms(collection: SparseCollection) -> TermCounts:
@@ -542,11 +570,6 @@ def _make_passage_payload(one: IndexEntry) -> dict[str, Any]:
     key, part, start, end = one.place
     place = dict(zip(REF_FIELDS, (key.chat_id, key.message_id, part, start, end), strict=True))
     return {**place, "date": int(one.date.timestamp()), "terms": sorted(set(map(hash_term, one.terms)))}
-
-
-def _read_passage_ref(row: PointPayload) -> PassageRef:
-    chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
-    return PassageRef(PostKey(chat, message), part, start, end)
 
 
 def _make_filter_alternatives(only: SearchFilter) -> list[list[QdrantCondition]]:

@@ -23,38 +23,32 @@ import os
 import secrets
 import shutil
 import signal
-import struct
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from rag_core.errors import VectorsUnavailable, translate_errors
-from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.vectors import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.untrusted_files import IrregularFile, read_regular_file
+from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 
 __all__ = [
     "EDGE_CALL_TIMEOUT_S",
     "EDGE_OPEN_TIMEOUT_S",
     "EdgeVectorStore",
-    "EdgeWorkerExited",
-    "EdgeWorkerProcess",
     "EdgeWorkerRefused",
     "StoreDamaged",
     "StoreFolder",
 ]
 
 # Run as a program, and not imported: the engine's native code stays out of this process.
-_WORKER_PROGRAM = Path(__file__).with_name("edge_worker.py")
-_FRAME_HEADER = struct.Struct(">II")  # as in edge_worker.py
+_WORKER_ARGUMENTS = ("-m", "rag_core.index.edge_worker")
 # Far above the time of any call: a longer one means that the disk hangs.
 EDGE_CALL_TIMEOUT_S = 120.0
 # Opening reads all payload indexes and the log since the last flush: 3 s for a million vectors.
@@ -65,14 +59,6 @@ EDGE_OPEN_TIMEOUT_S = 900.0
 _ENVIRONMENT_ERRORS = ("WouldBlock", *(f"(os error {code})" for code in (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)))
 
 
-class EdgeWorkerExited(Exception):
-    """Exit of the worker process; `code` is its exit code, negative for a signal, and `said` its last log line."""
-
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(f"the vector engine ended with {code}: {said}")
-        self.code, self.said = code, said
-
-
 class EdgeWorkerRefused(Exception):
     """Error reported by the engine; `kind` is "around" (environment: disk, permissions, memory) or "failed"."""
 
@@ -80,81 +66,6 @@ class EdgeWorkerRefused(Exception):
         super().__init__(said)
         self.said = said
         self.kind = "around" if any(words in said for words in _ENVIRONMENT_ERRORS) else "failed"
-
-
-class EdgeWorkerProcess:
-    """Running worker process. For one thread at a time."""
-
-    def __init__(self, log: Path, lock: int) -> None:
-        """Start the process; it inherits the open file `lock` for its lifetime, and logs to `log`."""
-        self._log = log
-        # -P: our own folder must not hide the standard library's modules
-        command = [sys.executable, "-P", str(_WORKER_PROGRAM)]
-        with log.open("wb") as log_file:
-            self._child = subprocess.Popen(  # noqa: S603 - our own program
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log_file, pass_fds=[lock]
-            )
-
-    @property
-    def pid(self) -> int:
-        """Process id of the worker."""
-        return self._child.pid
-
-    def ask(self, do: str, fields: Mapping[str, object], raw: bytes, patience: float) -> tuple[dict[str, Any], bytes]:
-        """Send a request and return its reply: named values and float32 numbers.
-
-        Raises EdgeWorkerExited, EdgeWorkerRefused.
-        """
-        body = json.dumps({"do": do, **fields}).encode()
-        try:
-            pipe = self._child.stdin
-            assert pipe is not None
-            pipe.write(_FRAME_HEADER.pack(len(body), len(raw)) + body)
-            pipe.write(raw)
-            pipe.flush()
-            reply, out = self._read_reply(patience)
-        except (OSError, ValueError, EOFError):
-            raise self._make_exit_error() from None
-        if "error" in reply:
-            raise EdgeWorkerRefused(reply["error"])
-        return reply, out
-
-    def _read_reply(self, patience: float) -> tuple[dict[str, Any], bytes]:
-        pipe = self._child.stdout
-        assert pipe is not None
-        if not wait([pipe.fileno()], patience):
-            self._child.kill()
-            raise EOFError
-        text, numbers = _FRAME_HEADER.unpack(_read_exactly(pipe, _FRAME_HEADER.size))
-        return json.loads(_read_exactly(pipe, text)), _read_exactly(pipe, numbers)
-
-    def _make_exit_error(self) -> EdgeWorkerExited:
-        self.stop()
-        lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n") if self._log.exists() else []
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-        return EdgeWorkerExited(self._child.returncode, last[:300])
-
-    def stop(self) -> bool:
-        """Stop the process, by kill if it does not end; True if it closed the shard properly. Twice is no error."""
-        pipe_in, pipe_out = self._child.stdin, self._child.stdout
-        assert pipe_in is not None
-        assert pipe_out is not None
-        with suppress(OSError):  # the process may have ended already
-            pipe_in.close()
-        try:
-            self._child.wait(EDGE_CALL_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
-        pipe_out.close()
-        return self._child.returncode == 0
-
-
-def _read_exactly(pipe: IO[bytes], size: int) -> bytes:
-    data = pipe.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
 
 
 _FOLDER_FORMAT = 2
@@ -370,7 +281,7 @@ def _explain_refusal(exc: EdgeWorkerRefused, folder: Path) -> VectorsUnavailable
 class EdgeVectorStore:
     """Open embedded store. For one thread at a time; every method raises VectorsUnavailable if it fails."""
 
-    def __init__(self, store_folder: StoreFolder, about: StoreInfo, engine: EdgeWorkerProcess) -> None:
+    def __init__(self, store_folder: StoreFolder, about: StoreInfo, engine: BlockingWorkerProcess) -> None:
         self._folder, self.about, self._engine = store_folder, about, engine
         self._unflushed = 0
 
@@ -390,7 +301,7 @@ class EdgeVectorStore:
             try:
                 store_folder.finish(about)
             except BaseException:
-                made._engine.stop()
+                made._engine.stop(EDGE_CALL_TIMEOUT_S)
                 raise
             return made
         except BaseException:
@@ -418,9 +329,9 @@ class EdgeVectorStore:
         reply, raw = self._ask("vectors", {"ids": ids})
         return dict(zip(reply["ids"], self._rows(raw), strict=True))
 
-    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
-        reply, raw = self._ask("hashed", {"numbers": numbers})
+        reply, raw = self._ask("vectors_by_hash", {"numbers": numbers})
         return list(zip(reply["hashes"], self._rows(raw), strict=True))
 
     def count(self) -> int:
@@ -441,17 +352,17 @@ class EdgeVectorStore:
     def _rows(self, raw: bytes) -> VectorArray:
         return np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
 
-    def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[Message, bytes]:
         """Send a request; if the worker has ended, restart it and send the request once more: all may be repeated."""
         folder = self._folder.folder
         try:
             try:
-                return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
-            except EdgeWorkerExited as exc:
-                log.warning("%s: it is started again", exc)
+                return _request(self._engine, do, fields, raw)
+            except WorkerExited as exc:
+                log.warning("the vector engine ended with %s: it is started again", exc)
                 self._engine = _start_worker(self._folder, self.about, make=False)
-                return self._engine.ask(do, fields, raw, EDGE_CALL_TIMEOUT_S)
-        except EdgeWorkerExited as exc:
+                return _request(self._engine, do, fields, raw)
+        except WorkerExited as exc:
             raise VectorsUnavailable(
                 _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
             ) from exc
@@ -463,7 +374,7 @@ class EdgeVectorStore:
     def close(self) -> None:
         """Flush, stop the worker and release the folder."""
         try:
-            if self._engine.stop():
+            if self._engine.stop(EDGE_CALL_TIMEOUT_S) == 0:
                 self._folder.seal(self.about, closed=True)
         except VectorsUnavailable as exc:  # nothing is lost: the next opening compares the older seal
             log.warning("%s", exc.reason)
@@ -471,7 +382,7 @@ class EdgeVectorStore:
             self._folder.release()
 
 
-def _reopen_worker(store_folder: StoreFolder, about: StoreInfo, model: str, dimension: int) -> EdgeWorkerProcess:
+def _reopen_worker(store_folder: StoreFolder, about: StoreInfo, model: str, dimension: int) -> BlockingWorkerProcess:
     if (about.model, about.dimension) != (model, dimension):
         raise VectorsUnavailable(
             _OTHER_MODEL.format(folder=store_folder.folder, made=about, model=model, size=dimension)
@@ -480,28 +391,42 @@ def _reopen_worker(store_folder: StoreFolder, about: StoreInfo, model: str, dime
     return _start_worker(store_folder, about, make=False)
 
 
-def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) -> EdgeWorkerProcess:
+def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) -> BlockingWorkerProcess:
     """Start a worker and open the shard. Raises VectorsUnavailable; StoreDamaged if the shard is at fault."""
     folder = store_folder.folder
     unstarted = translate_errors(
         VectorsUnavailable, OSError, say="The engine of the vector index cannot be started ({})."
     )
     with unstarted, store_folder.engine_lock() as lock:
-        engine = EdgeWorkerProcess(store_folder.log, lock)
+        engine = BlockingWorkerProcess(*_WORKER_ARGUMENTS, log=store_folder.log.open("w+b"), pass_fds=(lock,))
     try:
         shard = {"path": str(store_folder.shard(about)), "size": about.dimension, "make": make}
-        engine.ask("open", shard, b"", EDGE_OPEN_TIMEOUT_S)
+        _request(engine, "open", shard, b"", EDGE_OPEN_TIMEOUT_S)
         return engine
     except EdgeWorkerRefused as exc:
-        engine.stop()
+        engine.stop(EDGE_CALL_TIMEOUT_S)
         if exc.kind == "failed" and not make:
             raise StoreDamaged(exc.said) from exc
         raise _explain_refusal(exc, folder) from exc
-    except EdgeWorkerExited as exc:
+    except WorkerExited as exc:
         if exc.code in _CRASH_EXIT_CODES and store_folder.free() < _MIN_FREE_BYTES:
             raise VectorsUnavailable(_DISK_FULL, code="vectors-disk-full", folder=folder) from exc
         if exc.code in _CRASH_EXIT_CODES and not make:
-            raise StoreDamaged(str(exc)) from exc
+            raise StoreDamaged(f"the vector engine ended with {exc}") from exc
         raise VectorsUnavailable(
             _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
         ) from exc
+
+
+def _request(
+    engine: BlockingWorkerProcess,
+    do: str,
+    fields: Mapping[str, object],
+    raw: bytes,
+    timeout: float | None = None,
+) -> tuple[Message, bytes]:
+    """Send a request: its reply, and float32 numbers. Raises WorkerExited, EdgeWorkerRefused."""
+    reply, out = engine.request({"do": do, **fields}, raw, timeout or EDGE_CALL_TIMEOUT_S)
+    if "error" in reply:
+        raise EdgeWorkerRefused(reply["error"])
+    return reply, out

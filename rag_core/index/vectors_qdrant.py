@@ -7,7 +7,7 @@ the collection and they are created in one request.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +19,6 @@ from rag_core.errors import VectorsUnavailable
 from rag_core.index.qdrant_client import (
     INTEGER_INDEX,
     QdrantConnection,
-    Reconnecting,
     apply_collection_settings,
     connect_qdrant,
     make_collection_options,
@@ -27,10 +26,10 @@ from rag_core.index.qdrant_client import (
     make_search_params,
     match_any,
 )
-from rag_core.index.vector_store import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.vectors import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
-__all__ = ["QdrantVectorStore", "ReconnectingVectorStore"]
+__all__ = ["QdrantVectorStore"]
 
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata
 
@@ -133,7 +132,7 @@ class QdrantVectorStore:
         found = self._calls(lambda client: client.retrieve(self._name, ids, with_payload=False, with_vectors=["dense"]))
         return {str(record.id): _read_dense_vector(record.vector) for record in found}
 
-    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
         some = models.Filter(must=[match_any("hash", numbers)])
         found, _next = self._calls(
@@ -197,50 +196,3 @@ def _create_vector_collection(
 
     calls(create)
     return _find_vector_collection(calls, settings) or about
-
-
-class ReconnectingVectorStore:
-    """Reconnecting vector store: a `BlockingVectorStore` that raises QdrantGone at once while unreachable."""
-
-    def __init__(self, opening: Callable[[], QdrantVectorStore]) -> None:
-        self._handle = Reconnecting(opening)
-
-    @property
-    def about(self) -> StoreInfo:
-        """Description of the store. Raises QdrantGone while unreachable: it is in the collection's metadata."""
-        return self._handle.there.about
-
-    def write(self, batch: PointBatch) -> None:
-        """Implement `BlockingVectorStore.write`."""
-        self._handle.do(lambda store: store.write(batch))
-
-    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Implement `BlockingVectorStore.remove`."""
-        self._handle.do(lambda store: store.remove(posts, but))
-
-    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Implement `BlockingVectorStore.search`."""
-        return self._handle.do(lambda store: store.search(vector, only, n))
-
-    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """Implement `BlockingVectorStore.vectors`."""
-        return self._handle.do(lambda store: store.vectors(ids))
-
-    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Implement `BlockingVectorStore.hashed`."""
-        return self._handle.do(lambda store: store.hashed(numbers))
-
-    def count(self) -> int:
-        """Implement `BlockingVectorStore.count`."""
-        return self._handle.do(lambda store: store.count())
-
-    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """Implement `BlockingVectorStore.page`."""
-        return self._handle.do(lambda store: store.page(after, n))
-
-    def flush(self) -> None:
-        """Do nothing: every write waits until the server has it."""
-
-    def close(self) -> None:
-        """Implement `BlockingVectorStore.close`."""
-        self._handle.close()

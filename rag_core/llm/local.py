@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import os
-import sys
+import signal
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -31,6 +31,7 @@ from rag_core.llm.protocol import (
 )
 from rag_core.llm.scheduler import FairScheduler
 from rag_core.settings import LlmSettings
+from rag_core.worker_process import Message, WorkerExited, WorkerProcess
 
 __all__ = [
     "WORKER_SILENCE_TIMEOUT_S",
@@ -106,14 +107,10 @@ def explain_load_failure(path: Path, kind: str, said: str) -> str:
     return f"{path.name} cannot be loaded, it may be damaged ({said}): fetch it again, or choose another."
 
 
-# Run as a program and not imported: llama.cpp's native code stays out of this process.
-_WORKER_PROGRAM = Path(__file__).with_name("worker.py")
+_WORKER_MODULE = "rag_core.llm.worker"  # not imported: llama.cpp's native code stays out of this process
 _LOAD_TIMEOUT_S = 900.0  # a slow disk and a model of tens of gigabytes
 _STOP_TIMEOUT_S = 10.0  # from "stop" to the end of the request: normally milliseconds
 _EXIT_TIMEOUT_S = 5.0
-_MAX_LINE_BYTES = 1 << 24
-_KILLED_EXIT_CODE = -9  # SIGKILL, also from the kernel's out-of-memory killer
-_LOG_TAIL_BYTES = 4096  # of the worker's log that are read
 
 
 class LlmWorkerExited(Exception):
@@ -135,13 +132,13 @@ class LlmWorkerRefused(Exception):
 class LlmWorkerProcess:
     """Running worker process. One request at a time; an abandoned request is stopped."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes], patience: float) -> None:
-        self._process, self._log, self._patience = process, log, patience
+    def __init__(self, worker: WorkerProcess, log: IO[bytes], patience: float) -> None:
+        self._worker, self._log, self._patience = worker, log, patience
         self._number = self._open = 0  # id of the last request, and of the one still running
-        self._heard = 0  # bytes of the log from earlier requests
-        self._box: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._box: asyncio.Queue[Message | None] = asyncio.Queue()  # replies to the last request; None: it ended
         self._watch: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._exit: object = "it was stopped"
         self.gone = False
         self.context, self.name = 0, ""
 
@@ -149,25 +146,27 @@ class LlmWorkerProcess:
     async def start(cls, path: Path, options: Mapping[str, int], patience: float) -> LlmWorkerProcess:
         """Start the worker and wait until its model is loaded. Raises ModelUnavailable."""
         log = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - lives as long as the worker
-        # -P: this folder must not shadow modules of the standard library
-        command = [sys.executable, "-P", str(_WORKER_PROGRAM), str(path), json.dumps(options)]
-        pipe = asyncio.subprocess.PIPE
         with translate_errors(
             ModelUnavailable, OSError, say="The model's process cannot be started: {}. Free some memory."
         ):
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, stderr=log, limit=_MAX_LINE_BYTES
-            )
-        child = cls(process, log, patience)
+            worker = await WorkerProcess.start("-m", _WORKER_MODULE, str(path), json.dumps(options), log=log)
+        child = cls(worker, log, patience)
         try:
-            ready = await child._first()
-        except BaseException:
+            async with asyncio.timeout(_LOAD_TIMEOUT_S):
+                ready = await worker.receive()
+            if "ready" not in ready:
+                # of several errors the first has caused the others
+                reason = next(iter(worker.log_lines()), ready["said"])
+                raise ModelUnavailable(explain_load_failure(path, ready["refused"], reason))
+        except BaseException as exc:
+            reason = next(iter(worker.log_lines()), f"its process ended with {getattr(exc, 'code', '')}")
             await child.stop()
-            raise
-        if "ready" not in ready:
-            reason = next(iter(child._lines()), ready.get("said", ""))  # the first error causes the others
-            await child.stop()
-            raise ModelUnavailable(explain_load_failure(path, ready.get("refused", ""), reason))
+            if isinstance(exc, TimeoutError):
+                reason = f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"
+            elif not isinstance(exc, WorkerExited):
+                raise
+            kind = "memory" if getattr(exc, "code", None) == -signal.SIGKILL else ""  # by the out-of-memory killer
+            raise ModelUnavailable(explain_load_failure(path, kind, reason)) from None
         child.context, child.name = ready["context"], ready["name"]
         child._reading = asyncio.create_task(child._read())
         return child
@@ -175,50 +174,36 @@ class LlmWorkerProcess:
     @property
     def pid(self) -> int:
         """Process id of the worker."""
-        return self._process.pid
-
-    async def _first(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        try:
-            async with asyncio.timeout(_LOAD_TIMEOUT_S):
-                line = await self._process.stdout.readline()
-            return dict(json.loads(line))
-        except TimeoutError:
-            return {"said": f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"}
-        except ValueError:
-            code = await self._process.wait()
-            return {"refused": "memory" if code == _KILLED_EXIT_CODE else "", "said": f"its process ended with {code}"}
+        return self._worker.pid
 
     async def _read(self) -> None:
-        assert self._process.stdout is not None
         try:
-            async for line in self._process.stdout:
-                message = json.loads(line)
+            while True:
+                message = await self._worker.receive()
                 if message["id"] == self._number:
                     self._box.put_nowait(message)
                 if "over" in message:
-                    self._over(message["id"])
-        except ValueError:  # not a line of the protocol: the worker cannot be trusted any more
-            self.kill()
+                    self._open = 0 if message["id"] == self._open else self._open
+                    if self._watch is not None:
+                        self._watch.cancel()
+                        self._watch = None
+        except WorkerExited as exc:
+            self._exit = exc
         finally:
             self.gone = True
             self._box.put_nowait(None)
 
-    def _over(self, number: int) -> None:
-        self._open = 0 if number == self._open else self._open
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
-
-    async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+    async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
         """Send a request and yield its replies. Raises LlmWorkerExited, LlmWorkerRefused."""
         self._number += 1
         self._box = asyncio.Queue()
         number = self._open = self._number
-        self._heard = self._printed()
+        self._worker.skip_log()
         began = False
         try:
-            self._say({"id": number, "do": do, **fields})
+            if self.gone:
+                raise LlmWorkerExited(str(self._exit), began)
+            self._worker.send({"id": number, "do": do, **fields})
             while (reply := await self._next()) is not None:
                 began = True
                 if "over" not in reply:
@@ -229,75 +214,39 @@ class LlmWorkerProcess:
                     break
                 else:
                     return
-            raise LlmWorkerExited(await self._end_words(), began)
+            raise LlmWorkerExited(str(self._exit), began)
         finally:
             if number == self._number:
                 self.halt()
 
-    def halt(self) -> None:
-        """Stop the running request, if there is one. A worker that does not stop is killed."""
-        if self._open and self._watch is None and not self.gone:
-            self._say({"stop": self._open})
-            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.kill)
-
-    def _say(self, message: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
-        if self.gone or self._process.stdin.is_closing():
-            self._box.put_nowait(None)
-        else:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-
-    async def _next(self) -> dict[str, Any] | None:
-        if not self._box.empty():
-            return self._box.get_nowait()
+    async def _next(self) -> Message | None:
         try:
             async with asyncio.timeout(self._patience):
                 return await self._box.get()
         except TimeoutError:
-            self.kill()
-            return None
+            self._worker.kill()
+            return await self._box.get()
 
-    async def _end_words(self) -> str:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIMEOUT_S):
-                code = await self._process.wait()
-                return f"{code}: {next(reversed(self._lines()), 'it said nothing')}"
-        return "no answer"
-
-    def _printed(self) -> int:
-        return os.fstat(self._log.fileno()).st_size
-
-    def _lines(self) -> list[str]:
-        """Lines that the native library printed since the last request began."""
-        start = max(self._heard, self._printed() - _LOG_TAIL_BYTES)
-        tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, start).decode("utf-8", "replace")
-        return [line.strip()[:300] for line in tail.split("\n") if line.strip()]
-
-    def kill(self) -> None:
-        """Kill the worker."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
+    def halt(self) -> None:
+        """Stop the running request, if there is one. A worker that does not stop is killed."""
+        if self._open and self._watch is None and not self.gone:
+            self._worker.send({"stop": self._open})
+            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self._worker.kill)
 
     async def stop(self) -> None:
         """Stop the worker, first gently, and wait for its exit. Calling it twice is no error."""
         self.gone = True
         if self._watch is not None:
             self._watch.cancel()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
         try:
-            async with asyncio.timeout(_EXIT_TIMEOUT_S):
-                await self._process.wait()
-        except TimeoutError:
-            self.kill()
-            await self._process.wait()
+            await self._worker.stop(_EXIT_TIMEOUT_S)
         finally:
             if self._reading is not None:
                 await asyncio.wait([self._reading])
             self._log.close()
 
 
-SendRequest = Callable[[str, Mapping[str, Any]], AsyncGenerator[dict[str, Any], None]]
+SendRequest = Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +274,7 @@ class LocalSession:
         """End the turn."""
         self._left = True
 
-    def _ask(self, do: str, **fields: Any) -> AsyncGenerator[dict[str, Any], None]:
+    def _ask(self, do: str, **fields: Any) -> AsyncGenerator[Message, None]:
         assert not self._left, "the turn is over"
         return self._asks(do, fields)
 
@@ -518,7 +467,7 @@ class LocalModel:
         if child is not None:
             await child.stop()
 
-    async def _ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+    async def _ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
         """Yield the worker's replies to one request, in the current turn. Raises GenerationFailed."""
         for last in (False, True):
             try:

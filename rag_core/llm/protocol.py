@@ -1,7 +1,7 @@
 """Language model protocol: prompt, decoding parameters, sessions and generations, for every backend.
 
 A model serves one request at a time: a caller waits for its turn and then holds a session. The queue is fair between
-readers and reports positions; waiting is not part of any stage's budget (`Run.seated`).
+readers and reports positions; waiting is not part of any stage's budget (`Run.open_session`).
 """
 
 from __future__ import annotations

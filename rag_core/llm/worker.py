@@ -1,26 +1,24 @@
-"""LLM worker process: the program that owns a GGUF model; it knows llama_cpp, and nothing else of Citegram.
+"""LLM worker process: the program that owns a GGUF model.
 
 Three ordinary mistakes crash llama.cpp's process, a damaged file may too, and a busy Python thread in the same process
-makes it 5 to 12 times slower. So it runs in a process of its own, as a file and not as a module of the package.
+makes it 5 to 12 times slower. So it runs in a process of its own, which imports as little as it can.
 
-Requests and replies are lines of JSON. A request has an increasing `id` and a method name in `do`;
-`{"stop": id}` cancels that request and all before it. Every reply names its request; the last one of a request has
-`over`. The program ends at the end of its input: its parent is gone.
+A request has an increasing `id` and a method name in `do`; `{"stop": id}` cancels that request and all before it. Every
+reply names its request; the last one of a request has `over`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rag_core.worker_process import Message, open_parent_pipes, read_message, write_message
 
 if TYPE_CHECKING:
     from rag_core.llm.llama_model import LlamaModel
@@ -30,34 +28,19 @@ __all__ = ["RequestServer", "main"]
 _SHUTDOWN_GRACE_S = 2.0  # for a graceful exit when the parent is gone
 
 
-def _load_sibling_module(name: str) -> Any:
-    """Load a module from this folder without importing its package, which would load the whole product."""
-    spec = importlib.util.spec_from_file_location(f"llm_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class RequestServer:
     """Request loop of the worker: it reads further requests while one runs, so that it can be cancelled."""
 
     def __init__(self, native: LlamaModel, replies: BinaryIO) -> None:
         self._native, self._replies = native, replies
-        self._jobs: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._jobs: queue.Queue[Message | None] = queue.Queue()
         self._lock = threading.Lock()
         self._running = self._stopped = 0
 
-    def say(self, **message: Any) -> None:
-        """Send one line to the parent."""
-        self._replies.write(json.dumps(message).encode() + b"\n")
-        self._replies.flush()
-
     def listen(self, requests: BinaryIO) -> None:
         """Read requests until the parent is gone; then exit, at the latest after two seconds."""
-        for line in requests:
-            message = json.loads(line)
+        while received := read_message(requests):
+            message, _ = received
             if "stop" not in message:
                 self._jobs.put(message)
                 continue
@@ -76,41 +59,40 @@ class RequestServer:
         """Process one request after another."""
         while (job := self._jobs.get()) is not None:
             number = job["id"]
+
+            def say(number: int = number, **reply: Any) -> None:
+                write_message(self._replies, {"id": number, **reply})
+
             with self._lock:
                 self._running = number
                 self._native.stop(number <= self._stopped)
-            self.say(id=number, began=True)
+            say(began=True)
             try:
-                for reply in getattr(self._native, job["do"])(job, lambda: self.say(id=number)):  # noqa: B023
-                    self.say(id=number, **reply)
-                end: dict[str, Any] = {}
+                for reply in getattr(self._native, job["do"])(job, say):
+                    say(**reply)
+                end: Message = {}
             except stopped:
                 end = {"stopped": True}
             except refused as exc:
                 end = {"refused": getattr(exc, "kind", ""), "said": str(exc)}
             except Exception as exc:  # a bug in one request must not end the worker
                 end = {"refused": "failed", "said": f"{type(exc).__name__}: {exc}"[:300]}
-            self.say(id=number, over=True, **end)
+            say(over=True, **end)
 
 
 def main(path: str, options: dict[str, int], requests: BinaryIO, replies: BinaryIO) -> None:
     """Load the model, report it as ready, and serve requests."""
-
-    def send(**message: Any) -> None:
-        replies.write(json.dumps(message).encode() + b"\n")
-        replies.flush()
-
     try:
-        native = _load_sibling_module("llama_model")
+        from rag_core.llm import llama_model as native
     except ImportError as exc:
-        send(refused="missing", said=str(exc))
+        write_message(replies, {"refused": "missing", "said": str(exc)})
         return
     try:
         model = native.LlamaModel(path, options)
     except native.RequestRefused as exc:
-        send(refused=exc.kind, said=str(exc))
+        write_message(replies, {"refused": exc.kind, "said": str(exc)})
         return
-    send(ready=True, context=model.context, name=model.name)
+    write_message(replies, {"ready": True, "context": model.context, "name": model.name})
     server = RequestServer(model, replies)
     threading.Thread(target=server.listen, args=(requests,), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):
@@ -119,10 +101,4 @@ def main(path: str, options: dict[str, int], requests: BinaryIO, replies: Binary
 
 
 if __name__ == "__main__":
-    # The parent decides when to stop: Ctrl-C in a terminal reaches both processes, and the parent has work to finish.
-    for ignored in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ignored, signal.SIG_IGN)
-    # Output of the native library must not mix with the replies.
-    channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    main(sys.argv[1], json.loads(sys.argv[2]), sys.stdin.buffer, channel)
+    main(sys.argv[1], json.loads(sys.argv[2]), *open_parent_pipes())

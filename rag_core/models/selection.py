@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.open_vectors import VectorStore, open_vector_store
+from rag_core.index.vectors import VectorStore, open_vector_store
 from rag_core.llm import LanguageModel
 from rag_core.llm.local import check_gguf_file, open_local_model
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models

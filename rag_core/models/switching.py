@@ -79,7 +79,7 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
         elif use == "reranker":
             await _switch_reranker(rag, settings)
         if use in _STAGE_BY_USE:
-            rag.exchange(without=tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use]))
+            rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
         await users.save_choice(rag.archive, use, given)
     return ModelSwitch(use, given, now=use != "embedder")
 
@@ -126,8 +126,8 @@ async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
     shared = settings.llm.planner == "same" or (planned == written and not settings.llm.url)
     own = rag.planner if rag.planner is not rag.writer else None
     writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
-    rag.exchange(writer=writer)
-    rag.exchange(planner=writer if shared else await _swap_gguf(own, planned, settings, writer))
+    rag.writer = writer
+    rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
     for model in {id(one): one for one in (before.writer, before.planner) if one}.values():
         if model not in (rag.writer, rag.planner):
             await model.close()
@@ -147,7 +147,7 @@ async def _swap_gguf(
 
 async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
     old, new = rag.reranker, await open_selected_reranker(settings)
-    rag.exchange(reranker=new)
+    rag.reranker = new
     if old is None:
         return
 

@@ -37,8 +37,14 @@ _CHANNEL_HANDLE = re.compile(
     re.I,
 )
 _IN_CHANNEL = re.compile(
-    rf"(?<!\w){_PLACE_PREPOSITION}(?:канал\w{{0,3}}\s+(?P<ru>[«\"“][^»\"”]{{1,100}}[»\"”]|[\w-]+)|"
-    r"(?P<en>[«\"“][^»\"”]{1,100}[»\"”]|[\w-]+)\s+channel|channel\s+(?P<en2>[«\"“][^»\"”]{1,100}[»\"”]|[\w-]+))",
+    rf"(?<!\w)(?:(?:{_PLACE_PREPOSITION})?канал\w{{0,3}}\s+(?P<ru>[«\"“][^»\"”]{{1,100}}[»\"”]|[\w-]+)|{_PLACE_PREPOSITION}(?:"
+    r"(?P<en>[«\"“][^»\"”]{1,100}[»\"”]|[\w-]+)\s+channel|channel\s+(?P<en2>[«\"“][^»\"”]{1,100}[»\"”]|[\w-]+)))",
+    re.I,
+)
+# "latest post from owl hill", "новости из Заслонки": words of a title after the noun of what a channel publishes.
+_PUBLISHED_BY = re.compile(
+    r"\b(?:posts?|messages?|news|updates?|digest|summary|recap|happening|new|пост(?:ы|а|ов)?|новост[а-я]{1,2}|дайджест|пересказ|обзор|сводка|"
+    r"нового|слышно|пишут|писали|постят|постили)\s+(?P<words>(?:(?:from|of|by|in|at|with|из|от|с|в|у|на)\s+(?:the\s+)?)?(?P<name>[\w-]+(?:\s+[\w-]+){0,3}))",
     re.I,
 )
 # Many channels have the name of their town: "in New York" is no channel, "in “New York”", "according to New York" are.
@@ -140,6 +146,13 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
     for match in _IN_CHANNEL.finditer(asked):
         name = (match["ru"] or match["en"] or match["en2"] or "").strip('«»"“”')
         chosen[match[0].lower()] = _match_channel_name(name.lower(), readable)
+    for match in _PUBLISHED_BY.finditer(asked):
+        words, pieces = match["name"].lower().split(), match["words"].lower()
+        for length in range(len(words), 0, -1):
+            name = " ".join(words[:length])
+            if keys := _match_channel_name(name, readable):
+                chosen[pieces[: pieces.rindex(name) + len(name)]] = keys
+                break
     chosen |= _find_by_title(asked.lower(), readable)
     ids = frozenset(key for keys in chosen.values() for key in keys)
     return ids or None, tuple(words for words, keys in chosen.items() if keys)

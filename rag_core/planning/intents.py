@@ -26,9 +26,27 @@ _POST_WORDS = (
 _MENTION_WORDS = r"(?:упоминани\w+|mentions?)"
 _REPORTING_VERBS = (
     r"(?:упомина[елю]\w*|упомяну\w+|(?:на|о)?писал\w*|написано|сооб?ща[елю]\w*|сообщил\w*|(?:за)?говорил\w*|говорится|"
-    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|публику[ею]т\w*|(?:за)?постил[аи]?|пиш[уе]т|"
+    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|публику[ею]т\w*|(?:за)?постил[аи]?|пиш[уе]т|обсужда[лею]\w*|обсудили|"
     r"mention(?:s|ed)?|posted|wrote|written|said|talked|reported|published|announced|"
     r"(?:post|write|say|talk|report)(?: (?:any|some)thing)? (?:about|of|on|that))"
+)
+# "когда выложили" asks for the day of a post; "когда залили" does only where a post, a video or a title is named.
+_POSTING_VERBS = (
+    r"(?:выложи\w*|выклад\w+|(?:за|до)?пости(?:л|т)\w*|(?:о|пере)?публик\w+|размести\w*|размеща\w*|репост\w+|"
+    r"uploaded|posted|published|shared|(?:you|they|we|he|she|channel) (?:upload|post|publish|share))"
+)
+_THROWING_VERBS = (
+    r"(?:за(?:ли|гру)\w+|(?:с|за)?ки(?:ну|да|ды)\w*|вы(?:пуст|веси|стави|ше|хо)\w+|вышл[аои]|дропну\w+|слил\w*|появ\w+|"
+    r"released|dropped|(?:release|drop|send|put (?:up|out))|sent|came out|come out|appear(?:s|ed)?|went up)"
+)
+_POSTED_THINGS = (
+    r"(?:пост(?:ик)?|видео\w*|видос\w*|ролик\w*|фильм\w*|кино|сери[яюий]\w*|выпуск\w*|эпизод\w*|клип\w*|трейлер\w*|фот\w+|картинк\w+|"
+    r"мем\w*|ссылк\w+|новост\w+|запись|стрим\w*|трек\w*|альбом\w*|файл\w*|документ\w*|подкаст\w*|стать\w+|опрос\w*|анонс\w*|"
+    r"videos?|clips?|movies?|films?|episodes?|photos?|pics?|pictures?|memes?|links?|tracks?|albums?|files?|articles?|polls?|trailers?)"
+)
+_WHEN_ASKED = (
+    r"^(?:(?:а|и|ну|so|and) )?(?:(?:не )?(?:подскажите?|скажите?|помните?|знаете?),? )?(?:когда|какого числа|в какой день|в каком (?:году|месяце)|"
+    r"дата|(?:when|(?:on )?(?:what|which) (?:day|date)|date) (?:did|was|were|has|have|had|of))\b"
 )
 _APPEARING_VERBS = r"(?:появ(?:ил|лял)\w+|зашла речь|turn(?:s|ed)? up|appear(?:s|ed)?|c[ao]mes? up)"
 _MENTIONING_VERBS = rf"(?:{_REPORTING_VERBS}|{_APPEARING_VERBS})"
@@ -44,8 +62,20 @@ _POSTING_WORDS = re.compile(
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
 _RECENT_EVENTS = re.compile(
-    r"\b(?:что (?:нового|было|случилось|произошло|происходило|слышно)|события|итоги|"
-    r"what(?:'s| is| was)? (?:new|happened|has happened|going on)|events|recap)\b"
+    r"\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще )?(?:нового|новенького|интересного|было|случилось|произошло|происходи\w+|слышно|"
+    r"творится|творилось|обсужда\w+|пропустил\w*|я пропустил\w*)|событи[яй]|мероприяти[яй]|итоги|новости|новенькое|хроника|"
+    r"последн\w+ (?:\d+ )?(?:пост|сообщени|запис)\w*|(?:latest|last|newest|recent) (?:\d+ )?(?:posts?|messages?)|"
+    r"what(?:'s|s| is| was| has)? (?:new|up|the latest|happened|happening|going on|went on|been happening)|what (?:did i|have i) miss\w*|"
+    r"catch me up|any ?(?:thing new|news)|events|recap|news|updates)\b"
+)
+# "последние новости про автобус", "any news about the bus": the newest posts about a topic.
+_NEWS_ABOUT = (
+    r"^(?:(?:а|ну|и|so|and|есть|какие|покажи|дай|any|are there any|show|give me|the) )*"
+    r"(?:(?:последние|свежие|новые|latest|recent|new|last) )*"
+    r"(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
+    r"(?:че|чо|что|шо) (?:вы |тут |здесь |там )?(?:писали|пишут|постили|выкладывали|сообщали)|news|updates?|what(?:'s|s| is) (?:new|the latest|happening|going on)|"
+    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest)"
+    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of) (?!(?:the )?(?:channels?|week|month|day|year)\b)"
 )
 _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
@@ -60,6 +90,7 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.FIRST, rf"{_WHEN_EN}.*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b"),
     (Kind.FIRST, rf"{_WHEN_EN}.*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
     (Kind.FIRST, rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
+    (Kind.NEWS, _NEWS_ABOUT),
     (Kind.LAST, rf"{_WHEN_RU}.*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b"),
     (
         Kind.LAST,
@@ -71,7 +102,11 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
         rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b",
     ),
     (Kind.TIMELINE, r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
-    (Kind.WHEN, rf"^(?:когда|какого числа)\b.*?\b{_REPORTING_VERBS}\b"),
+    (Kind.WHEN, rf"{_WHEN_ASKED}.*?\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS})\b"),
+    (
+        Kind.WHEN,
+        rf"{_WHEN_ASKED} (?:[^«\"“„]*?\b{_THROWING_VERBS}\b[^«\"“„]*?(?:\b{_POSTED_THINGS}\b|[«\"“„])|.*?\b{_POSTED_THINGS}\b.*?\b{_THROWING_VERBS}\b)",
+    ),
     (Kind.CLAIM, r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b"),
     (
         Kind.COMPARE,
@@ -79,15 +114,14 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     ),
     (
         Kind.SUMMARY,
-        r"\b(?:дайджест|краткое содержание|вкратце|кратко|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b",
+        r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b",
     ),
     (Kind.LIST, r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
-    (Kind.WHEN, rf"^when (?:did|do|does|was|were|has|have|had)\b.*?\b{_REPORTING_VERBS}\b"),
 )
 _INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
 # Words about posts that say nothing of the topic.
 _FRAME_WORDS = re.compile(
-    rf"\b(?:{_REPORTING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
+    rf"\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS}|{_THROWING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
     r"скольких|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
     r"most recently|times?|how|many|often|did|when|was|were|is|it|the|post|write|say|talk|report|appear|channels?|"
     r"this|that|here|there|words?|contain(?:s|ing)?)\b"
@@ -97,8 +131,11 @@ _FRAME_WORDS = re.compile(
 # Words that ask for all posts of a period.
 _CATCH_ALL_WORDS = re.compile(
     r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
-    r"краткое содержание|вкратце|кратко|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|"
-    r"new|happened|happening|going on|events|recap|digest|summar\w+|overview|list|name all|make|give|important|main)\b"
+    r"краткое содержание|вкратце|кратк\w+|пересказ\w*|перескажи\w*|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|главные|"
+    r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|последних|че|чо|шо|событий|мероприятия|мероприятий|пропустил\w*|я|"
+    r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|\d+|"
+    r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
+    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
 )
 
 

@@ -44,7 +44,7 @@ from rag_core.planning.schema import (
 from rag_core.text.names import matches_name
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.text.transliteration import transliterate_word
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
 from rag_core.writing.prompts import escape_prompt_text, load_prompt
 
@@ -284,7 +284,7 @@ async def plan_by_model(
     before = len(run.shortfalls)
     # the complete part of a truncated reply is still used
     proposal = await run.attempt(
-        "plan", _request_plan(question, around, planner, run, heard), lambda: parse_proposal("".join(heard))
+        Stage.PLAN, _request_plan(question, around, planner, run, heard), lambda: parse_proposal("".join(heard))
     )
     if len(run.shortfalls) > before:
         return (
@@ -300,7 +300,7 @@ async def plan_by_model(
     more: tuple[str, ...] = ()
     if (other or len(fresh) + 1 < MIN_QUERIES) and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
-        more = await run.attempt("rewrite", _request_rewrite(asked, question, planner, run), ())
+        more = await run.attempt(Stage.REWRITE, _request_rewrite(asked, question, planner, run), ())
     return await asyncio.to_thread(
         merge_plans, by_rules, proposal, _order_by_language(more, other, own), question, around
     )
@@ -320,7 +320,7 @@ async def _request_plan(
 ) -> PlanProposal:
     """Request a plan. Raises GenerationFailed, StageTimeout."""
     asked = partial(build_plan_prompt, question, around)
-    async with run.seated(planner, question.viewer.user_id) as seat:
+    async with run.open_session(planner, question.viewer.user_id) as seat:
         prompt = await fit_prompt(asked, planner.context - PLAN_DECODING.max_tokens, seat)
         proposal = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
     if not proposal.queries:
@@ -332,7 +332,7 @@ async def _request_rewrite(
     asked: Callable[[int], Prompt], question: Question, planner: LanguageModel, run: Run
 ) -> tuple[str, ...]:
     """Request more queries. Raises GenerationFailed, StageTimeout."""
-    async with run.seated(planner, question.viewer.user_id) as seat:
+    async with run.open_session(planner, question.viewer.user_id) as seat:
         prompt = await fit_prompt(asked, planner.context - REWRITE_DECODING.max_tokens, seat)
         queries = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
     if not queries:

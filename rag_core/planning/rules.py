@@ -34,7 +34,7 @@ __all__ = ["EXACT_INTENTS", "TELEGRAM_START", "build_bare_plan", "plan_by_rules"
 MAX_HITS = 100  # hits of each retriever in the second round
 EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
 # Intents that make sense without a topic, over all posts.
-_TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST})
+_TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST, Kind.NEWS, Kind.LAST})
 _QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
 _RECENT_LIMIT = timedelta(days=70)
 TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
@@ -57,14 +57,15 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         detect_intent(asked),
         extract_topic(_remove_pieces(asked, (period.words if period else "", *filters.words))),
     )
-    posting_period = period if period and _is_posting_period(period, question, asked, kind, filters) else None
-    kind = _adjust_intent(kind, topic, bool(posting_period or filters.words))
+    posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
+    kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     query = _remove_filter_words(text, (*filters.words, posting_period.words if posting_period else ""))
     plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:
-        plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack)
+        plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack,
+                       yearless=posting_period.yearless)  # fmt: skip
     route = route_plan(plan, count_question_parts(query))
     return replace(plan, legs=route.legs, reasons=route.reasons)
 
@@ -87,7 +88,9 @@ def widen_plan(plan: Plan) -> Plan:
     return replace(plan, queries=queries, k=min(2 * plan.k, MAX_HITS), legs=HYBRID)
 
 
-def _is_posting_period(period: Period, question: Question, asked: str, kind: Kind, filters: QueryFilters) -> bool:
+def _is_posting_period(
+    period: Period, question: Question, asked: str, kind: Kind, filters: QueryFilters, topic: str
+) -> bool:
     """Whether a period filters posts by their dates, or only belongs to the topic.
 
     Longer relative periods often belong to the topic: "the last years of his life".
@@ -97,15 +100,17 @@ def _is_posting_period(period: Period, question: Question, asked: str, kind: Kin
     lately = period.since is not None and question.asked_at - period.since <= _RECENT_LIMIT
     return (
         bool(filters.beside)
-        or kind in EXACT_INTENTS
+        or kind in EXACT_INTENTS | {Kind.NEWS}
         or asks_about_posts(asked)
-        or (lately and asks_about_recent_events(asked))
+        or (asks_about_recent_events(asked) and lately)
+        or (is_empty_topic(topic) and (asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST}))
     )
 
 
-def _adjust_intent(kind: Kind, topic: str, bounded: bool) -> Kind:
-    """Correct the intent of a question without a topic."""
-    if bounded and kind in _TOPICLESS_INTENTS and is_empty_topic(topic):
+def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:
+    """Correct the intent of a question without a topic: "what is new" asks for the newest posts, in any period."""
+    news = kind in {Kind.SUMMARY, Kind.LAST} or (kind is not Kind.HOW_MANY and asks_about_recent_events(asked))
+    if kind in _TOPICLESS_INTENTS and (bounded or news) and is_empty_topic(topic):
         return Kind.POSTED
     return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rag_core.engine import Engine
 from rag_core.planning import widen_plan
 from rag_core.steps import add_hyde_query, finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Draft, Evidence, Plan, Question
 
 __all__ = ["run_agent"]
@@ -59,11 +59,11 @@ async def _run_second_round(question: Question, first: _SearchRound, rag: Engine
     if replace(plan, reasons=first.plan.reasons) == first.plan:
         return None
     # the second round may fail: the result of the first is kept
-    return await run.attempt("again", _run_round(question, plan, rag, run), None)
+    return await run.attempt(Stage.AGAIN, _run_round(question, plan, rag, run), None)
 
 
 async def _run_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
-    async with run.apart():  # its stages have their own budgets
+    async with run.use_separate_budgets():  # its stages have their own budgets
         return _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
 
 

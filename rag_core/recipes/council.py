@@ -23,7 +23,7 @@ from rag_core.planning.queries import sanitize_query
 from rag_core.retrieval.search import search_passages
 from rag_core.steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.tracing import LlmCosts, Run
+from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
 from rag_core.verification.judge import judge_relevance
 from rag_core.writing.grammar import LETTERS, parse_json_object
@@ -84,7 +84,7 @@ async def judge_question_parts(
     asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
     prompt = Prompt(template.system, f"{asked}\n{quote_post(answer)}", template.shots)
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as session:
+    async with run.open_session(model, question.viewer.user_id) as session:
         costs.call()
         stream = session.stream(
             prompt,
@@ -132,7 +132,7 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
         await run.on_extract(extract)
     draft = await _write_final_answer(question, extract, evidence, model, rag, run)
     if draft.sentences and rag.settings.council.follow_up:
-        parts = await run.attempt("parts", judge_question_parts(question, draft.sentences, model, run), ())
+        parts = await run.attempt(Stage.PARTS, judge_question_parts(question, draft.sentences, model, run), ())
         open_parts = [replace(question, text=part.ask) for part in parts if part.ask]
         draft, evidence = await _answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], plan, draft, evidence, rag, run)
     return await finish_draft(question, plan, draft, evidence, rag, run)
@@ -144,7 +144,7 @@ async def _select_hits(question: Question, plan: Plan, model: LanguageModel, rag
     hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
     hits = (await search_passages(plan, question, hybrid, run))[:_MAX_JUDGED_POSTS]
     await report_extract(question, plan, hits, rag, run)
-    return await run.attempt("judge", _judge_hits(question, hits, model, rag, run), hits[:_UNJUDGED_POSTS])
+    return await run.attempt(Stage.JUDGE, _judge_hits(question, hits, model, rag, run), hits[:_UNJUDGED_POSTS])
 
 
 async def _judge_hits(
@@ -154,7 +154,7 @@ async def _judge_hits(
     if not hits:
         return ()
     costs = LlmCosts(calls=len(hits))
-    async with run.seated(model, question.viewer.user_id) as session:
+    async with run.open_session(model, question.viewer.user_id) as session:
         odds = await judge_relevance(question, [hit.passage for hit in hits], session)
     bar = statistics.fmean(odds) - rag.settings.council.deviations * statistics.pstdev(odds)
     ranked = sorted(zip(hits, odds, strict=True), key=lambda pair: -pair[1])
@@ -175,7 +175,7 @@ async def _write_final_answer(
     sentences = tuple(s for source in answering for s in predictions[source.number].sentences[:1])
     fallback = Draft(_limit_answer_length(sentences), model=model.name) if sentences else extract
     chosen = Evidence(answering) if answering else evidence
-    draft = await run.attempt("write", write_draft(question, chosen, rag, run), fallback)
+    draft = await run.attempt(Stage.WRITE, write_draft(question, chosen, rag, run), fallback)
     return replace(draft, covered=extract.covered)
 
 
@@ -192,7 +192,7 @@ async def _predict_from_each_source(
                 break
             started, before = time.monotonic(), list(run.shortfalls)
             failed = Draft()
-            draft = await run.attempt("predict", write_draft(question, Evidence((source,)), rag, run), failed)
+            draft = await run.attempt(Stage.PREDICT, write_draft(question, Evidence((source,)), rag, run), failed)
             run.shortfalls[:] = before  # a predictor's shortfall is none of the answer
             if draft is not failed:
                 predictions[source.number] = draft
@@ -207,10 +207,10 @@ async def _answer_open_parts(
 ) -> tuple[Draft, Evidence]:
     """Search and write for the open parts of the question, and add the sentences to the draft."""
     for question in open_parts:
-        more = await run.attempt("follow", _search_for_part(question, plan, evidence, rag, run), Evidence)
+        more = await run.attempt(Stage.FOLLOW, _search_for_part(question, plan, evidence, rag, run), Evidence)
         if not more.sources:
             continue
-        added = await run.attempt("write", write_draft(question, more, rag, run), Draft)
+        added = await run.attempt(Stage.WRITE, write_draft(question, more, rag, run), Draft)
         if added.sentences:
             draft = replace(draft, sentences=_limit_answer_length((*draft.sentences, *added.sentences)))
             evidence = Evidence((*evidence.sources, *more.sources))
@@ -219,7 +219,7 @@ async def _answer_open_parts(
 
 async def _search_for_part(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:
     """Search for a part within the filters of `plan`; new posts only, numbered after the known ones."""
-    async with run.apart():
+    async with run.use_separate_budgets():
         part = await asyncio.to_thread(rag.plan, question, {})  # a long question takes the rules 20 ms
         hits = await search_passages(_narrow_plan(part, plan), question, rag, run)
     known = {source.passage.key for source in evidence.sources}

@@ -9,7 +9,7 @@ from rag_core.engine import Engine
 from rag_core.planning import widen_plan
 from rag_core.steps import add_hyde_query, finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
 from rag_core.tracing import Run
-from rag_core.types import Draft, Evidence, Question
+from rag_core.types import Certainty, Draft, Evidence, Question
 
 __all__ = ["run_direct"]
 
@@ -20,7 +20,7 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
     if exact is not None:
         return exact, Evidence()
     draft, evidence = await search_and_extract(question, plan, rag, run)
-    if not draft.sentences and rag.settings.retrieval.rounds > 1 and plan.queries:
+    if draft.certainty is not Certainty.SURE and rag.settings.retrieval.rounds > 1 and plan.queries:
         second_draft, second_evidence = await search_and_extract(
             question, await add_hyde_query(question, widen_plan(plan), draft, rag, run), rag, run
         )

@@ -22,7 +22,7 @@ from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, coll
 from rag_core.steps import finish_draft, plan_or_answer_exactly, search_and_extract
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import LlmCosts, Run
+from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Passage, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.writing.extract import quote_piece, select_best_pieces
@@ -125,7 +125,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     extract, evidence = await search_and_extract(question, plan, rag, run)
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
-    facts = await run.require("map", _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
+    facts = await run.require(Stage.MAP, _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
     kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:
@@ -143,7 +143,7 @@ async def _map_sources(
     facts: dict[int, tuple[Sentence, ...]] = {}
     costs, failed, relevant = LlmCosts(), 0, 0
     try:
-        async with run.seated(model, question.viewer.user_id) as session:
+        async with run.open_session(model, question.viewer.user_id) as session:
             costs.begin()
             until = time.monotonic() + _READING_TIME_SHARE * min(rag.settings.budgets.map, run.left)
             for source in sources:
@@ -183,7 +183,7 @@ async def _reduce_facts(
     model = rag.writer.name if rag.writer else None
     first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
     fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model)
-    return await run.attempt("write", write_draft(question, evidence, rag, run, shown), fallback)
+    return await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run, shown), fallback)
 
 
 def _replace_text_by_facts(source: Source, facts: Sequence[Sentence]) -> Source:

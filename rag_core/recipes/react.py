@@ -30,7 +30,7 @@ from rag_core.steps import (
     write_or_extract,
 )
 from rag_core.text.sentences import split_sentences
-from rag_core.tracing import LlmCosts, Run
+from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Hit, Passage, Plan, Question, Sentence
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
@@ -205,10 +205,10 @@ async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
     """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
     tools, seen = select_allowed_tools(context.rag.settings.tools.allowlist), list[tuple[AgentStep, str]]()
     for context.step in range(1, _MAX_STEPS + 1):
-        move = await context.run.attempt("step", _request_step(context, model, tools, seen), None)
+        move = await context.run.attempt(Stage.STEP, _request_step(context, model, tools, seen), None)
         if move is None or move.tool == ANSWER or any(move == before for before, _ in seen):
             break
-        async with context.run.apart():  # a tool has its own time limit
+        async with context.run.use_separate_budgets():  # a tool has its own time limit
             seen.append((move, _format_observation(await call_tool(move.call, tools, context))))
     return seen[-1][0].tool if seen else ""
 
@@ -218,7 +218,7 @@ async def _request_step(
 ) -> AgentStep | None:
     """Ask the model for its next step; call it in a stage. Raises GenerationFailed."""
     costs = LlmCosts()
-    async with context.run.seated(model, context.question.viewer.user_id) as session:
+    async with context.run.open_session(model, context.question.viewer.user_id) as session:
         prompt = await _build_prompt(context, model, tools, seen, session)
         costs.call()
         stream = session.stream(

@@ -61,7 +61,7 @@ from rag_core.retrieval.search import LEXICAL, fetch_passages, search_passages
 from rag_core.storage import channels
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.tracing import Run, Span
+from rag_core.tracing import Run, Span, Stage
 from rag_core.types import Draft, Evidence, Hit, Kind, Passage, Plan, Question, Shortfall, Source
 from rag_core.verification import Label
 from rag_core.verification.entailment import assess_text
@@ -328,7 +328,7 @@ async def rerank_posts(asked: RerankInput, context: ToolContext) -> PostListOutp
     query, statistics = tokenize(asked.query), context.rag.lexical.statistics(context.question.viewer.channels)
     scored = [replace(h, score=statistics.score(query, tokenize(_join_passage_text(h.passage)))) for h in hits]
     best = tuple(sorted(scored, key=lambda hit: -hit.score))
-    async with context.run.stage("rerank"):
+    async with context.run.stage(Stage.RERANK):
         best = await rerank_hits(replace(context.question, text=asked.query), best, context.rag, context.run)
     return PostListOutput(posts=await context.short(context.lay(best)))
 

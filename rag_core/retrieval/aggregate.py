@@ -19,20 +19,21 @@ from itertools import product
 
 from rag_core.engine import Engine
 from rag_core.index.bm25 import PassageRef, SearchFilter
+from rag_core.planning.intents import detect_intent
+from rag_core.retrieval.digest import MAX_LINES, fit_dated_lines, summarize_period
 from rag_core.retrieval.filters import resolve_filter
+from rag_core.retrieval.posting_dates import date_posts
 from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import posts
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
-    Citation,
     Draft,
     Evidence,
     Kind,
-    Passage,
     Plan,
     Post,
     PostKey,
@@ -48,7 +49,6 @@ from rag_core.writing.phrases import (
     format_first_mention,
     format_last_mention,
     format_mention_count,
-    format_post_count,
 )
 
 __all__ = ["MentionTerm", "answer_by_aggregation", "build_mention_term", "find_mentions"]
@@ -152,8 +152,11 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     them at all, or the question has another intent.
     """
     if plan.kind is Kind.POSTED:
-        return await _summarize_period(question, plan, rag)
-    if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.HOW_MANY, Kind.TIMELINE}:
+        counted = detect_intent(question.text.lower().replace("ё", "е")) is Kind.HOW_MANY
+        return await summarize_period(question, plan, rag, counted=counted)
+    if plan.kind is Kind.WHEN:
+        return await date_posts(question, plan, rag)
+    if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
     places = await find_mentions(words, plan, question.viewer, rag)
@@ -161,6 +164,9 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
         return Draft() if words and (plan.since or plan.until) else None
     if plan.kind is Kind.HOW_MANY:
         return await _count_mentions(question, places, words, rag)
+    if plan.kind is Kind.NEWS:
+        newest = await _quote_mentions(question, places[-MAX_LINES:][::-1], words, rag, longest=_MAX_OPENING_LENGTH)
+        return Draft(fit_dated_lines(newest, question), 1.0) if newest else None
     if plan.kind is Kind.TIMELINE:
         return await _build_timeline(question, places, words, rag)
     shown = await _quote_mentions(question, places[:1], words, rag)
@@ -176,35 +182,6 @@ def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
     if len(places) <= MAX_LINKED_POSTS:
         return list(places)
     return [places[n * (len(places) - 1) // (MAX_LINKED_POSTS - 1)] for n in range(MAX_LINKED_POSTS)]
-
-
-async def _summarize_period(question: Question, plan: Plan, rag: Engine) -> Draft:
-    """Posts of a period: their number, and the openings of the first five."""
-    places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(plan, question.viewer, rag))
-    if not places:
-        return Draft()
-    ends = await _find_date_range(places, rag)
-    shown = [
-        _quote_opening(passage)
-        for passage in (await fetch_passages(places[:MAX_LINKED_POSTS], rag)).values()
-        if passage.text.strip()
-    ]
-    if ends is None or not shown:
-        return Draft()
-    count = format_post_count(len(places), ends, question.lang)
-    head = Sentence(count, tuple(s.citations[0] for s in shown))
-    return Draft((head, *shown) if len(places) > 1 else (head, shown[0]), 1.0)
-
-
-def _quote_opening(passage: Passage) -> Sentence:
-    """Opening of a post: its first sentence, shortened to the limit."""
-    start, end = next(iter(split_sentences(passage.text)), (0, len(passage.text)))
-    start, end = next(
-        iter(split_long_span(passage.text, (start, end), _MAX_OPENING_LENGTH)),
-        (start, min(end, start + _MAX_OPENING_LENGTH)),
-    )
-    quote, at = passage.text[start:end], passage.start + start
-    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
 
 
 async def _build_timeline(

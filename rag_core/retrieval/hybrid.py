@@ -15,8 +15,9 @@ from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
 from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.planning.router import DENSE_FIRST, HYBRID, LEXICAL_ONLY
+from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Shortfall
 
 __all__ = [
@@ -87,7 +88,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
     failed: RagError | None = None
     try:
         try:
-            lexical = await run.require("lexical", search_lexical(query.words, query.only, query.k, rag))
+            lexical = await run.require(Stage.LEXICAL, search_lexical(query.words, query.only, query.k, rag))
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
         near, vector = await dense_task
@@ -107,13 +108,16 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:
     if query.legs == LEXICAL_ONLY:
         return [], None
-    return await run.attempt("dense", search_dense(query.text, query.only, query.k, rag), ([], None))
+    return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, rag), ([], None))
 
 
 async def search_lexical(query: str, only: SearchFilter, n: int, rag: Engine) -> RankedPlaces:
-    """Search the lexical index, best first."""
+    """Search the lexical index for the words of a question, their synonyms and translations, best first."""
+    asked = QueryTerms.of(query, rag.lexical.statistics(only.channels).weight)
+    variants = asked.weigh_variants()
+    terms = [*asked.order, *(phrase for phrase in variants if phrase not in asked.share)]
     # numpy releases the GIL while it scores, so a large index does not block the event loop
-    return await asyncio.to_thread(rag.lexical.search, tokenize(query), only, n)
+    return await asyncio.to_thread(rag.lexical.search, terms, only, n, variants)
 
 
 async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> tuple[RankedPlaces, Vector | None]:

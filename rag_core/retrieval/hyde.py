@@ -28,7 +28,7 @@ async def write_hypothetical_post(question: Question, model: LanguageModel, run:
     prompt = Prompt(template.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), template.shots)
     decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as seat:
+    async with run.open_session(model, question.viewer.user_id) as seat:
         costs.call()
         end = await collect_generation(seat.stream(prompt, decoding, grammar=build_paragraph_grammar(_MAX_LENGTH)))
     costs.paid(end.figures)

@@ -26,7 +26,7 @@ from rag_core.retrieval.search import search_passages
 from rag_core.storage import channels, copies, posts
 from rag_core.storage.copies import PostCopies
 from rag_core.text.tokens import normalize_characters, tokenize
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, Shortfall, Viewer
 
 __all__ = [
@@ -293,7 +293,7 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
     try:
         known = await channels.load_channels(rag.archive)
         wanted = parse_search_request(question, known)
-        only = await run.require("filter", resolve_filter(wanted.plan, question.viewer, rag))
+        only = await run.require(Stage.FILTER, resolve_filter(wanted.plan, question.viewer, rag))
         spots = TextMatcher.of(wanted.words, wanted.plan.must)
         job = _SearchJob(question, wanted, only, spots, rag, run)
         whole, near, more = await _find_posts(job) if wanted.words or wanted.filters else ({}, {}, False)
@@ -309,15 +309,15 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
 async def _find_posts(job: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
     """Find posts with all the words and similar ones, both best first; and whether there are more of the first."""
     if not job.sought.words:
-        whole, more = await job.run.require("lexical", _list_filtered_posts(job))
+        whole, more = await job.run.require(Stage.LEXICAL, _list_filtered_posts(job))
         return whole, {}, more
     nothing: tuple[_PostsByKey, bool] = ({}, False)
-    whole, more = await job.run.attempt("chronicle", _find_exact_matches(job), nothing)
+    whole, more = await job.run.attempt(Stage.CHRONICLE, _find_exact_matches(job), nothing)
     hits = await search_passages(job.sought.plan, job.question, job.rag, job.run)
     best = dict.fromkeys(hit.passage.key for hit in hits)
     ordered = {key: whole[key] for key in (*(key for key in best if key in whole), *whole)}
     near, _ = await job.run.require(
-        "fetch", _read_matching_posts([key for key in best if key not in whole], job.near, job.rag)
+        Stage.FETCH, _read_matching_posts([key for key in best if key not in whole], job.near, job.rag)
     )
     return ordered, near, more
 
@@ -379,7 +379,7 @@ async def _merge_copies(
     if not whole and not near:
         return ()
     everything = {**whole, **near}
-    known = await run.attempt("copies", copies.fetch_copies(rag.archive, everything, viewer.channels), dict)
+    known = await run.attempt(Stage.COPIES, copies.fetch_copies(rag.archive, everything, viewer.channels), dict)
     return await asyncio.to_thread(_build_entries, everything, whole, known)
 
 

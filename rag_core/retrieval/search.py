@@ -28,11 +28,12 @@ from rag_core.retrieval.hybrid import (
     search_lexical,
 )
 from rag_core.retrieval.mmr import diversify_hits
+from rag_core.retrieval.ranking import rerank_by_features
 from rag_core.storage import channels, posts
 from rag_core.text.header import build_header
 from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import Hit, Passage, Plan, Post, Question
 
 __all__ = [
@@ -114,12 +115,12 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
     """
     if not plan.queries or not question.viewer.channels:
         return ()
-    async with run.stage("recall"):
+    async with run.stage(Stage.RECALL):
         key, version = await _build_cache_key(plan, question, rag), rag.version
         hits = rag.caches.hits.get(key, version)
         run.note(cache_hit=float(hits is not None))
     if hits is not None:
-        passages = await run.require("fetch", fetch_passages([hit.place for hit in hits], rag))
+        passages = await run.require(Stage.FETCH, fetch_passages([hit.place for hit in hits], rag))
     else:
         before = len(run.shortfalls)
         hits, passages = await _run_search(plan, question, rag, run)
@@ -142,16 +143,21 @@ async def _run_search(
     not "nothing found".
     """
     keep = rag.settings.retrieval.keep
-    only = await run.require("filter", resolve_filter(plan, question.viewer, rag))
+    only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     query = RetrievalQuery(plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should)
     own = await search_hybrid(query, rag, run)
+    passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
+    statistics = rag.lexical.statistics(question.viewer.channels)
+    ranked = await asyncio.to_thread(rerank_by_features, own.ranked, passages, plan, question, statistics)
+    own = replace(own, ranked=ranked)
     fused = append_expansion_hits(own.ranked, await _run_further_queries(plan, query, own, rag, run))[
         : max(_FETCHED_PASSAGES, 2 * keep)
     ]
-    passages = await run.require("fetch", fetch_passages([place for place, _ in fused], rag))
+    more = [place for place, _ in fused if place not in passages]
+    passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
-    likeness, fused = await run.attempt("diverse", diversify_hits(fused, own.vector, passages, rag), nothing)
+    likeness, fused = await run.attempt(Stage.DIVERSE, diversify_hits(fused, own.vector, passages, rag), nothing)
     hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
     return tuple(hits), passages
 
@@ -163,14 +169,14 @@ async def _run_further_queries(
     if not own.by_words:
         return []
     others = await run.attempt(
-        "queries", search_each_query(list_further_queries(plan), query.only, _VARIANT_HITS, rag), list[RankedPlaces]
+        Stage.QUERIES, search_each_query(list_further_queries(plan), query.only, _VARIANT_HITS, rag), list[RankedPlaces]
     )
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
     if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
-        following = await run.attempt("follow", _search_with_found_names(query, own, rag, run), list[RankedPlaces])
+        following = await run.attempt(Stage.FOLLOW, _search_with_found_names(query, own, rag, run), list[RankedPlaces])
         rankings += [(ranking, EXPANSION_WEIGHT) for ranking in following]
     if plan.like:
-        similar, _ = await run.attempt("dense", search_dense(plan.like, query.only, query.k, rag), ([], None))
+        similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings
 

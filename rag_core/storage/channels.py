@@ -288,14 +288,12 @@ async def record_bot_heard(connection: aiosqlite.Connection, chat_ids: Iterable[
 
 async def record_bot_left(archive: Archive, chat_id: int) -> None:
     """Record that the bot left a known channel."""
-    async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET left_at = ? WHERE chat_id = ?", (get_unix_time(), chat_id))
+    await archive.execute("UPDATE channels SET left_at = ? WHERE chat_id = ?", (get_unix_time(), chat_id))
 
 
 async def allow_guarded_posts(archive: Archive, chat_id: int, allowed: bool) -> None:
     """Allow the protected and paid posts of a known channel to be found, or no longer."""
-    async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET guarded_too = ? WHERE chat_id = ?", (allowed, chat_id))
+    await archive.execute("UPDATE channels SET guarded_too = ? WHERE chat_id = ?", (allowed, chat_id))
     await mark_posts_changed(archive, chat_id, guarded=True)
 
 
@@ -331,8 +329,7 @@ async def set_channel_bindable(archive: Archive, chat_id: int, allowed: bool) ->
 
     Bindings made by group admins lose their effect with the permission.
     """
-    async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
+    await archive.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
 
 
 async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bool = False) -> None:
@@ -350,8 +347,7 @@ async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bo
 
 async def unbind_channel(archive: Archive, group_id: int, chat_id: int) -> None:
     """Remove the binding of a channel to a group."""
-    async with archive.writing() as connection:
-        await connection.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
+    await archive.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
 
 
 async def list_bound_groups(archive: Archive) -> list[int]:

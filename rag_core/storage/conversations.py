@@ -83,30 +83,25 @@ async def forget_turns(
     archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
 ) -> int:
     """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
-            "AND (?3 IS NULL OR thread = ?3)",
-            (user, chat, thread),
-        )
-        return cursor.rowcount
+    return await archive.execute(
+        "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
+        "AND (?3 IS NULL OR thread = ?3)",
+        (user, chat, thread),
+    )
 
 
 async def expire_turns(archive: Archive, before: datetime) -> int:
     """Delete turns asked before a moment. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
-        return cursor.rowcount
+    return await archive.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
 
 
 async def increment_conversation_stat(archive: Archive, name: str, at: datetime) -> None:
     """Add one to a statistic of this day."""
-    async with archive.writing() as connection:
-        await connection.execute(
-            "INSERT INTO talk_figures (day, name, count) VALUES (?, ?, 1) "
-            "ON CONFLICT (day, name) DO UPDATE SET count = count + 1",
-            (to_unix_seconds(at) // _DAY_S, name),
-        )
+    await archive.execute(
+        "INSERT INTO talk_figures (day, name, count) VALUES (?, ?, 1) "
+        "ON CONFLICT (day, name) DO UPDATE SET count = count + 1",
+        (to_unix_seconds(at) // _DAY_S, name),
+    )
 
 
 async def load_conversation_stats(archive: Archive, since: datetime) -> dict[str, int]:

@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -124,6 +124,16 @@ class Archive:
             with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
                 async with _run_transaction(self._writer):
                     yield self._writer
+
+    async def execute(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one statement in a transaction of its own; returns the number of changed rows."""
+        async with self.writing() as connection:
+            return (await connection.execute(sql, values)).rowcount
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
+        """Run one statement for each row, in one transaction; returns the number of changed rows."""
+        async with self.writing() as connection:
+            return (await connection.executemany(sql, rows)).rowcount
 
     async def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Run a query on the committed state; rows can be read by column name."""

@@ -58,19 +58,16 @@ async def get_last_heartbeat(archive: Archive) -> datetime | None:
 
 async def record_heartbeat(archive: Archive, moment: datetime) -> None:
     """Record that the bot is connected to Telegram."""
-    async with archive.writing() as connection:
-        await connection.execute("INSERT OR REPLACE INTO heartbeat (id, at) VALUES (0, ?)", (to_unix_seconds(moment),))
+    await archive.execute("INSERT OR REPLACE INTO heartbeat (id, at) VALUES (0, ?)", (to_unix_seconds(moment),))
 
 
 async def note_outage_gaps(archive: Archive, since: datetime, until: datetime) -> int:
     """Note a gap for an outage in every channel of the bot, from its joining at the earliest. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, max(?1, joined_at) AS since, ?2, ?2 "
-            f"FROM channels WHERE {_BOT_IS_MEMBER} AND since < ?2",
-            (to_unix_seconds(since), to_unix_seconds(until)),
-        )
-        return cursor.rowcount
+    return await archive.execute(
+        "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, max(?1, joined_at) AS since, ?2, ?2 "
+        f"FROM channels WHERE {_BOT_IS_MEMBER} AND since < ?2",
+        (to_unix_seconds(since), to_unix_seconds(until)),
+    )
 
 
 async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
@@ -141,8 +138,7 @@ def _decode_gap(row: sqlite3.Row) -> Gap:
 async def mark_gaps_reported(archive: Archive, gaps: Iterable[Gap]) -> None:
     """Mark gaps as reported to an admin."""
     moment = get_unix_time()
-    async with archive.writing() as connection:
-        await connection.executemany("UPDATE gaps SET told_at = ? WHERE id = ?", [(moment, gap.id) for gap in gaps])
+    await archive.execute_many("UPDATE gaps SET told_at = ? WHERE id = ?", [(moment, gap.id) for gap in gaps])
 
 
 async def close_covered_gaps(
@@ -192,10 +188,9 @@ async def close_complete_gaps(archive: Archive) -> int:
     Telegram stays open: it cannot be ruled out that a post is missing there.
     """
     closed = [gap.id for gap in await _fetch_open_gaps(archive) if await _is_gap_complete(archive, gap)]
-    async with archive.writing() as connection:
-        await connection.executemany(
-            "UPDATE gaps SET closed_at = ? WHERE id = ?", [(get_unix_time(), each) for each in closed]
-        )
+    await archive.execute_many(
+        "UPDATE gaps SET closed_at = ? WHERE id = ?", [(get_unix_time(), each) for each in closed]
+    )
     return len(closed)
 
 

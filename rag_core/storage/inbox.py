@@ -60,12 +60,11 @@ async def save_updates(
         )
         for raw in raws
     ]
-    async with archive.writing() as connection:
-        await connection.executemany(
-            "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, error, received_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+    await archive.execute_many(
+        "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, error, received_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
 
 
 def _get_update_kind(raw: Mapping[str, Any]) -> str:
@@ -74,11 +73,10 @@ def _get_update_kind(raw: Mapping[str, Any]) -> str:
 
 async def quarantine_update(archive: Archive, bot_id: int, update_id: int, error: str) -> None:
     """Quarantine a saved update: state "poison", with its error."""
-    async with archive.writing() as connection:
-        await connection.execute(
-            "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ?",
-            (error, bot_id, update_id),
-        )
+    await archive.execute(
+        "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ?",
+        (error, bot_id, update_id),
+    )
 
 
 async def list_pending_posts(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
@@ -125,8 +123,8 @@ async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
 
     A claimed update that is not a channel post counts as done.
     """
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
+    return (
+        await archive.execute(
             "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
             "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET "
             "claimed_at = ?3, "
@@ -135,17 +133,16 @@ async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
             "WHERE claimed_at IS NULL",
             (bot_id, update_id, get_unix_time()),
         )
-        return cursor.rowcount == 1
+        == 1
+    )
 
 
 async def forget_done_updates(archive: Archive, moment: datetime) -> int:
     """Delete done updates received more than 48 h before a moment. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "DELETE FROM updates WHERE state = 'done' AND received_at < ?",
-            (to_unix_seconds(moment) - _DONE_RETENTION_S,),
-        )
-        return cursor.rowcount
+    return await archive.execute(
+        "DELETE FROM updates WHERE state = 'done' AND received_at < ?",
+        (to_unix_seconds(moment) - _DONE_RETENTION_S,),
+    )
 
 
 async def forget_poison_updates(archive: Archive, before: datetime) -> int:
@@ -153,12 +150,10 @@ async def forget_poison_updates(archive: Archive, before: datetime) -> int:
 
     Returns how many.
     """
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            f"DELETE FROM updates WHERE state = 'poison' AND NOT {_IS_POST_SQL} AND received_at < ?",
-            (to_unix_seconds(before),),
-        )
-        return cursor.rowcount
+    return await archive.execute(
+        f"DELETE FROM updates WHERE state = 'poison' AND NOT {_IS_POST_SQL} AND received_at < ?",
+        (to_unix_seconds(before),),
+    )
 
 
 async def count_updates_by_state(archive: Archive) -> dict[str, int]:

@@ -104,9 +104,7 @@ async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str) 
 
 async def queue_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
     """Queue posts whether or not they are in the store or the archive; returns how many were not queued before."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(_QUEUE_KEYS_SQL, (_DELETION_STAMP, encode_keys(keys)))
-        return cursor.rowcount
+    return await archive.execute(_QUEUE_KEYS_SQL, (_DELETION_STAMP, encode_keys(keys)))
 
 
 async def list_queued_posts(archive: Archive, limit: int) -> list[QueuedPost]:
@@ -117,11 +115,10 @@ async def list_queued_posts(archive: Archive, limit: int) -> list[QueuedPost]:
 
 async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
     """Remove posts from the queue, unless they have changed again meanwhile."""
-    async with archive.writing() as connection:
-        await connection.executemany(
-            "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?",
-            [(*one.key, one.seq) for one in done],
-        )
+    await archive.execute_many(
+        "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?",
+        [(*one.key, one.seq) for one in done],
+    )
 
 
 async def count_unembedded_changes(archive: Archive, identity: str) -> int:
@@ -193,11 +190,10 @@ async def save_rebuild_progress(archive: Archive, rebuild: Rebuild) -> None:
 
 async def finish_rebuild(archive: Archive, rebuild: Rebuild) -> None:
     """Save the final state and progress of a rebuild."""
-    async with archive.writing() as connection:
-        await connection.execute(
-            "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?",
-            (rebuild.state, get_unix_time(), rebuild.done, rebuild.total, rebuild.id),
-        )
+    await archive.execute(
+        "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?",
+        (rebuild.state, get_unix_time(), rebuild.done, rebuild.total, rebuild.id),
+    )
 
 
 async def count_changed_posts(archive: Archive, chat_id: int | None, after: int, until: int) -> int:

@@ -1,6 +1,6 @@
 """Post versions: rows to posts and back, albums as one post, and merging of arriving posts; pure functions.
 
-A version is made when the text changed; white space at its ends, entities, views and reactions are no change. The
+A version is made when the text changed; white space at its ends, entities and reactions are no change. The
 newest version has the greatest (stamp, update id): a version that arrives late never replaces it and is kept among
 the older ones. An album has the key of its captioned post and the captions of all its members. In rows, times are
 Unix seconds and lists are JSON text.
@@ -229,7 +229,6 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
         album=stored.album or post.album,
         # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
-        views=post.views if post.views is not None else stored.views,
     )
 
 

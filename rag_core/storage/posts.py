@@ -33,6 +33,7 @@ __all__ = [
     "fetch_replied_texts",
     "find_missing_posts",
     "get_last_seq",
+    "list_latest_texts",
     "list_message_ids",
     "list_post_changes",
     "list_post_versions",
@@ -177,6 +178,15 @@ class PostChange:
     seq: int
     key: PostKey
     post: Post | None
+
+
+async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
+    """List the texts of the latest visible posts of a channel, the newest first."""
+    rows = await archive.rows(
+        f"SELECT t.text FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY t.message_id DESC LIMIT ?",
+        (chat_id, most),
+    )
+    return [text for (text,) in rows]
 
 
 @dataclass(frozen=True, slots=True)

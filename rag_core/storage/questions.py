@@ -1,6 +1,7 @@
-"""Questions: the queue, answers by handle or message, links to questions, traces, and votes.
+"""Questions: the queue, answers by handle or message, outgoing answers, links to questions, traces, and votes.
 
-A question that was running when the bot stopped is queued again. Traces hold stages, timings, counts and errors,
+A question that was running when the bot stopped is queued again; an answer is kept before it is sent, so that one
+that did not arrive is sent after a restart. Traces hold stages, timings, counts and errors,
 never a text of readers or posts. A link to a question has a random handle that nobody can guess. A reader has one
 vote on each answer, good or bad, with a reason for a bad one.
 """
@@ -11,9 +12,11 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
+
+import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
@@ -22,7 +25,7 @@ __all__ = [
     "VOTE_REASONS",
     "AnswerTrace",
     "AnsweredQuestion",
-    "AnsweredQuestionRow",
+    "DeliveryMessage",
     "QuestionRow",
     "VoteCounts",
     "cancel_waiting_questions",
@@ -30,6 +33,7 @@ __all__ = [
     "count_votes_since",
     "count_waiting_questions",
     "decode_question",
+    "drop_delivery",
     "fetch_answered_question",
     "fetch_last_answered",
     "fetch_previous_answer",
@@ -41,13 +45,18 @@ __all__ = [
     "forget_voters",
     "get_linked_question",
     "list_waiting_questions",
+    "load_delivery",
     "queue_question",
+    "record_repeated_send",
+    "replace_delivery",
     "requeue_running_questions",
+    "save_delivery",
     "save_linked_question",
     "save_trace",
     "save_vote",
     "set_shown_message",
     "take_next_question",
+    "update_delivery_message",
 ]
 
 
@@ -74,9 +83,7 @@ async def get_linked_question(archive: Archive, handle: str) -> str | None:
 
 async def forget_old_links(archive: Archive, before: datetime) -> int:
     """Drop question links made before a moment. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute("DELETE FROM linked_questions WHERE made_at < ?", (to_unix_seconds(before),))
-        return cursor.rowcount
+    return await archive.execute("DELETE FROM linked_questions WHERE made_at < ?", (to_unix_seconds(before),))
 
 
 _MAX_TRACES = 5000  # traces kept: weeks of a busy bot, a few megabytes
@@ -135,14 +142,15 @@ async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: b
 
     Returns False if the same vote was saved before.
     """
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
+    return (
+        await archive.execute(
             "INSERT INTO votes (question_id, user_id, good, reason, voted_at) VALUES (?1, ?2, ?3, ?4, ?5) "
             "ON CONFLICT (question_id, user_id) DO UPDATE SET good = ?3, reason = ?4, voted_at = ?5 "
             "WHERE good <> ?3 OR (?4 IS NOT NULL AND reason IS NOT ?4)",
             (question_id, user_id, good, None if good else reason, get_unix_time()),
         )
-        return cursor.rowcount == 1
+        == 1
+    )
 
 
 async def count_votes_on_answer(archive: Archive, question_id: int) -> VoteCounts:
@@ -167,12 +175,10 @@ async def _count_votes(archive: Archive, which: str, value: int) -> VoteCounts:
 
 async def forget_voters(archive: Archive, before: datetime) -> int:
     """Erase user and question of votes before a moment; the votes stay counted. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?",
-            (to_unix_seconds(before),),
-        )
-        return cursor.rowcount
+    return await archive.execute(
+        "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?",
+        (to_unix_seconds(before),),
+    )
 
 
 # A long answer has several messages; in a busy group messages of others come between them.
@@ -180,90 +186,59 @@ _MAX_MESSAGE_DISTANCE = 50
 # Round-robin between readers: a question comes after the earlier questions of its reader, and after the round that
 # is being answered now. So the twentieth question of one reader comes after the first question of every other reader.
 _NEXT_TURN_SQL = (
-    "1 + max((SELECT coalesce(max(turn), 0) FROM questions WHERE user_id = ?6 AND state IN ('queued', 'running')), "
+    "1 + max((SELECT coalesce(max(turn), 0) FROM questions "
+    "WHERE user_id = :user_id AND state IN ('queued', 'running')), "
     "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'running'), "
     "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'answered'), "
     "(SELECT coalesce(max(turn), 0) FROM questions WHERE state = 'failed'))"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRow:
-    """Question in the queue: its chat, message and reader, and how many attempts at an answer were started.
+    """Question in the queue: its update, chat, message and reader, and how many attempts at an answer were started.
 
     `kind`: "ask" for an answer, "verify" for a verdict on the text.
     `handle` names it in buttons; `mode` is "deep" if the reader wants more than the first answer; `shown_in`
-    is the id of the progress message that becomes the answer, if there is one.
+    is the id of the progress message that becomes the answer, if there is one. `id`, `handle` and `attempts` are
+    given by the queue.
     """
 
-    id: int
+    id: int = 0
     bot_id: int
+    update_id: int
     chat_id: int
     message_id: int
-    thread: int | None
+    thread: int | None = None
     user_id: int
     text: str
     lang: str
     asked_at: datetime
     private: bool
-    attempts: int
+    attempts: int = 0
     kind: str = "ask"
     handle: str = ""
     mode: str | None = None
     shown_in: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredQuestion:
-    """Answered question: its user, its text, the stored JSON text of the answer, and the thread (topic)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredQuestion(QuestionRow):
+    """Answered question, with the stored JSON text of the answer."""
 
-    user_id: int
-    text: str
-    lang: str
     answered_at: datetime
     answer: str
-    thread: int | None = None
-    handle: str = ""
 
 
-async def queue_question(  # noqa: PLR0913 - one parameter for each column
-    archive: Archive,
-    *,
-    bot_id: int,
-    update_id: int,
-    chat_id: int,
-    message_id: int,
-    thread: int | None,
-    user_id: int,
-    text: str,
-    lang: str,
-    asked_at: datetime,
-    private: bool,
-    kind: str = "ask",
-    mode: str | None = None,
-) -> int | None:
+async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
     """Queue a question and return its id; None if this update was queued before."""
-    values = (
-        bot_id,
-        update_id,
-        chat_id,
-        message_id,
-        thread,
-        user_id,
-        text,
-        lang,
-        to_unix_seconds(asked_at),
-        private,
-        mode,
-        kind,
-    )
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
             "text, lang, asked_at, private, mode, kind, state, handle, turn) "
-            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'queued', lower(hex(randomblob(10))), "
-            f"{_NEXT_TURN_SQL})",
-            values,
+            "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, :private, "
+            f":mode, :kind, 'queued', lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
+            {**asdict(asked), "asked_at": to_unix_seconds(asked.asked_at)},
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
 
@@ -286,32 +261,29 @@ async def take_next_question(archive: Archive) -> QuestionRow | None:
     return None
 
 
+_COLUMNS = [field.name for field in fields(QuestionRow)]
+
+
 def decode_question(row: sqlite3.Row) -> QuestionRow:
     """Decode a row of `questions`."""
-    return QuestionRow(
-        id=row["id"],
-        bot_id=row["bot_id"],
-        chat_id=row["chat_id"],
-        message_id=row["message_id"],
-        thread=row["thread"],
-        user_id=row["user_id"],
-        text=row["text"],
-        lang=row["lang"],
-        asked_at=from_unix_seconds(row["asked_at"]),
-        private=bool(row["private"]),
-        attempts=row["attempts"],
-        kind=row["kind"],
-        handle=row["handle"] or "",
-        mode=row["mode"],
-        shown_in=row["shown_in"],
-    )
+    return QuestionRow(**_decode_columns(row))
+
+
+def _decode_columns(row: sqlite3.Row) -> dict[str, Any]:
+    moment, handle = from_unix_seconds(row["asked_at"]), row["handle"] or ""
+    return {name: row[name] for name in _COLUMNS} | {
+        "asked_at": moment, "private": bool(row["private"]), "handle": handle
+    }  # fmt: skip
+
+
+def _decode_answered(row: sqlite3.Row) -> AnsweredQuestion:
+    moment = from_unix_seconds(row["finished_at"])
+    return AnsweredQuestion(**_decode_columns(row), answered_at=moment, answer=row["answer"])
 
 
 async def requeue_running_questions(archive: Archive) -> int:
     """Queue running questions again, at start and at shutdown. Returns how many."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
-        return cursor.rowcount
+    return await archive.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
 
 
 async def finish_question(
@@ -355,12 +327,6 @@ async def fetch_last_answered(
     return _decode_answered(rows[0]) if rows else None
 
 
-def _decode_answered(row: sqlite3.Row) -> AnsweredQuestion:
-    moment = from_unix_seconds(row["finished_at"])
-    thread, handle = row["thread"], row["handle"] or ""
-    return AnsweredQuestion(row["user_id"], row["text"], row["lang"], moment, row["answer"], thread, handle)
-
-
 async def count_waiting_questions(archive: Archive) -> int:
     """Count the queued questions."""
     ((number,),) = await archive.rows("SELECT count(*) FROM questions WHERE state = 'queued'")
@@ -388,8 +354,7 @@ async def cancel_waiting_questions(
 
 async def set_shown_message(archive: Archive, question_id: int, message_id: int) -> None:
     """Record the progress message that becomes the answer to a question."""
-    async with archive.writing() as connection:
-        await connection.execute("UPDATE questions SET shown_in = ? WHERE id = ?", (message_id, question_id))
+    await archive.execute("UPDATE questions SET shown_in = ? WHERE id = ?", (message_id, question_id))
 
 
 async def find_nth_question_time(
@@ -413,22 +378,7 @@ async def find_nth_question_time(
 _DELIVERY_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredQuestionRow(QuestionRow):
-    """Answered question with all columns of its row and the stored JSON text of the answer."""
-
-    answered_at: datetime
-    answer: str
-
-    @property
-    def answered(self) -> AnsweredQuestion:
-        """The same question as an `AnsweredQuestion`."""
-        return AnsweredQuestion(
-            self.user_id, self.text, self.lang, self.answered_at, self.answer, self.thread, self.handle
-        )
-
-
-async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQuestionRow | None:
+async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQuestion | None:
     """Fetch the answered question with this handle; None if it is unknown or was erased.
 
     A button can be pressed between the delivery of the answer and the update of its row: wait for that, 1.55 s at
@@ -441,22 +391,91 @@ async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQues
         if not rows or rows[0]["state"] == "answered" or wait is None:
             break
         await asyncio.sleep(wait)
-    return _decode_answered_row(rows[0]) if rows and rows[0]["state"] == "answered" and rows[0]["answer"] else None
+    return _decode_answered(rows[0]) if rows and rows[0]["state"] == "answered" and rows[0]["answer"] else None
 
 
 async def fetch_previous_answer(
     archive: Archive, bot_id: int, chat_id: int, message_id: int, question_id: int
-) -> AnsweredQuestionRow | None:
+) -> AnsweredQuestion | None:
     """Fetch the last answer to the same message before this question."""
     rows = await archive.rows(
         "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? "
         "AND state = 'answered' AND answer IS NOT NULL ORDER BY id DESC LIMIT 1",
         (bot_id, chat_id, message_id, question_id),
     )
-    return _decode_answered_row(rows[0]) if rows else None
+    return _decode_answered(rows[0]) if rows else None
 
 
-def _decode_answered_row(row: sqlite3.Row) -> AnsweredQuestionRow:
-    return AnsweredQuestionRow(
-        **asdict(decode_question(row)), answered_at=from_unix_seconds(row["finished_at"]), answer=row["answer"]
+@dataclass(frozen=True, slots=True)
+class DeliveryMessage:
+    """Outgoing message of an answer; `entities` and `markup` are JSON text.
+
+    `tried`: sending was attempted, with unknown outcome. `message_id`: the sent message that it edits.
+    """
+
+    page: int
+    text: str
+    entities: str
+    markup: str | None = None
+    tried: bool = False
+    message_id: int | None = None
+    sent: bool = False
+
+
+async def save_delivery(
+    archive: Archive, question_id: int, messages: Sequence[DeliveryMessage], answer: str | None
+) -> None:
+    """Save the messages of an answer and its JSON text; nothing if the question was erased."""
+    async with archive.writing() as connection:
+        await _insert_delivery(connection, question_id, messages, answer)
+
+
+async def replace_delivery(archive: Archive, question_id: int, messages: Sequence[DeliveryMessage]) -> None:
+    """Replace the messages of an answer by others; the JSON text of the answer is dropped."""
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+        await _insert_delivery(connection, question_id, messages, None)
+
+
+async def _insert_delivery(
+    connection: aiosqlite.Connection, question_id: int, messages: Sequence[DeliveryMessage], answer: str | None
+) -> None:
+    await connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
+    await connection.executemany(
+        "INSERT OR REPLACE INTO deliveries (question_id, page, text, entities, markup, tried, message_id, sent) "
+        "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM questions WHERE id = ?",
+        [(p.page, p.text, p.entities, p.markup, p.tried, p.message_id, p.sent, question_id) for p in messages],
     )
+
+
+async def load_delivery(archive: Archive, question_id: int) -> tuple[list[DeliveryMessage], str | None]:
+    """Load the messages of an undelivered answer, in order, and the JSON text of the answer."""
+    sql = "SELECT d.*, q.answer FROM deliveries d JOIN questions q ON q.id = d.question_id WHERE q.id = ? ORDER BY page"
+    rows = await archive.rows(sql, (question_id,))
+    messages = [
+        DeliveryMessage(
+            r["page"], r["text"], r["entities"], r["markup"], bool(r["tried"]), r["message_id"], bool(r["sent"])
+        )
+        for r in rows
+    ]
+    return messages, rows[0]["answer"] if rows else None
+
+
+async def update_delivery_message(archive: Archive, question_id: int, message: DeliveryMessage) -> None:
+    """Save the delivery state of a message."""
+    await archive.execute(
+        "UPDATE deliveries SET tried = ?, message_id = ?, sent = ? WHERE question_id = ? AND page = ?",
+        (message.tried, message.message_id, message.sent, question_id, message.page),
+    )
+
+
+async def record_repeated_send(archive: Archive, question_id: int) -> None:
+    """Count a message of this answer that may have been sent twice."""
+    await archive.execute("UPDATE questions SET repeats = repeats + 1 WHERE id = ?", (question_id,))
+
+
+async def drop_delivery(archive: Archive, question_id: int) -> None:
+    """Drop an undelivered answer that is no longer valid: the question will be answered again."""
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+        await connection.execute("UPDATE questions SET answer = NULL WHERE id = ?", (question_id,))

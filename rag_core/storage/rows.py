@@ -28,7 +28,7 @@ __all__ = [
 # In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",
-    "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album", "views",
+    "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album",
     "guarded", "origin_name", "origin_chat",
 )  # fmt: skip
 
@@ -88,7 +88,6 @@ def encode_post(post: Post) -> tuple[object, ...]:
         _encode_origin(post.origin) if post.origin else None,
         post.reply_to,
         post.album,
-        post.views,
         post.guarded,
         *((post.origin.name, post.origin.chat_id) if post.origin else (None, None)),
     )
@@ -108,7 +107,6 @@ def decode_post(row: sqlite3.Row) -> Post:
         origin=decode_origin(row["origin"]) if row["origin"] else None,
         reply_to=row["reply_to"],
         album=row["album"],
-        views=row["views"],
         version=row["version"],
         guarded=row["guarded"],
     )

@@ -1,18 +1,21 @@
-"""Statistics for monitoring and for admins: questions, posts, votes, and waiting or unreadable updates.
+"""Statistics for monitoring and for admins: questions, posts, votes, waiting or unreadable updates, scheduled jobs.
 
 Monitoring asks every few seconds, so its figures are read from an index. Only `count_post_rows` and
-`count_votes_by_reason` count row by row, a million posts in less than a tenth of a second.
+`count_votes_by_reason` count row by row, a million posts in less than a tenth of a second. A job's last failure is
+kept after later successes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import get_unix_time, to_unix_seconds
+from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
 
 __all__ = [
+    "JobRecord",
     "PoisonUpdate",
     "QuestionStats",
     "QueueStats",
@@ -27,6 +30,8 @@ __all__ = [
     "get_journal_mode",
     "get_user_language",
     "list_poison_updates",
+    "load_jobs",
+    "save_jobs",
 ]
 
 
@@ -78,8 +83,7 @@ async def get_journal_mode(archive: Archive) -> str:
 
 async def check_writable(archive: Archive) -> None:
     """Check that the disk can be written, by an update that changes nothing. Raises ArchiveUnavailable."""
-    async with archive.writing() as connection:
-        await connection.execute("UPDATE identity SET value = value")
+    await archive.execute("UPDATE identity SET value = value")
 
 
 _HANDLING_TIME_S = 60  # younger updates are being handled, such as the one that asks for this count
@@ -164,3 +168,66 @@ async def forget_question_texts(archive: Archive, before: datetime) -> int:
             if cursor.rowcount < 1:
                 return forgotten
             forgotten += cursor.rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """Record of a scheduled job: its last run, how long that took (ms), and how often it ran and failed.
+
+    `said` is the report of the last run, None if that failed; `error` is the sentence of the last failure, at
+    `failed_at`.
+    """
+
+    name: str
+    ran_at: datetime | None = None
+    took_ms: int = 0
+    runs: int = 0
+    failures: int = 0
+    failed_at: datetime | None = None
+    error: str | None = None
+    said: str | None = None
+
+    @property
+    def failing(self) -> bool:
+        """True if the last run failed."""
+        return self.failed_at is not None and self.said is None
+
+
+async def load_jobs(archive: Archive) -> list[JobRecord]:
+    """Load the records of all jobs that ever ran, by name."""
+    rows = await archive.rows("SELECT * FROM jobs ORDER BY name")
+    return [
+        JobRecord(
+            row["name"],
+            row["ran_at"] and from_unix_seconds(row["ran_at"]),
+            row["took_ms"] or 0,
+            row["runs"],
+            row["failures"],
+            row["failed_at"] and from_unix_seconds(row["failed_at"]),
+            row["error"],
+            row["said"],
+        )
+        for row in rows
+    ]
+
+
+async def save_jobs(archive: Archive, done: Sequence[JobRecord]) -> None:
+    """Save job records in place of the earlier ones."""
+    rows = [
+        (
+            job.name,
+            to_unix_seconds(job.ran_at) if job.ran_at else None,
+            job.took_ms,
+            job.runs,
+            job.failures,
+            to_unix_seconds(job.failed_at) if job.failed_at else None,
+            job.error,
+            job.said,
+        )
+        for job in done
+    ]
+    await archive.execute_many(
+        "INSERT OR REPLACE INTO jobs (name, ran_at, took_ms, runs, failures, failed_at, error, said) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )

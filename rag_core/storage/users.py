@@ -45,8 +45,7 @@ async def load_choices(archive: Archive) -> dict[str, str]:
 
 async def save_choice(archive: Archive, name: str, value: str) -> None:
     """Save a setting that an admin chose; it replaces an earlier value."""
-    async with archive.writing() as connection:
-        await connection.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
+    await archive.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,7 @@ async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
 
 async def revoke_admin(archive: Archive, user_id: int) -> None:
     """Revoke the admin rights of a user."""
-    async with archive.writing() as connection:
-        await connection.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
+    await archive.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
 
 
 AUTO_RECIPE = "auto"  # the recipe is chosen for each question
@@ -96,11 +94,10 @@ async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
 
 async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
     """Save the answer mode of a chat."""
-    async with archive.writing() as connection:
-        await connection.execute(
-            "INSERT OR REPLACE INTO modes (chat_id, recipe, careful) VALUES (?, ?, ?)",
-            (chat_id, mode.recipe, mode.careful),
-        )
+    await archive.execute(
+        "INSERT OR REPLACE INTO modes (chat_id, recipe, careful) VALUES (?, ?, ?)",
+        (chat_id, mode.recipe, mode.careful),
+    )
 
 
 # Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.

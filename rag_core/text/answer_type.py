@@ -1,43 +1,101 @@
-"""Answer type of a question: a date, a number or a name; and a check whether a text contains one.
+"""Answer type of a question: a price, hours, a date, a place, a person, a reason ...; and a check for it in a text.
 
-Rules for Russian and English. They rank candidates and never decide alone.
+Rules for Russian and English, also for colloquial questions. They rank candidates and never decide alone. The words by
+which a question asks for its type ("how much is", "во сколько") are no terms of its topic.
 """
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 from rag_core.text.tokens import stem
 
-__all__ = ["AnswerType", "contains_answer_type", "detect_answer_type", "extract_name_stems", "extract_numbers"]
+__all__ = [
+    "AnswerType",
+    "contains_answer_type",
+    "detect_answer_type",
+    "extract_asking_stems",
+    "extract_name_stems",
+    "extract_numbers",
+]
 
 
 class AnswerType(StrEnum):
     """Type of the expected answer."""
 
+    PRICE = "price"
+    HOURS = "hours"
+    PHONE = "phone"
     DATE = "date"
     NUMBER = "number"
+    PLACE = "place"
+    PERSON = "person"
     NAME = "name"
+    REASON = "reason"
+    STATE = "state"
+    STEPS = "steps"
+    LIST = "list"
+    YES_NO = "yes_no"
     ANYTHING = "anything"
 
 
+_HOW_MUCH_RU = r"ск[оа]л?ь?к[оаи]?"  # сколько, скока, скоко, сколька
+_NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|вообще|сегодня|будет|это|там|у вас) ){0,2}"
+# By kind; the kind that matches first in the question is the one, of several at one place the first listed. A match is
+# only words of asking, none of the topic.
 _ANSWER_TYPE_WORDS = (
-    (AnswerType.DATE, r"when|(what|which) (year|date|day|month|century|decade)|what time|когда|как(ой|ого|ом|ому) "
-                r"(год|числ|век|дн|месяц|дат|врем|час)\w*|как(ая|ую|ой) дат\w*|во сколько|до какого|с какого"),
-    (AnswerType.NUMBER, r"how (many|much|old|long|far|tall|large|big|high|fast|often|deep|wide)|percentage|"
-                  r"what (percent\w*|number|amount|price|cost|fee|fraction|share|population|size|length|height|speed)|"
-                  r"сколько|скольк\w+|насколько|почем|какой (процент|размер|тариф|объем|счет|курс)|какое количество|"
-                  r"как(ая|ова|ую|ой|ов) (част|дол|цен|стоимост|длин|высот|площад|численн|ширин|скорост|ставк|сумм|"
-                  r"плат|зарплат|температур|вмест)\w*"),
-    (AnswerType.NAME, r"who|whom|whose|where|кто|кого|кем|кому|чей|чья|чье|чьи|о ком|где|куда|откуда|"
-                r"как (зовут|звали|назыв\w+)|"
-                r"what('s| is| was| are| were)? the names?|(what|which) (city|country|state|town|region|river|place|"
-                r"street|university|school|team|company|person|man|woman|king|queen|author|channel)|"
-                r"как(ой|ая|ое|ом|ую|ие) (город|стран|штат|област|мест|район|регион|улиц|компани|команд|человек|школ|"
-                r"университет|автор|канал|рек)\w*"),
+    (AnswerType.REASON, r"почему|отчего|зачем|из-за чего|по какой причине|с чего вдруг|в чем причина|why|how come|what for|"
+                        r"for what reason|what caused"),
+    (AnswerType.PHONE, r"телефон\w*|номер телефон\w*|(?:куда|как) (?:по|до)звонить\w*|phone(?: number)?|telephone|"
+                       r"what number|the number (?:to call|for|if|of)|whats? the number if"),
+    (AnswerType.PRICE, rf"{_HOW_MUCH_RU} {_NOW_RU}(?:сто[ия]\w*|платить|заплат\w+|отда[тл]\w+|беру?т|просят|надо денег)|"
+                       rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|во {_HOW_MUCH_RU} (?:обойд|вста[нё]|стоит)\w*|поч[её]м|почом|цен[аыу]|ценник\w*|прайс|стоимость|тариф\w*|(?:какой|курс) (?:счет|курс|тариф)|"
+                       r"дорог(?:ой|ая|о|ие|ое)|(?:by |for )?how much (?:is|are|was|were|does|do|did|for|to|will|would|it|a|an|the|per)"
+                       r"(?: (?:it|that|one))?(?: costs?\b)?|what(?= (?:[^\s?]+ ){1,6}?(?:costs?|pay)(?!\w))|how much (?:money|cash)|"
+                       r"costs?|prices?|pricing|fees?|fares?|how expensive|expensive|cheap|charge"),
+    (AnswerType.HOURS, r"во ск[оа]л?ьк[оаи]|(?:до|со?|к) ск[оа]л?ьк[иоа]|(?:до|с|в) како(?:го|й|м) час\w*|часы работы|"
+                       r"режим работы|график\w*|расписани\w+|когда (?:(?:он|она|они|вы|у вас) )?(?:работа\w+|открыва\w+|закрыва\w+)|"
+                       r"как работа\w+|(?:at |until |till |by )?what time|opening hours|working hours|hours|how late|how early|"
+                       r"when do (?:you|they|we)"),
+    (AnswerType.DATE, r"когда|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"
+                      r"до какого|с какого|when|(?:what|which|on what|on which) (?:year|date|day|night|month|century|decade)|whens|"
+                      r"how soon|until when|since when|how long (?:can|until|till)"),
+    (AnswerType.NAME, r"как (?:его |ее |их )?(?:зовут|звали|звать|называ\w+|именуют|назвали)|(?:what|which)'?s? (?:is |was |are |were )?the names?(?: of)?|"
+                      r"what(?:'s|s| is| are| was| were)(?= (?:[^\s?]+ ){1,4}?(?:called|named))|что за|как(?:ой|ая|ое|ие) (?:имя|название|фамилия)"),
+    (AnswerType.NUMBER, rf"{_HOW_MUCH_RU}(?: раз| лет| человек| штук)?|скольк\w+|насколько|на {_HOW_MUCH_RU}|много|"
+                        r"(?:by )?how (?:many|much|old|long|far|tall|large|big|high|fast|often|deep|wide|heavy|cold|hot|warm)|percentage|"
+                        r"what (?:percent\w*|number|amount|fraction|share|population|size|length|height|speed|temperature)|"
+                        r"как(?:ой|ое|ая|ова|ую|ов) (?:процент|размер|объем|количеств|част|дол|длин|высот|площад|численн|ширин|скорост|"
+                        r"ставк|сумм|плат|зарплат|температур|вмест|вес)\w*"),
+    (AnswerType.PLACE, r"где|куда|откуда|по какому адресу|адрес|в как(?:ом|ой) (?:город|стран|штат|област|мест|район|регион|улиц|"
+                       r"дом|здани|зал|комнат|школ)\w*|where(?:'s|s)?|whereabouts|what address|"
+                       r"(?:what|which) (?:city|country|state|town|region|river|place|street|room|building)"),
+    (AnswerType.PERSON, r"кто(?! так)|кого|кем|кому|у кого|чей|чья|чье|чьи|о ком|who(?:'s|s|se|m)?|(?:what|which) (?:university|"
+                        r"school|team|company|person|man|woman|king|queen|author|channel)|как(?:ой|ая|ое|ом|ую|ие) (?:компани|"
+                        r"команд|человек|школ|университет|автор|канал|мастер)\w*"),
+    (AnswerType.STATE, r"что (?:там )?(?:с|со|случилось с|стало с)|как (?:там|дела|поживает)|what happened (?:to|with)|"
+                       r"what(?:'s| is) (?:up|going on|the state|the status|the matter)(?: with| of)?|вакансии|status of"),
+    (AnswerType.STEPS, r"как(?= (?:(?:мне|нам|можно|лучше|туда|сюда|бы|вообще|правильно) ){0,2}\w+т[ьи](?:ся)?(?!\w))|что (?:мне |нам )?(?:надо |нужно )?делать|"
+                       r"how (?:do|does|can|could|should|to|would) (?:i|you|we|one|people|they)?|what should (?:i|we)(?: do)?"),
+    (AnswerType.LIST, r"как(?:ие|их|ими)|что входит|перечисли\w*|назови\w*|список|what (?:kinds?|types?|sorts?) of|"
+                      r"list|name all|what(?:'s|s) in|меню"),
+    (AnswerType.YES_NO, r"ли|есть|можно|нельзя|нужн[ао]?|надо|правда|действительно|разве|остал[ои]сь|"
+                        r"^(?:(?:so|and|hey|hi|but|excuse me),? )?(?:is|are|was|were|am|do|does|did|can|could|will|would|has|have|had|should|may|might|any)"
+                        r"(?: (?:it|there|i|you|we|they|he|she)(?: (?:still|true|need|have|possible))?(?: (?:to|that))?)?|"
+                        r"(?:is|are) there|is it|do i need|can i"),
 )  # fmt: skip
-_ANSWER_TYPE_PATTERNS = tuple((want, re.compile(rf"\b(?:{pattern})\b")) for want, pattern in _ANSWER_TYPE_WORDS)
+_ANSWER_TYPE_PATTERNS = tuple(
+    (want, re.compile(rf"(?<![\w-])(?:{pattern})(?![\w])")) for want, pattern in _ANSWER_TYPE_WORDS
+)
+# Words that begin a clause as well: "what turned up when you tidied the shed" does not ask when.
+_CLAUSE_TYPES = frozenset({AnswerType.DATE, AnswerType.PLACE, AnswerType.PERSON, AnswerType.YES_NO, AnswerType.REASON})
+_OPEN_BEGINNING = re.compile(r"(?:and |а |и |so )?(?:what|which|что|че|чего|чем|как\w*)(?!\w)")
+_OPEN_WORDS = re.compile(r"(?<!\w)(?:что|че|чего|чем|чему|кто|как\w*|who|what|which|how|tell|расскаж\w*)(?!\w)")
+_DEFINED = re.compile(r"\s*(?:[Ww]ho(?:'s| is| was| are)|[Кк]то) [A-ZА-ЯЁ]")
+_WORD = re.compile(r"\w+")
+_MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _NUMBER_WORDS = frozenset(
@@ -61,12 +119,72 @@ _DATE = re.compile(
     r"\b(?:век[аеу]?|century|centuries|decade)\b"
 )
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
+_PRICE = re.compile(
+    r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
+    r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
+    r"\bfree\b|no charge|\bdiscount|скидк"
+)
+_HOURS = re.compile(
+    r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|\b(?:с|до|from|until|till|at|by|к)\s\d{1,2}\b|"
+    r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
+)
+_PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
+_PLACE = re.compile(
+    r"\b(?:ул|улиц\w+|просп\w*|переул\w+|площад\w+|набережн\w+|дом\w{0,2}|этаж\w*|зал\w{0,2}|комнат\w+|кабинет\w*|вход\w{0,2}|угл\w+|"
+    r"двер\w+|напротив|возле|около|рядом|адрес\w*|библиотек\w+|школ\w+|подвал\w*|двор\w*|street|road|avenue|square|floor|room|building|"
+    r"corner|opposite|near|next to|behind|door|address|library|hall|upstairs|downstairs|stop|ряд\w*)\b"
+)
+_PLACE_NAME = re.compile(
+    r"\b(?:[Вв]о?|[Нн]а|[Уу]|[Зз]а|[Пп]од|[Пп]о|[Ии]з|[Aa]t|[Ii]n|[Oo]n|[Tt]o|[Ff]rom|[Nn]ear)\s+[A-ZА-ЯЁ][\w'’-]+"
+)
+_REASON = re.compile(
+    r"\b(?:потому|так как|поскольку|из-за|поэтому|ведь|чтобы|ради|причин\w+|благодаря|иначе|because|due to|since|so that|"
+    r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
+)
+_VERDICT = re.compile(
+    r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|yes|no|not|nobody|"
+    r"none|never|welcome|allowed|forbidden|need|needed|free|only|can|cannot|must|mustn't|may|should|don't|doesn't|isn't|aren't|"
+    r"won't|can't|didn't|without)\b"
+)
+_STEPS = re.compile(
+    r"(?<!\w)@\w{4,}|\d-\d\d-\d|https?://|\b(?:запис\w+|звон\w+|пиш\w+|приход\w+|принос\w+|прине\w+|нуж\w+|надо|можно|сначала|потом|чтобы|\w{2,}йте|"
+    r"\w{2,}ите|автобус\w*|bus|take|bring|write|call|send|wear|use|first|then|ask|come|go|turn|see|start|leave|put|sign|register|you)\b"
+)
+_LIST = re.compile(r",[^,\n]{1,60}(?:,|\bи\b|\band\b)|(?:^|\n)[ \t]{0,8}[-–—•*·\d]")
+_QUESTION_MARKS = str.maketrans("ё’‘`", "е'''")
+
+
+def _normalize_text(text: str) -> str:
+    return text.lower().translate(_QUESTION_MARKS)
 
 
 def detect_answer_type(question: str) -> AnswerType:
     """Detect the expected answer type by the question's words."""
-    asked = question.lower().replace("ё", "е")
-    return next((want for want, pattern in _ANSWER_TYPE_PATTERNS if pattern.search(asked)), AnswerType.ANYTHING)
+    return _detect(question[:_MAX_ASKING_LENGTH])[0]
+
+
+def extract_asking_stems(question: str) -> frozenset[str]:
+    """Extract the stems of the words by which a question asks for its answer type."""
+    return _detect(question[:_MAX_ASKING_LENGTH])[1]
+
+
+@lru_cache(maxsize=1024)
+def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
+    asked = _normalize_text(question)
+    found = [
+        (match.start(), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS if (match := pattern.search(asked))
+    ]
+    if not found:
+        # "The library is open on Sundays?": a statement with a question mark is to be confirmed
+        closed = asked.rstrip().endswith("?") and len(_WORD.findall(asked)) > 1 and not _OPEN_WORDS.search(asked)
+        return (AnswerType.YES_NO if closed else AnswerType.ANYTHING), frozenset()
+    at, want, pattern = min(found, key=lambda one: one[0])
+    if (at and want in _CLAUSE_TYPES and _OPEN_BEGINNING.match(asked)) or (
+        want is AnswerType.PERSON and _DEFINED.match(question)
+    ):
+        return AnswerType.ANYTHING, frozenset()
+    words = (word for match in pattern.finditer(asked) for word in _WORD.findall(match[0]))
+    return want, frozenset(filter(None, map(stem, words)))
 
 
 def extract_numbers(text: str) -> frozenset[str]:
@@ -90,12 +208,20 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     """Whether the text contains the wanted type, beyond what the question already says."""
     if want is AnswerType.ANYTHING:
         return True
-    low = text.lower().replace("ё", "е")
-    asked = question.lower().replace("ё", "е")
-    if want is AnswerType.DATE:
-        return any(m[0] not in asked for m in _DATE.finditer(low))
+    low, asked = _normalize_text(text), _normalize_text(question)
+    if pattern := _TYPE_PATTERNS.get(want):
+        return any(m[0] not in asked for m in pattern.finditer(low))
     if want is AnswerType.NUMBER:
-        numbers = {*extract_numbers(low), *(_NUMBER_WORDS & set(re.findall(r"\w+", low)))}
-        return bool(numbers - {*extract_numbers(asked), *re.findall(r"\w+", asked)})
-    stems = {stem(word) for word in re.findall(r"\w+", asked)}
+        numbers = {*extract_numbers(low), *(_NUMBER_WORDS & set(_WORD.findall(low)))}
+        return bool(numbers - {*extract_numbers(asked), *_WORD.findall(asked)})
+    if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
+        return True
+    stems = {stem(word) for word in _WORD.findall(asked)}
     return bool(extract_name_stems(text) - stems)
+
+
+_TYPE_PATTERNS = {
+    AnswerType.PRICE: _PRICE, AnswerType.HOURS: _HOURS, AnswerType.PHONE: _PHONE, AnswerType.DATE: _DATE,
+    AnswerType.REASON: _REASON, AnswerType.YES_NO: _VERDICT, AnswerType.STEPS: _STEPS, AnswerType.LIST: _LIST,
+    AnswerType.STATE: re.compile(r"\w"),
+}  # fmt: skip

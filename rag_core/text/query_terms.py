@@ -5,10 +5,11 @@ Words that only name the kind of answer ("name", "number", "cost") weigh less: p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from rag_core.text.answer_type import AnswerType, detect_answer_type
+from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
+from rag_core.text.synonyms import expand_words
 from rag_core.text.tokens import stem, tokenize
 
 __all__ = ["QueryTerms", "TermWeight", "is_asking_word", "kindred", "measure_stem_similarity"]
@@ -75,6 +76,7 @@ _ASKING_STEMS = frozenset(
     ).split()
 )
 _ASKING_WEIGHT = 0.3
+_UNKNOWN_TERM = "\0"  # no term of any index
 
 
 def is_asking_word(word: str) -> bool:
@@ -85,25 +87,55 @@ def is_asking_word(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """Query terms with weights: each term's share of the total weight; the shares add up to 1."""
+    """Query terms with weights: each term's share of the total weight; the shares add up to 1.
+
+    `variants`: synonyms and translations of each term, with weights 0..1, and of phrases, which are no terms.
+    """
 
     text: str
     order: tuple[str, ...]
     share: dict[str, float]
     want: AnswerType
+    variants: Mapping[str, Mapping[str, float]]
 
     @classmethod
     def of(cls, text: str, weigh: TermWeight) -> QueryTerms:
         """Build from the text of the question and the term weights of the index."""
-        order = tuple(tokenize(text))
-        weights = {t: weigh(t) * (_ASKING_WEIGHT if t in _ASKING_STEMS else 1.0) for t in dict.fromkeys(order)}
+        order, variants = tuple(tokenize(text)), expand_words(text)
+        asking = _ASKING_STEMS | extract_asking_stems(text)
+        unknown = weigh(_UNKNOWN_TERM)
+        weights = {}
+        for term in dict.fromkeys(order):
+            weight = weigh(term)
+            if weight >= unknown:  # no post has it: it matters as much as its rarest variant that one has
+                known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
+                weight = max(known, default=weight)
+            weights[term] = weight * (_ASKING_WEIGHT if term in asking else 1.0)
         total = sum(weights.values()) or 1.0
-        return cls(text, order, {term: weight / total for term, weight in weights.items()}, detect_answer_type(text))
+        shares = {term: weight / total for term, weight in weights.items()}
+        return cls(text, order, shares, detect_answer_type(text), variants)
+
+    def match(self, term: str, found: frozenset[str]) -> float:
+        """Credit of a term, 0..1: 1 where it was found, else the weight of its best variant that was found."""
+        if term in found:
+            return 1.0
+        return max((weight for variant, weight in self.variants.get(term, {}).items() if variant in found), default=0.0)
 
     def met(self, found: frozenset[str]) -> float:
-        """Weight share of the question's terms that are among the found terms."""
-        return sum(share for term, share in self.share.items() if term in found)
+        """Weight share of the question's terms that are among the found terms; variants count by their weights."""
+        return sum(share * self.match(term, found) for term, share in self.share.items())
 
     def kin(self, found: frozenset[str]) -> float:
-        """Weight share that only similar stems cover, in proportion to their similarity."""
-        return sum(s * measure_stem_similarity(t, found) for t, s in self.share.items() if t not in found)
+        """Weight share that similar stems cover beyond what `met` counts, in proportion to their similarity."""
+        return sum(
+            share * max(0.0, measure_stem_similarity(term, found) - self.match(term, found))
+            for term, share in self.share.items()
+            if term not in found
+        )
+
+    def weigh_variants(self) -> dict[str, dict[str, float]]:
+        """Variants for the lexical search; words that only name the kind of answer weigh less themselves."""
+        weighted = {term: dict(found) for term, found in self.variants.items()}
+        for term in _ASKING_STEMS.intersection(self.share):
+            weighted.setdefault(term, {})[term] = _ASKING_WEIGHT
+        return weighted

@@ -1,7 +1,8 @@
 """Tokenizer: text to stemmed terms, the one analysis for posts and questions (Russian and English).
 
 Steps: plain forms of styled letters, lower case, ё to е, accents off, stop words out, Snowball stem by the script of
-each token. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
+each token; a Russian form that Snowball splits from its dictionary form ("батареек" from "батарейка", "людей" from
+"человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
 changes every index: raise `ANALYSIS_VERSION`.
 """
 
@@ -13,7 +14,17 @@ from functools import lru_cache
 
 from py_rust_stemmers import SnowballStemmer
 
-__all__ = ["ANALYSIS_VERSION", "STOP_WORDS", "detect_language", "normalize_characters", "stem", "tokenize"]
+from rag_core.text.morphology import list_dictionary_forms
+
+__all__ = [
+    "ANALYSIS_VERSION",
+    "STOP_WORDS",
+    "detect_language",
+    "normalize_characters",
+    "stem",
+    "stem_dictionary_form",
+    "tokenize",
+]
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Styled letters and digits ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Superscript and subscript digits stay: 10² is not 102.
@@ -47,7 +58,9 @@ def normalize_characters(text: str) -> str:
     return text if text.isascii() and text.isprintable() else text.translate(_CHARACTER_TABLE)
 
 
-ANALYSIS_VERSION = 3
+ANALYSIS_VERSION = 4
+# Versions whose terms are much the same: their indexes answer until they are rebuilt.
+READABLE_ANALYSES = frozenset({3, ANALYSIS_VERSION})
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
@@ -66,7 +79,8 @@ _STOP_WORDS_RU = """
 про раз разве с сам свое своего своей своим своих свою себе себя сейчас сколько со совсем так также такие
 такое такой там тебя тем теперь то тогда того тоже только том тот три тут ты у уж уже хоть чего чей чем
 через что чтоб чтобы чуть чье чьи чья эта эти этим этих это этого этой этом этот эту я является являлась
-являлся являются
+являлся являются пожалуйста плиз пж подскажи подскажите скажи скажите чё че што эт ваще вообще типа короче кто-нибудь
+привет здравствуйте какова каков каково нужно ли
 """
 _STOP_WORDS_EN = """
 a about after again all also am an and any are as at be because been before being between both but by can
@@ -74,6 +88,8 @@ could did do does doing down during each few for from further had has have havin
 how i if in into is it its itself just many me more most much my no nor not now of off on once only or other our out
 over own s same she should so some such t than that the their them then there these they this those through
 to too under until up very was we were what when where which while who whom whose why will with would you your
+whats thats whos wheres whens hows theres dont doesnt didnt isnt arent wasnt cant couldnt wont im ive u ur pls plz
+please hi hey hello anyone someone anything something ok okay really actually
 """
 _RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS_RU.split()), frozenset(_STOP_WORDS_EN.split())
 STOP_WORDS = _RUSSIAN_STOP_WORDS | _ENGLISH_STOP_WORDS
@@ -87,15 +103,25 @@ def _fold_spelling(word: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
 
+def stem_dictionary_form(word: str) -> str:
+    """Stem a lower-case word without ё that is known to be a dictionary form: `stem`, without its look-up."""
+    if word.isascii():
+        return word if word.isdigit() else _ENGLISH_STEMMER.stem_word(word)
+    return _RUSSIAN_STEMMER.stem_word(word) if _CYRILLIC.search(word) else word
+
+
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
     """Stem one lower-case word with Snowball; its script decides the language. Empty for a stop word."""
     word = _fold_spelling(word)
     if word in STOP_WORDS:
         return ""
-    if word.isascii():
-        return word if word.isdigit() else _ENGLISH_STEMMER.stem_word(word)
-    return _RUSSIAN_STEMMER.stem_word(word) if _CYRILLIC.search(word) else word
+    if word.isascii() or not _CYRILLIC.search(word):
+        return stem_dictionary_form(word)
+    own = stem_dictionary_form(word)
+    stems = [stem_dictionary_form(_fold_spelling(form)) for form in list_dictionary_forms(word)]
+    # Where one reading agrees, the stem stays: "стали" may be steel, and "мыла" soap.
+    return own if own in stems or not stems else stems[0]
 
 
 def tokenize(text: str) -> list[str]:

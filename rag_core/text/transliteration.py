@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from rag_core.text.morphology import list_dictionary_forms
 from rag_core.text.tokens import stem
 
 __all__ = ["transliterate_word"]
@@ -26,6 +27,7 @@ _FROM_LATIN = {
 _LATIN_PATTERN = re.compile("|".join(_FROM_LATIN))  # longest alternatives first
 _UMLAUTS = str.maketrans("äö", "ee") | {ord("ü"): "yu"}
 _CYRILLIC = re.compile("[а-яё]")
+_MAX_DICTIONARY_FORMS = 2
 
 
 def transliterate_word(word: str) -> tuple[str, ...]:
@@ -41,8 +43,8 @@ def transliterate_word(word: str) -> tuple[str, ...]:
 
 
 def _list_word_forms(low: str) -> tuple[str, ...]:
-    base = stem(low) or low
-    return tuple(dict.fromkeys((low, f"{base}а", base))) if base != low.replace("ё", "е") else (low,)
+    base, forms = stem(low) or low, list_dictionary_forms(low)[:_MAX_DICTIONARY_FORMS]
+    return tuple(dict.fromkeys((low, f"{base}а", *forms, base))) if base != low.replace("ё", "е") else (low,)
 
 
 def _romanize_form(form: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from rag_core.verification.facts import LONGEST_STATED
 from rag_core.verification.types import Claim
 from rag_core.verification.vocabulary import Word, split_words
 
-__all__ = ["extract_claims", "find_claim_start", "is_claim", "is_independent_clause"]
+__all__ = ["extract_claims", "find_claim_start", "is_claim", "is_independent_clause", "is_verb"]
 
 _LINKS = re.compile(r"(?:https?://|t\.me/|[@#])\S+|\b[\w-]+\.(?:ru|com|org|net|me|рф)(?:/\S*)?\b", re.I)
 _QUESTION_PATTERN = re.compile(
@@ -71,11 +71,12 @@ def is_independent_clause(part: str) -> bool:
     words = split_words(part)
     if len(words) < _MIN_CLAUSE_WORDS:
         return False
-    verbs = [n for n, word in enumerate(words) if _is_verb(word)]
+    verbs = [n for n, word in enumerate(words) if is_verb(word)]
     return bool(verbs) and verbs[0] > 0 and any(_is_subject(word) for word in words[: verbs[0]])
 
 
-def _is_verb(word: Word) -> bool:
+def is_verb(word: Word) -> bool:
+    """Check whether a word looks like a verb, by its ending."""
     if word.low in _COPULAS or word.low in _IRREGULAR_VERBS:
         return True
     if word.capital and not word.opens:

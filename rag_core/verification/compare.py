@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import Match, SequenceMatcher
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ from rag_core.text.names import is_name_variant, matches_initials
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import stem
-from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts
+from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
 from rag_core.verification.moments import Moment
 from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text, likeness
 
@@ -32,7 +32,6 @@ __all__ = [
     "find_nearest_word",
     "find_number_differences",
     "find_weekday_differences",
-    "is_repriced",
     "is_same_name",
     "is_same_value",
     "likeness",
@@ -196,7 +195,7 @@ def find_moment_differences(
     """Find dates and times of the claim that the post lacks."""
     here = _drop_duplicate_moments(best.moments)
     everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
-    own = _build_post_moments(date, everywhere)
+    own = list(_build_post_moments(date, fold_text(best.text))) if date else []
     unnamed = _find_unnamed_moments(here, claim)
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
@@ -254,12 +253,17 @@ def find_weekday_differences(claim: SentenceFacts, best: SentenceFacts, post: Se
                 return
 
 
-def _build_post_moments(date: datetime | None, said: Sequence[Moment]) -> list[Moment]:
-    """Date of the post as a moment; its weekday is left out if the post names one."""
-    if date is None:
-        return []
-    weekday = None if any(moment.weekday is not None for moment in said) else date.weekday()
-    return [Moment(0, 0, date.year, date.month, date.day, weekday, date.hour * 60 + date.minute)]
+_DAYS_FROM_POST = (
+    (-1, re.compile(r"(?<!\w)(?:вчера\w*|yesterday|last night)(?!\w)")),
+    (1, re.compile(r"(?<!\w)(?:завтра\w*|tomorrow)(?!\w)")),
+)
+
+
+def _build_post_moments(date: datetime, low: str) -> Iterator[Moment]:
+    """Day of the post as a moment, and the day before or after where the sentence says "yesterday" or "tomorrow"."""
+    for days in (0, *(days for days, words in _DAYS_FROM_POST if words.search(low))):
+        day = date + timedelta(days=days)
+        yield Moment(0, 0, day.year, day.month, day.day, day.weekday() if days else None)
 
 
 def _fields_agree(name: str, one: Moment, other: Moment) -> bool:
@@ -323,20 +327,6 @@ _ITEM_BREAK = re.compile(r"[,;.!?\n•|]\s")
 _SAME_WORD = 0.7  # similarity from which two words count as the same
 
 
-def is_repriced(claim_text: str, line: str, lang: str) -> bool:
-    """Check whether the line gives another price for the thing the claim prices.
-
-    All words before the price must be the claim's, and the first word of the claim or another of its numbers ("250
-    г") among them. A claim about a certain day is never repriced.
-    """
-    claim, there = extract_facts(claim_text, lang), extract_facts(line, lang)
-    prices = [number for number in claim.numbers if number.unit in CURRENCIES]
-    if not prices or any(moment.day is not None for moment in claim.moments):
-        return False
-    others = [n for n in there.numbers if n.unit in CURRENCIES and not any(is_same_value(n, p) for p in prices)]
-    return any(_names_same_thing(claim, there, number) for number in others)
-
-
 def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[bool, str]]:
     """Find a price of the claim that belongs to another item of a list, while the claim's item has its own."""
     prices = [number for number in best.numbers if number.unit in CURRENCIES]
@@ -358,17 +348,6 @@ def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:
     return any(find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in words)
 
 
-def _names_same_thing(claim: SentenceFacts, there: SentenceFacts, price: Number) -> bool:
-    start, words = _PricedItems(there).thing(price)
-    numbers = [n for n in there.numbers if start <= n.start < price.start]
-    if not words or any(find_nearest_word(word, claim.words)[0] < _SAME_WORD for word in words):
-        return False
-    if any(not any(is_same_value(n, mine) for mine in claim.numbers) for n in numbers):
-        return False
-    first = _find_first_topic_word(claim)
-    return bool(numbers) or (first is not None and find_nearest_word(first, words)[0] >= _SAME_WORD)
-
-
 class _PricedItems:
     """Index of the words before the prices of a sentence."""
 
@@ -384,9 +363,3 @@ class _PricedItems:
             return 0, []
         start = self._starts[bisect_right(self._starts, self._places[last - 1]) - 1]
         return start, self._words[bisect_left(self._places, start) : last]
-
-
-def _find_first_topic_word(claim: SentenceFacts) -> Word | None:
-    """First topic word of a claim: no question word and no strong name."""
-    strong = {name.word.start for name in claim.names if not name.weak}
-    return next((w for w in claim.words if not is_asking_word(w.low) and w.start not in strong), None)

@@ -27,6 +27,7 @@ __all__ = [
     "find_hearsay",
     "find_name_differences",
     "find_opposite_statements",
+    "find_opposite_words",
     "find_refutations",
     "find_replaced_words",
     "find_role_differences",
@@ -181,7 +182,7 @@ def _find_in_same_place(mine: Neighbours, words: Sequence[Word], beside: Mapping
 
 def find_denial_differences(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
     """Find what one of the two sentences denies and the other states."""
-    flips = sum(1 for _ in _find_opposite_words(claim, best)) % 2 == 1
+    flips = sum(1 for _ in find_opposite_words(claim, best)) % 2 == 1
     denied = {id(one): frozenset().union(*(scope.wide for scope in one.denied)) for one in (claim, best)}
     for scope, where, other in (*((s, best, claim) for s in best.denied), *((s, claim, best) for s in claim.denied)):
         if scope.first is None or flips:
@@ -202,7 +203,8 @@ def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
     return sum(start <= scope.at < end for scope in best.denied) != len(claim.denied)
 
 
-def _find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
+def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
+    """Find words of the claim with their antonyms in the sentence."""
     lone = [word for word in claim.words if find_nearest_word(word, best.words)[0] < _SAME_WORD]
     spare: dict[str, Word] = {}
     for word in best.words:
@@ -222,7 +224,7 @@ def _find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[
 
 def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
     """Find antonyms, unless one of them is denied: "не вырос" equals "снизился"."""
-    for word, other in _find_opposite_words(claim, best):
+    for word, other in find_opposite_words(claim, best):
         if _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}") and _is_open_until(claim, best):
             continue
         denied = _is_denied(word, claim.denied) != _is_denied(other, best.denied)

@@ -23,6 +23,7 @@ from rag_core.types import Passage, Shortfall, Viewer
 from rag_core.verification.compare import TermWeight, contains_name, is_same_value, measure_copied_share
 from rag_core.verification.judge import judge_support
 from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.stance import detect_stance
 from rag_core.verification.types import Claim, Label, Support
 
 __all__ = [
@@ -198,7 +199,11 @@ async def assess_passages(
     checked = await asyncio.to_thread(lambda: [_check_passage(claim, passage, weight) for passage in passages])
     supports = [assess_rule_check(one, claim.lang) for one in checked]
     supports = await _apply_cosine_layer(claim, passages, supports, rag)
-    return await _apply_judge_layer(claim, passages, supports, rag, run)
+    supports = await _apply_judge_layer(claim, passages, supports, rag, run)
+    return [
+        detect_stance(one, support, passage.header, passage.date, weight)
+        for one, support, passage in zip(checked, supports, passages, strict=True)
+    ]
 
 
 def _check_passage(claim: Claim, passage: Passage, weight: TermWeight) -> RuleCheck:
@@ -270,7 +275,7 @@ async def _apply_judge_layer(
     open_ones = [n for n, s in enumerate(found) if s.layer in {"words", "meaning"} and low < s.likely < high]
     if rag.writer is None or not open_ones:
         return found
-    async with run.seated(rag.writer, 0) as seat:
+    async with run.open_session(rag.writer, 0) as seat:
         odds = await judge_support(claim, [passages[n] for n in open_ones], seat)
     if rag.writer.bare_verdicts:
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))

@@ -53,7 +53,9 @@ _POSSIBILITY_WORDS = frozenset(
 _INTENTION_WORDS = frozenset(
     "планирует планируют планировал планировали намерен намерена намерены собирается собираются хочет хотят хотел обещает обещают обещал ожидается "
     "ожидают предлагает предлагают предложил предложили рассматривает рассматривают plans planned plan intends intend expected expects proposes "
-    "proposed wants want hopes considering considers promises promised would".split()
+    "proposed wants want hopes hope considering considers promises promised would offer offers offered aims aim target quote "
+    "обещала обещаем просит просят попросил попросили надеются надеемся хотим хочу предложено планируется запланирован запланирована "
+    "запланировано планы план проект".split()
 )
 _OBLIGATION_WORDS = frozenset(
     "должен должна должно должны обязан обязана обязаны обязано необходимо нужно надо следует must should shall obliged required ought".split()

@@ -34,7 +34,9 @@ class Support:
 
     `likely` is the calibrated probability that the passage supports the claim, 0..1; `layer` is the layer that
     decided (rules, words, meaning, cross, judge); `why` names the disagreement, such as "1 200 ≠ 1 500", for traces
-    and tests; `start` and `end` are the offsets of the deciding words in the passage's text.
+    and tests; `start` and `end` are the offsets of the deciding words in the passage's text; `about` is the share of
+    the claim's terms that the passage has around them; `leaning` is the label that holds if an earlier post of the
+    channel has named the subject.
     """
 
     label: Label
@@ -43,6 +45,8 @@ class Support:
     why: str = ""
     start: int = 0
     end: int = 0
+    about: float = 0.0
+    leaning: Label = Label.NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 from rag_core.cite import filter_current_passages
@@ -30,10 +30,10 @@ from rag_core.retrieval.search import search_passages
 from rag_core.steps import note_unindexed_posts
 from rag_core.storage import channels, copies, posts
 from rag_core.storage.copies import PostCopies
-from rag_core.text.query_terms import TermWeight, is_asking_word
+from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 from rag_core.types import (
     Channel,
     Citation,
@@ -48,7 +48,8 @@ from rag_core.types import (
 )
 from rag_core.verification.claims import extract_claims
 from rag_core.verification.entailment import assess_passages, assess_text
-from rag_core.verification.relevance import AssessedPassage, select_relevant_passages, widen_quote
+from rag_core.verification.facts import extract_facts
+from rag_core.verification.relevance import AssessedPassage, widen_quote
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Claim, Label, Verdict
 
@@ -66,6 +67,7 @@ __all__ = [
     "plan_claim_search",
     "retrieve_claim_passages",
     "retrieve_newer_passages",
+    "verify_claim",
     "verify_text",
 ]
 
@@ -95,7 +97,7 @@ def plan_claim_search(question: Question) -> Plan:
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:
     """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
     hits = await search_passages(plan, question, rag, run)
-    best = await run.attempt("rerank", rerank_hits(question, hits, rag, run), hits)
+    best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     return tuple(hit.passage for hit in best[:MAX_ASSESSED_PASSAGES])
 
 
@@ -161,40 +163,52 @@ def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
 
 
 _MAX_CITED_POSTS = 3  # per claim: supporting posts, and as many contradicting ones
-# Likelihood of a claim with one unmatched word: enough to keep last year's dates from contradicting this year's.
-_NEARLY_SUPPORTED = 0.45
+# Share of the claim's terms: a post with fewer beside the best says something of another thing.
+_MIN_RELATIVE_ABOUT = 0.5
+_MIN_RECHECKED_ABOUT = 0.5
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _MAX_RECHECKED_CHANNELS = 3  # channels searched for later posts
 
 
-def list_channels_to_recheck(
-    claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
-) -> dict[int, datetime]:
-    """Select the channels to search for later posts, with the date of their most confident relevant post."""
+def list_channels_to_recheck(weighed: Sequence[AssessedPassage]) -> dict[int, datetime]:
+    """Select the channels to search for later posts, with the date of their post that is most about the claim."""
     since: dict[int, datetime] = {}
-    for one in select_relevant_passages(claim, weighed, weight):
-        if len(since) < _MAX_RECHECKED_CHANNELS:
+    for one in sorted(weighed, key=lambda one: (one.support.label is Label.NOT_FOUND, -one.support.about)):
+        if len(since) < _MAX_RECHECKED_CHANNELS and one.support.about >= _MIN_RECHECKED_ABOUT:
             since.setdefault(one.passage.key.chat_id, one.passage.date)
     return since
 
 
-def decide_verdict(
-    claim: Claim, weighed: Sequence[AssessedPassage], weight: TermWeight
-) -> tuple[Verdict, tuple[Passage, ...]]:
-    """Decide the verdict, without counting sources; return it with all supporting passages."""
-    relevant = select_relevant_passages(claim, weighed, weight)
-    backing = [one for one in relevant if one.support.label is Label.SUPPORTED]
-    nearly = [
-        one for one in weighed if one.support.label is Label.NOT_FOUND and one.support.likely >= _NEARLY_SUPPORTED
-    ]
+def decide_verdict(claim: Claim, weighed: Sequence[AssessedPassage]) -> tuple[Verdict, tuple[Passage, ...]]:
+    """Decide the verdict, without counting sources; return it with all supporting passages.
+
+    The newest word of a channel holds. Of two channels the newer holds too, unless the claim is of a past year: then
+    they disagree.
+    """
+    most = max((one.support.about for one in weighed if one.support.label is not Label.NOT_FOUND), default=0.0)
+    weighed = _label_later_posts(weighed)
+    backing = _order_by_confidence(weighed, Label.SUPPORTED)
+    newest: dict[int, datetime] = {}
+    for one in backing:
+        newest[one.passage.key.chat_id] = max(one.passage.date, newest.get(one.passage.key.chat_id, one.passage.date))
     against = [
-        one for one in relevant if one.support.label is Label.CONTRADICTED and not _is_outdated(one, backing + nearly)
+        one
+        for one in _order_by_confidence(weighed, Label.CONTRADICTED)
+        if one.support.about >= _MIN_RELATIVE_ABOUT * most
+        and not (one.passage.key.chat_id in newest and newest[one.passage.key.chat_id] >= one.passage.date)
     ]
     if not backing and not against:
         best = max(weighed, key=lambda one: one.support.likely, default=None)
         return Verdict(claim, Label.NOT_FOUND, *((best.support.likely, best.support.layer) if best else (0.0,))), ()
-    changed = _find_superseding(backing, against)
-    label = Label.SUPPORTED if backing and not changed and _support_outweighs(backing, against) else Label.CONTRADICTED
-    first = max(backing if label is Label.SUPPORTED else against, key=lambda one: one.sure)
+    last = max(against, key=lambda one: one.passage.date, default=None)
+    holds = last is None or (bool(backing) and max(newest.values()) >= last.passage.date)
+    years = {moment.year for moment in extract_facts(claim.text, claim.lang).moments if moment.year}
+    if holds and last and any(year < last.passage.date.year for year in years):
+        holds = False
+    later = [one for one in against if one.passage.key.chat_id in newest and not holds]
+    changed = max(later, key=lambda one: one.passage.date, default=None)
+    label = Label.SUPPORTED if holds else Label.CONTRADICTED
+    first = (backing if holds else against)[0]
     others = sorted((one for one in against if one is not changed), key=lambda one: one.passage.date, reverse=True)
     verdict = Verdict(
         claim,
@@ -208,24 +222,28 @@ def decide_verdict(
     return verdict, tuple(one.passage for one in backing)
 
 
-def _is_outdated(one: AssessedPassage, backing: Iterable[AssessedPassage]) -> bool:
-    """Check whether the channel has a later post that supports, or nearly supports, the claim."""
-    key, date = one.passage.key, one.passage.date
-    return any(b.passage.key.chat_id == key.chat_id and b.passage.date >= date for b in backing)
+def _label_later_posts(weighed: Sequence[AssessedPassage]) -> list[AssessedPassage]:
+    """Label a post by its leaning where an earlier post of the channel says the opposite: it need not repeat all."""
+    first: dict[tuple[int, Label], datetime] = {}
+    for one in weighed:
+        key = one.passage.key.chat_id, one.support.label
+        first[key] = min(one.passage.date, first.get(key, one.passage.date))
+
+    def changes(one: AssessedPassage) -> bool:
+        opposite = Label.CONTRADICTED if one.support.leaning is Label.SUPPORTED else Label.SUPPORTED
+        return one.passage.date > first.get((one.passage.key.chat_id, opposite), _NEVER)
+
+    return [
+        replace(one, support=replace(one.support, label=one.support.leaning, about=1.0))
+        if one.support.label is Label.NOT_FOUND and one.support.leaning is not Label.NOT_FOUND and changes(one)
+        else one
+        for one in weighed
+    ]
 
 
-def _find_superseding(backing: Sequence[AssessedPassage], against: Sequence[AssessedPassage]) -> AssessedPassage | None:
-    """Latest contradicting post of a channel that supported the claim; None if a supporting post is newer."""
-    supporting_channels = {one.passage.key.chat_id for one in backing}
-    later = [one for one in against if one.passage.key.chat_id in supporting_channels]
-    last = max(later, key=lambda one: one.passage.date, default=None)
-    if last is None or any(one.passage.date > last.passage.date for one in backing):
-        return None
-    return last
-
-
-def _support_outweighs(backing: Sequence[AssessedPassage], against: Sequence[AssessedPassage]) -> bool:
-    return max(one.sure for one in backing) >= max((one.sure for one in against), default=0.0)
+def _order_by_confidence(weighed: Sequence[AssessedPassage], label: Label) -> list[AssessedPassage]:
+    chosen = [one for one in weighed if one.support.label is label]
+    return sorted(chosen, key=lambda one: (-round(one.sure, 2), -one.support.about, -one.passage.date.timestamp()))
 
 
 def _build_citations(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Citation, ...]:
@@ -287,7 +305,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
     """
     run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
     try:
-        async with run.stage("plan"):
+        async with run.stage(Stage.PLAN):
             claims, unread = await asyncio.to_thread(_extract_claims_to_check, question)
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
@@ -321,7 +339,8 @@ async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channe
     version, before = rag.version, len(run.shortfalls)
     if (ready := rag.caches.verdicts.get(key, version)) is not None:
         return replace(ready, claim=claim)
-    verdict = await _verify_claim(claim, replace(question, text=claim.text, lang=claim.lang), known, rag, run)
+    asked = replace(question, text=claim.text, lang=claim.lang)
+    verdict = await verify_claim(claim, asked, plan_claim_search(asked), known, rag, run)
     if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
         rag.caches.verdicts.put(key, version, verdict)
     return verdict
@@ -333,18 +352,18 @@ def _build_cache_key(claim: Claim, question: Question, change: int) -> Hashable:
     return claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
 
 
-async def _verify_claim(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
-    plan, weight = plan_claim_search(question), rag.lexical.statistics(question.viewer.channels).weight
+async def verify_claim(
+    claim: Claim, question: Question, plan: Plan, known: Mapping[int, Channel], rag: Engine, run: Run
+) -> Verdict:
+    """Verify one claim: search with the plan, assess, look for later posts, decide. Raises RagError."""
     first = await _assess_current_passages(
         claim, await retrieve_claim_passages(question, plan, rag, run), question, rag, run
     )
     seen = {(one.passage.key, one.passage.part) for one in first}
-    since = list_channels_to_recheck(claim, first, weight)
+    since = list_channels_to_recheck(first)
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
-    verdict, supporting = decide_verdict(
-        claim, first + await _assess_current_passages(claim, more, question, rag, run), weight
-    )
-    found = await run.require("copies", count_independent_sources(supporting, question.viewer, known, rag))
+    verdict, supporting = decide_verdict(claim, first + await _assess_current_passages(claim, more, question, rag, run))
+    found = await run.require(Stage.COPIES, count_independent_sources(supporting, question.viewer, known, rag))
     return replace(verdict, sources=found.count, earliest=found.earliest)
 
 
@@ -354,10 +373,10 @@ async def _assess_current_passages(
     """Assess each passage; by rules and words alone if the rest fails; posts deleted meanwhile are left out."""
     if not passages:
         return []
-    supports = await run.attempt("verify", assess_passages(claim, passages, question.viewer, rag, run), list)
+    supports = await run.attempt(Stage.VERIFY, assess_passages(claim, passages, question.viewer, rag, run), list)
     if not supports:
         supports = await asyncio.to_thread(
             lambda: [assess_text(claim.text, passage.text, claim.lang) for passage in passages]
         )
-    here = set(await run.require("nearest", filter_current_passages(passages, question.viewer, rag)))
+    here = set(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
     return [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True) if p in here]

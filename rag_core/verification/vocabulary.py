@@ -114,6 +114,7 @@ _OPPOSITE_PAIRS = """
 все каждый всех / никто ничто ничего
 много многие / мало немногие
 друг союзник союзники друзья / враг враги противник противники
+сын сына сыном мальчик мальчика / дочь дочка дочку девочка девочку
 мужчина мужчины мужчин мужской / женщина женщины женщин женский
 день дневной днем / ночь ночной ночью
 утром утро утра / вечером вечер вечера
@@ -306,6 +307,7 @@ def opposition_keys(word: str) -> frozenset[tuple[str, object]]:
     return frozenset(keys)
 
 
+_FLEETING_VOWEL = re.compile(r"(?<=[а-я]{2})[ое](?=[кцн]$)")  # "лодок" is a form of "лодка"
 _MOST_COMPARED = 32  # distinct words per key; a passage of ordinary prose has fewer than ten
 _NAME, _ALIKE = 0.95, 0.9
 _KIN = 0.7  # stem similarity below which words count as different
@@ -327,7 +329,7 @@ Key = tuple[str, object]
 @lru_cache(maxsize=20_000)
 def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
     """Similarity of two words, 0..1; both given as folded and as stemmed."""
-    if stem == other_stem:
+    if stem == other_stem or _FLEETING_VOWEL.sub("", stem) == _FLEETING_VOWEL.sub("", other_stem):
         return 1.0
     if is_name_variant(one, other) or aliases(one, other):
         return _NAME

@@ -1,164 +1,155 @@
 """Extractive answers: the one to three pieces of the evidence that answer best, word for word.
 
-A candidate is a sentence, or up to three neighbouring ones while they stay short: an answer often needs the sentence
-before it ("It opened in May"). Candidates are ranked by a weighted sum of a few plain features. The weights were
-fitted by logistic regression over pairs (right above wrong) on the XQuAD development questions, and rounded.
+Posts of one channel that give the same attribute of the same thing (a price, hours, a place, a person) are a series:
+of these the newest holds, and the one before it is shown as an earlier value.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from rag_core.context.evidence import build_text_key
-from rag_core.text.answer_type import AnswerType, contains_answer_type
-from rag_core.text.query_terms import QueryTerms, kindred
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import tokenize
-from rag_core.types import Citation, Evidence, Sentence, Source
+from rag_core.text.answer_type import AnswerType, extract_numbers
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
+from rag_core.types import Citation, Evidence, Sentence
+from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
+from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
 
-__all__ = ["ExtractCandidate", "quote_piece", "select_best_pieces"]
+__all__ = ["RankedPieces", "quote_earlier_piece", "quote_piece", "rank_pieces", "select_best_pieces"]
 
-_MAX_JOINED_SENTENCES = 3  # sentences
-_MAX_GAP = 3  # characters between two sentences that adjoin
-# Weights of the features.
-(
-    _TERMS_WEIGHT,
-    _KIN_WEIGHT,
-    _NEAR_WEIGHT,
-    _RANK_WEIGHT,
-    _BEST_WEIGHT,
-    _ANSWER_TYPE_WEIGHT,
-    _PAIRS_WEIGHT,
-    _DENSITY_WEIGHT,
-) = 5.5, 5.5, 2.0, 3.5, 0.8, 1.8, 1.1, 2.5
 _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0
-_LENGTH_PENALTY = 0.6  # per MAX_SENTENCE_LENGTH characters: of two equally good pieces the shorter wins
-# The latest of equally good posts of one channel wins: it supersedes the others (prices, hours, plans).
-_SUPERSEDED_PENALTY = 1.0
 
-_LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
+# Attributes that change; of an event the best post answers, not the newest.
+_CHANGING_TYPES = frozenset(
+    {
+        AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.PLACE, AnswerType.PERSON, AnswerType.NUMBER,
+        AnswerType.STATE, AnswerType.YES_NO,
+    }
+)  # fmt: skip
+# Of these a newer value of perhaps the same thing makes the older one doubtful.
+_VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
+_SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
+_CONTESTED_TOPIC = 0.4
+_NAMED_TIME = re.compile(
+    r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|декабр)\w*|мая|"
+    r"january|february|march|april|june|july|august|september|october|november|december|прошл\w+|раньше|тогда|вчера|"
+    r"last|ago|yesterday|used to|впервые|first|перв\w+)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractCandidate:
-    """Candidate piece of a source for an extractive answer.
+class RankedPieces:
+    """Pieces of the evidence, best first.
 
-    `start` and `end` are offsets in the passage's text. `useful` is false if the piece holds no query term, no
-    related word and no expression of the expected answer type.
+    `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
+    the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing.
     """
 
-    source: Source
-    start: int
-    end: int
-    score: float
-    useful: bool
-
-    def overlaps(self, other: ExtractCandidate) -> bool:
-        """Check whether the pieces overlap in one post, or one piece repeats the words of the other."""
-        if self.source.number == other.source.number:
-            return self.start < other.end and other.start < self.end
-        mine, theirs = self.said, other.said
-        return mine in theirs or theirs in mine
+    asked: QueryTerms
+    pieces: tuple[ExtractCandidate, ...]
+    earlier: tuple[ExtractCandidate, ...] = ()
+    contested: bool = False
 
     @property
-    def said(self) -> str:
-        """Words of the piece without punctuation, each between spaces."""
-        return f" {build_text_key(self.source.passage.text[self.start : self.end])} "
+    def best(self) -> ExtractCandidate | None:
+        """Piece that answers best, whatever is newer."""
+        return self.pieces[self.contested] if self.pieces else None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a newer value may hold, or the best piece has no value of the type that is asked for."""
+        valued = self.asked.want in _VALUE_TYPES or self.asked.want is AnswerType.NUMBER
+        return self.contested or (self.best is not None and valued and not self.best.holds)
+
+    def select(self, most: int, margin: float) -> list[ExtractCandidate]:
+        """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
+
+        A further piece is added only if its score is within `margin` of the first.
+        """
+        if not self.pieces:
+            return []
+        first, *others = self.pieces
+        ranked = sorted(others, key=lambda one: -_score_beside_first(one, first))
+        near = takewhile(lambda one: _score_beside_first(one, first) >= first.score - margin, ranked)
+        open_end = self.asked.want is AnswerType.ANYTHING
+        return _fit_pieces(first, (p for p in near if p.useful or (open_end and _adjoins(p, first))), most)
+
+    def select_closest(self, most: int) -> list[ExtractCandidate]:
+        """Select the best piece of each of at most `most` posts, within the same limit of length."""
+        if not self.pieces:
+            return []
+        first = self.pieces[0]
+        best_of_post = {one.source.passage.key: one for one in reversed(self.pieces)}
+        others = sorted(best_of_post.values(), key=lambda one: -one.score)
+        return _fit_pieces(first, (p for p in others if p.source.passage.key != first.source.passage.key), most)
 
 
-def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tuple[TextSpan, int, int]]:
-    """Candidate spans, none longer than `longest`: (span, first sentence, last sentence)."""
-    result: list[tuple[TextSpan, int, int]] = []
-    for i, (start, end) in enumerate(found):
-        if end - start > longest:
-            result += [(window, i, i) for window in split_long_span(text, (start, end), longest)]
-            continue
-        for j in range(i, min(i + _MAX_JOINED_SENTENCES, len(found))):
-            if found[j][1] - start > longest:
-                break
-            result.append(((start, found[j][1]), i, j))
-    return result
+def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], most: int) -> list[ExtractCandidate]:
+    chosen, characters_left = [first], MAX_ANSWER_LENGTH - len(first.text)
+    for candidate in others:
+        if len(chosen) == most:
+            break
+        if len(candidate.text) <= characters_left and not any(candidate.overlaps(other) for other in chosen):
+            chosen.append(candidate)
+            characters_left -= len(candidate.text)
+    return chosen
 
 
-def _has_plain_words(text: str) -> bool:
-    """Check for a word that is no hashtag, mention or link."""
-    return bool(_LETTERS.search(_LINKS_AND_TAGS.sub(" ", text)))
+def rank_pieces(asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH) -> RankedPieces:
+    """Rank the pieces of the evidence; the newest of a series comes first. `longest` is in characters."""
+    ranked = rank_candidates(asked, evidence, longest)
+    if ranked and asked.want in VAGUE_TYPES:
+        ranked[0] = extend_forward(ranked[0], evidence, longest)
+    if not ranked or asked.want not in _CHANGING_TYPES or not ranked[0].holds or _NAMED_TIME.search(asked.text):
+        return RankedPieces(asked, tuple(ranked))
+    newest, *earlier = _find_series(ranked)
+    superseded = {one.source.number for one in earlier}
+    first = replace(newest, score=ranked[0].score)
+    rest = (one for one in ranked if one is not newest and one.source.number not in superseded)
+    pieces = (first, *rest)
+    later = next((one for one in pieces if _may_supersede(one, first)), None) if asked.want in _VALUE_TYPES else None
+    if later is None:
+        return RankedPieces(asked, pieces, tuple(earlier))
+    pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
+    return RankedPieces(asked, pieces, tuple(earlier), contested=True)
 
 
-def _score_candidates(asked: QueryTerms, source: Source, standing: float, longest: int) -> list[ExtractCandidate]:
-    """Score every piece of a source; `standing` is the score of the source itself."""
-    text = source.passage.text
-    found = [(a, b) for a, b in split_sentences(text) if _has_plain_words(text[a:b])]
-    stems = [frozenset(tokenize(text[a:b])) for a, b in found]
-    title = frozenset(tokenize(source.passage.header))
-    pairs = set(pairwise(asked.order))
-    kin_of = kindred(asked.share, chain.from_iterable(stems))
-    result = []
-    for (start, end), i, j in _enumerate_spans(text, found, longest):
-        order = tokenize(text[start:end])
-        here = frozenset(order)
-        near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
-        kin = sum(
-            share * next((near for near, other in kin_of[term] if other in here), 0.0)
-            for term, share in asked.share.items()
-            if term not in here
-        )
-        met = asked.met(here)
-        has = contains_answer_type(asked.want, text[start:end], asked.text)
-        score = (
-            standing
-            + _TERMS_WEIGHT * met
-            + _KIN_WEIGHT * kin
-            + _NEAR_WEIGHT * asked.met(near)
-            + _ANSWER_TYPE_WEIGHT * (0.5 if asked.want is AnswerType.ANYTHING else has)
-            + _PAIRS_WEIGHT * len(pairs & set(pairwise(order))) / max(1, len(pairs))
-            + _DENSITY_WEIGHT * len(here & asked.share.keys()) / max(5, len(here))
-            - _LENGTH_PENALTY * (end - start) / MAX_SENTENCE_LENGTH
-        )
-        useful = met + kin > 0 or (has and asked.want is not AnswerType.ANYTHING)
-        result.append(ExtractCandidate(source, start, end, score, useful))
-    return result
+def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:
+    """Find the series of the best piece: the best piece of each post that gives the same attribute, newest first."""
+    first = ranked[0]
+    own = first.features.terms + first.features.kin
+    best: dict[int, ExtractCandidate] = {}
+    for one in ranked:
+        same = one.holds and _is_same_channel(one, first) and one.topic >= _SERIES_TOPIC * first.topic
+        if same and one.features.terms + one.features.kin >= _SERIES_TOPIC * own:
+            best.setdefault(one.source.number, one)
+    return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
 
 
-def _score_source(source: Source, evidence: Evidence) -> float:
-    """Score of a source: its retrieval score, a bonus for the best (several can tie), a penalty for later posts."""
-    top = max(other.score for other in evidence.sources)
-    score = _RANK_WEIGHT * (source.score / top if top > 0 else 1.0) + _BEST_WEIGHT * (source.score >= top)
-    chat, date = source.passage.key.chat_id, source.passage.date
-    siblings = [s.passage.date for s in evidence.sources if s.passage.key.chat_id == chat and s is not source]
-    return score - _SUPERSEDED_PENALTY * sum(later > date for later in siblings) / max(1, len(siblings))
+def _may_supersede(one: ExtractCandidate, first: ExtractCandidate) -> bool:
+    """Whether a later piece of the channel holds the answer type and says something of the topic."""
+    later = _is_same_channel(one, first) and one.source.passage.date > first.source.passage.date
+    return later and one.holds and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
+
+
+def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:
+    return one.source.passage.key.chat_id == other.source.passage.key.chat_id
 
 
 def select_best_pieces(
     asked: QueryTerms, evidence: Evidence, most: int, margin: float, longest: int = MAX_SENTENCE_LENGTH
 ) -> list[ExtractCandidate]:
-    """Select the best pieces, best first: at most `most`, without overlaps, together at most MAX_ANSWER_LENGTH long.
-
-    A further piece is added only if its score is within `margin` of the first; `longest` is in characters.
-    """
-    found = (c for s in evidence.sources for c in _score_candidates(asked, s, _score_source(s, evidence), longest))
-    ranked = sorted(found, key=lambda c: -c.score)
-    if not ranked:
-        return []
-    chosen, characters_left = ranked[:1], MAX_ANSWER_LENGTH - (ranked[0].end - ranked[0].start)
-    bar = ranked[0].score - margin
-    for candidate in sorted(ranked[1:], key=lambda c: -_score_beside_first(c, ranked[0])):
-        if len(chosen) == most or _score_beside_first(candidate, ranked[0]) < bar:
-            break
-        length = candidate.end - candidate.start
-        goes_on = candidate.useful or (asked.want is AnswerType.ANYTHING and _adjoins(candidate, ranked[0]))
-        if goes_on and length <= characters_left and not any(candidate.overlaps(other) for other in chosen):
-            chosen.append(candidate)
-            characters_left -= length
-    return chosen
+    """Select the best pieces of the evidence, best first (see `RankedPieces.select`)."""
+    return rank_pieces(asked, evidence, longest).select(most, margin)
 
 
 def _adjoins(candidate: ExtractCandidate, first: ExtractCandidate) -> bool:
     gap = max(candidate.start - first.end, first.start - candidate.end)
-    return candidate.source.number == first.source.number and gap <= _MAX_GAP
+    return candidate.source.number == first.source.number and gap <= MAX_SENTENCE_GAP
 
 
 def _score_beside_first(candidate: ExtractCandidate, first: ExtractCandidate) -> float:
@@ -174,3 +165,17 @@ def quote_piece(piece: ExtractCandidate) -> Sentence:
     place = passage.start + piece.start
     citation = Citation(passage.key, quote, place, place + len(quote), passage.date)
     return Sentence(quote, (citation,))
+
+
+def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:
+    """Quote the value before the newest of a series, in one line that says that it is earlier.
+
+    None where there is none, or where it says the same.
+    """
+    now = extract_numbers(ranked.pieces[0].text) if ranked.pieces else frozenset[str]()
+    for piece in ranked.earlier:
+        before = extract_numbers(piece.text)
+        if not before <= now and len(piece.text) <= MAX_FRAMED_QUOTE_LENGTH:
+            sentence = quote_piece(piece)
+            return replace(sentence, text=f"{format_earlier(piece.source.passage.date, lang)} {sentence.text}")
+    return None

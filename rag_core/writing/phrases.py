@@ -11,7 +11,9 @@ from babel.dates import format_date
 __all__ = [
     "MAX_FRAMED_QUOTE_LENGTH",
     "format_conflict",
+    "format_dated_line",
     "format_day",
+    "format_earlier",
     "format_first_mention",
     "format_last_mention",
     "format_mention_count",
@@ -32,6 +34,12 @@ def format_day(moment: datetime, lang: str) -> str:
     return format_date(moment, "long", locale=lang)
 
 
+def format_dated_line(moment: datetime, quote: str, asked_at: datetime, lang: str) -> str:
+    """Line of a digest: the day of a post, with its year if it is not this one, and a quote in one line."""
+    pattern = {"ru": "d MMMM", "en": "MMMM d"}[lang] if moment.year == asked_at.year else "long"
+    return f"{format_date(moment, pattern, locale=lang)}: {' '.join(quote.split())}"
+
+
 def format_first_mention(moment: datetime, lang: str) -> str:
     """Phrase before the quote of the first post."""
     phrase = "Впервые в постах —" if lang == "ru" else "First in the posts on"
@@ -47,6 +55,11 @@ def format_last_mention(moment: datetime, lang: str) -> str:
 def format_post_date(moment: datetime, lang: str) -> str:
     """Phrase before the quote of a post whose date was asked for."""
     return f"Пост от {format_day(moment, lang)}:" if lang == "ru" else f"Posted on {format_day(moment, lang)}:"
+
+
+def format_earlier(moment: datetime, lang: str) -> str:
+    """Phrase before the quote of a post whose value a newer post has replaced."""
+    return f"Раньше, {format_day(moment, lang)}:" if lang == "ru" else f"Earlier, on {format_day(moment, lang)}:"
 
 
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:

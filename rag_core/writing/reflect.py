@@ -14,7 +14,7 @@ from rag_core.context.budget import fit_excerpts, order_for_prompt
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
-from rag_core.tracing import LlmCosts, Run
+from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Question, Sentence
 from rag_core.verification.support import MIN_SUPPORT, measure_support
 from rag_core.writing.grammar import LETTERS, parse_json_object
@@ -92,7 +92,7 @@ async def reflect_on_draft(
     model = rag.writer
     if model is None or not draft.sentences or draft.model is None:
         return draft
-    judged = await run.attempt("reflect", _request_judgement(question, draft, evidence, model, run), None)
+    judged = await run.attempt(Stage.REFLECT, _request_judgement(question, draft, evidence, model, run), None)
     if judged is None:
         return draft
     confident = replace(
@@ -118,7 +118,7 @@ async def _rewrite_draft(
     shown, run.on_sentence = run.on_sentence, None
     before = list(run.shortfalls)
     try:
-        return await run.attempt("write", write_draft(extended_question, evidence, rag, run), Draft())
+        return await run.attempt(Stage.WRITE, write_draft(extended_question, evidence, rag, run), Draft())
     finally:
         run.on_sentence = shown
         run.shortfalls[:] = before  # shortfalls of a draft that may never be shown do not matter
@@ -129,7 +129,7 @@ async def _request_judgement(
 ) -> Judgement | None:
     """Ask the model for a judgement. Call it inside a stage. Raises GenerationFailed."""
     costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as seat:
+    async with run.open_session(model, question.viewer.user_id) as seat:
         prompt = await _build_prompt(question, draft, evidence, model, seat)
         costs.call()
         end = await collect_generation(

@@ -46,7 +46,7 @@ async def write_draft(
         raise GenerationFailed(_NO_MODEL)
     state = _WritingState(question, rag, run, evidence.numbered())
     try:
-        async with run.seated(model, question.viewer.user_id) as seat:
+        async with run.open_session(model, question.viewer.user_id) as seat:
             state.costs.begin()
             budget = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
             prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt

@@ -18,7 +18,7 @@ from bench.corpus import CHANNELS, Frame, Window
 from numpy.typing import NDArray
 
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 
 __all__ = ["DIMENSION", "ENGINES", "MOST", "NEEDS", "Engine", "Near", "draw", "slices"]
 
@@ -87,7 +87,7 @@ class Engine(Protocol):
 
 
 class Ours:
-    """rag_core.index.open_vectors, embedded: 16-bit numbers, exact."""
+    """rag_core.index.vectors, embedded: 16-bit numbers, exact."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
         self.frame, self.folder = frame, folder

@@ -142,7 +142,7 @@ async def _rebuilt(reindexing: RebuildRunner, rag: Any, rounds: int, kill: bool)
 def _child() -> int:
     for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
         with suppress(OSError):
-            if "ingest.rebuild_child" in Path(f"/proc/{pid}/cmdline").read_text(encoding="ascii", errors="replace"):
+            if "ingest.rebuild" in Path(f"/proc/{pid}/cmdline").read_text(encoding="ascii", errors="replace"):
                 return int(pid)
     raise LookupError("the rebuild has no child")
 

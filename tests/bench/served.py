@@ -25,9 +25,9 @@ from bench.dense import DIMENSION, MOST, draw, slices
 from bench.measure import percentiles, seconds, times
 
 from bot.settings import read_settings
-from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.open_words import LexicalIndex, make_lexical_index
+from rag_core.engine import make_lexical_index
+from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex, PassageRef, SearchFilter
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 
 __all__ = ["main"]

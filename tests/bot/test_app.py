@@ -90,7 +90,7 @@ async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sa
     archive = await Archive.open(home)
     row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": asked["message_id"], "thread": None}
     row |= {"user_id": OTTO, "text": FERRY, "lang": "en", "private": True}
-    await questions.queue_question(archive, **row, asked_at=datetime.now(UTC))
+    await questions.queue_question(archive, questions.QuestionRow(**row, asked_at=datetime.now(UTC)))
     assert await questions.take_next_question(archive)
     await archive.close()
     async with live():

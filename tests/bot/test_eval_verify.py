@@ -34,7 +34,7 @@ PAIRS = [
 ]
 
 
-def test_pairs_are_told_layer_by_layer_beside_the_majority(evaluate: Any, tmp_path: Path) -> None:
+def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> None:
     file = lines(tmp_path / "pairs.jsonl", PAIRS)
     said = evaluate("verify", file, "--json", "out.json")
     assert said.code == 0, said.err
@@ -85,6 +85,29 @@ def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: P
     assert said.code == 0, said.err
     found = json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
     assert (found["accuracy"], found["macro_f1"], found["evidence_recall@5"]) == (1.0, 1.0, 1.0)
+
+
+def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: Path) -> None:
+    lines(
+        tmp_path / "corpus.jsonl",
+        [
+            {"id": "old", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market", "date": "2025-03-01"},
+            {"id": "new", "text": "Gooseberry jam costs 350 roubles a jar.", "title": "Market", "date": "2025-09-01"},
+        ],
+    )
+    claim = {"claim": "Gooseberry jam costs 300 roubles a jar.", "lang": "en", "trap": "superseded"}
+    lines(
+        tmp_path / "claims.jsonl",
+        [
+            claim | {"id": "a", "label": "supported", "asked_at": "2025-06-01T12:00:00+00:00"},
+            claim | {"id": "b", "label": "refuted", "asked_at": "2025-10-01T12:00:00+00:00"},
+            claim | {"id": "c", "label": "supported", "asked_at": "2025-10-01T12:00:00+00:00"},
+        ],
+    )
+    assert evaluate("verify", tmp_path, "--json", "out.json").code == 0
+    found = json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
+    assert (found["accuracy_superseded"], found["opposite_superseded"]) == (0.6667, 0.3333)
+    assert found["opposite"] == 0.3333
 
 
 def test_questions_with_answers_are_joined_to_evidence(tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ from bot.evaluation.scoring import (
     JudgedAnswer,
     RankedQuery,
     compute_answer_metrics,
+    compute_metrics_by_kind,
     compute_retrieval_metrics,
     holds_answer,
     judge_answer,
 )
 from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings
-from rag_core.types import Answer, Citation, PostKey, Sentence
+from rag_core.types import Answer, Certainty, Citation, PostKey, Sentence
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 CORPUS = [
@@ -207,6 +208,27 @@ def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: 
     assert (row.first_right, row.shown_right) == (first, shown)
 
 
+@pytest.mark.parametrize(("kind", "shown"), [("list", True), ("price", False)])
+def test_a_list_may_be_long_in_short_lines(kind: str, shown: bool) -> None:
+    query = EvaluationQuery("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None, kind=kind)
+    assert judge_answer(query, reply("7:30 " + "x" * 200 + "\n" + "y" * 300, "z" * 300), [], 1.0).shown_right is shown
+
+
+@pytest.mark.parametrize(
+    ("texts", "stale"),
+    [(("It costs 160.", "Now 185."), True), (("185, it was 160.",), False), (("Bread.", "160."), False), ((), False)],
+)
+def test_an_old_value_shown_first_is_counted(texts: tuple[str, ...], stale: bool) -> None:
+    query = EvaluationQuery("q", "Price?", "en", frozenset(), ("185",), True, "q", None, "price", ("160",), typo=True)
+    judged = judge_answer(query, reply(*texts), [], 1.0)
+    found = compute_metrics_by_kind([judged])
+    assert judged.stale_first is stale
+    assert [(kind, figures["rows"], figures["stale_first"]) for kind, figures in found.items()] == [
+        ("price", 1, float(stale)),
+        ("typo", 1, float(stale)),
+    ]
+
+
 def row(**changed: Any) -> JudgedAnswer:
     values: dict[str, Any] = {
         "lang": "en", "group": "g", "answerable": True, "refused": False, "first_right": True, "shown_right": True,
@@ -223,12 +245,14 @@ def test_the_figures_of_answers() -> None:
         row(took_ms=30.0, first_right=False, shown_right=False, cited_right=(False,)),
         row(took_ms=40.0, **nothing),
         row(answerable=False, **nothing, took_ms=50.0),
-        row(answerable=False, first_right=False, shown_right=False, took_ms=60.0),
+        row(answerable=False, first_right=False, shown_right=False, took_ms=60.0, certainty=Certainty.PROBABLE),
     ]
     found = compute_answer_metrics(rows)
     assert found.pop("memory_mb")
     assert found == {
         "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
+        "sure_share": 0.75, "sure_right": 0.5, "sure_wrong": 0.3333, "probable_right": 0.0,
+        "unanswerable_sure": 0.0, "unanswerable_probable": 0.5, "stale_first": None,
         "first_citation_right": 0.3333, "citation_precision": 0.4, "citation_coverage": 0.8,
         "latency_ms_p50": 35.0, "latency_ms_p95": 57.5, "calls": 0.0, "tokens": 0.0,
         "by_model": 0.0, "first_sentence_ms_p50": None, "tokens_per_s": None, "answer_length": 166.6667,

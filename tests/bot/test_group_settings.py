@@ -10,10 +10,11 @@ import pytest
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic, set_chat_member
 from bot.views.channel_card import make_channel_token
+from rag_core.context.calibration import Calibration
 from rag_core.storage import Archive, channels
 from rag_core.storage import channels as group_rules
 from rag_core.storage.channels import GroupRules
-from rag_core.types import Visibility
+from rag_core.types import Certainty, Visibility
 
 RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009  # Otto owns the group, Rita is a member
 HARBOUR, KILN, CREW, SAFE = -1001000001, -1001000002, -1001000003, -1001000004
@@ -197,14 +198,13 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
 ) -> None:
     archive = await ready(home, HARBOUR, cited_only=True)
     async with live():
-        assert "7:30 every morning" in (await said(sandbox, OTTO, FERRY))["text"]
-        monkeypatch.setattr("bot.views.answer.MIN_SURE_CONFIDENCE", 2.0)  # nothing is as sure as that
+        monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
         strict = (await said(sandbox, OTTO, FERRY))["text"]
         await group_rules.save_group_rules(archive, GROUP, GroupRules())
         free = (await said(sandbox, OTTO, FERRY))["text"]
-    assert strict.startswith("This is not in the channels bound to this group")
+    assert strict.startswith("I found no answer that I am sure of")
     assert "Harbour News" in strict  # what came nearest
-    assert free.startswith("The ferry to Owl Island leaves at 7:30")
+    assert free.startswith("I am not sure. Closest:")
     await archive.close()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bot.imports import process
+from bot.imports import import_process
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import press_button, send_file_as_person
@@ -110,7 +110,7 @@ def nothing_left(home: Path) -> bool:
 
 
 def child_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(process, "_CHILD_ARGUMENTS", ("-c", code))
+    monkeypatch.setattr(import_process, "_WORKER_ARGUMENTS", ("-c", code))
 
 
 @pytest.fixture
@@ -416,14 +416,14 @@ async def test_a_child_that_ends_badly_is_a_sentence(
 ) -> None:
     code, said = LIMITS[how]
     child_that(monkeypatch, code)
-    monkeypatch.setattr(process, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
+    monkeypatch.setattr(import_process, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
     async with live():
         assert said in await (await sent(sandbox, export())).end()
     assert nothing_left(home)
 
 
 async def test_a_confined_process_has_little_memory(tmp_path: Path) -> None:
-    code = "from bot.imports import process; process.limit_process(); print('begun', flush=True); bytearray(2**31)"
+    code = "from rag_core import worker_process as w; w.limit_process(); print('begun', flush=True); bytearray(2**31)"
     confined = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -437,7 +437,7 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
     (folder / "document").write_bytes(export(20_000))
     order = {"folder": str(folder), "document": "document", "data": str(home), "zone": "UTC", "chat": None}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.imports.child", json.dumps(order),
+        sys.executable, "-m", "bot.imports.import_process", json.dumps(order),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout and process.stdin

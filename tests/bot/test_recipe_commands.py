@@ -72,15 +72,15 @@ def test_the_trace_of_an_answer_can_be_seen_later(imported: Cite) -> None:
 
 
 def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(imported: Cite, tmp_path: Path) -> None:
-    code, out, _ = imported("eval", "make", "mine", "--limit", "20")
-    assert (code, out.split()[:2]) == (0, ["20", "questions"])
+    code, out, _ = imported("eval", "make", "mine", "--limit", "5")
+    assert (code, out.split()[:2]) == (0, ["5", "questions"])
     rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
     corpus = {
         row["id"]: row["text"]
         for row in map(json.loads, (tmp_path / "mine" / "corpus.jsonl").read_text("utf-8").splitlines())
     }
     answerable = [row for row in rows if row["answerable"]]
-    assert (len(rows), len(answerable)) == (20, 16)
+    assert (len(rows), len(answerable)) == (5, 4)
     assert all(row["answers"][0] in corpus[row["relevant"][0]] for row in answerable)
     assert all(row["answers"][0] not in row["text"] for row in answerable)
     assert not {row["group"] for row in rows if not row["answerable"]} & corpus.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -20,13 +21,13 @@ import pytest
 
 from bot.indexing import IndexingWorker, RebuildRunner, find_channel_by_name
 from ingest.indexer import LexicalIndexer
-from ingest.rebuild_child import get_next_index_folder
+from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25 import Bm25Index, SearchFilter
 from rag_core.storage import channels, index_state, posts
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey
 
 PIER, KILN = -1001, -1002
@@ -229,6 +230,25 @@ async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> No
     assert await again.resume() is not None
     assert [state async for state in again.states()][-1].state == "done"
     assert await RebuildRunner(bot.rag.archive, bot.indexer).resume() is None
+
+
+async def test_an_index_of_an_earlier_analysis_answers_until_its_rebuild_is_done(filled: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(filled, tmp_path / "data")
+    note = folder / "lexical" / "current.json"
+    about = json.loads(note.read_text())
+    note.write_text(json.dumps({**about, "analysis": min(READABLE_ANALYSES)}))
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+        bot = Bot(rag)
+        assert rag.lexical.outdated
+        assert bot.found("boat number 7") == [7]
+        await bot.keep(post(BOATS + 1, "Boat at last."))
+        await bot.indexer.save()
+        assert json.loads(note.read_text())["analysis"] == min(READABLE_ANALYSES)
+        assert await bot.reindexing.resume() is not None
+        assert (await bot.ended()).state == "done"
+        assert not rag.lexical.outdated
+        assert bot.found("boat last") == [BOATS + 1]
+    assert json.loads(note.read_text())["analysis"] == ANALYSIS_VERSION
 
 
 class Listening(RebuildRunner):

@@ -9,9 +9,9 @@ from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Text
 
 from bot.i18n import get_translator
-from bot.views.answer import make_link, render_answer
+from bot.views.answer import deserialize_answer, make_link, render_answer, serialize_answer
 from bot.views.post_phrases import RenderContext, format_author, strip_control_characters
-from rag_core.types import Answer, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
+from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)
 LATER = datetime(2024, 3, 14, 10, tzinfo=UTC)
@@ -212,3 +212,25 @@ def test_a_channel_nobody_knows_any_more_still_has_its_link() -> None:
 def test_marks_that_turn_the_writing_direction_are_taken_out() -> None:
     assert strip_control_characters("a\u202eb\u2066c\x00d\te\nf") == "abc d e\nf"
     assert strip_control_characters("שלום 👩‍👩‍👧") == "שלום 👩‍👩‍👧"
+
+
+def test_an_answer_that_is_only_probable_says_so_and_dates_its_quotes() -> None:
+    sentences = cited("Занятие стоит 500 ₽.", PostKey(PUBLIC, 1)), cited("С мая 600 ₽.", PostKey(PRIVATE, 2))
+    text, entities = render_answer(answered(*sentences, certainty=Certainty.PROBABLE), {}, RU).render()
+    assert text.startswith(
+        "Точно не скажу. Ближе всего:\n\n12 марта 2024: Занятие стоит 500 ₽. [1]\n\n12 марта 2024: С мая 600 ₽. [2]"
+    )
+    assert of_type(entities, "bold", text)[:2] == ["12 марта 2024", "12 марта 2024"]
+
+
+def test_what_a_group_withholds_is_not_said_to_be_absent() -> None:
+    withheld = answered(nearest=(nearest("Паром в 7:30."),), certainty=Certainty.PROBABLE)
+    text, _ = render_answer(withheld, {}, replace(EN, group=True)).render()
+    assert text.startswith("I found no answer that I am sure of.\n\n")
+
+
+@pytest.mark.parametrize("certainty", [Certainty.SURE, Certainty.PROBABLE])
+def test_a_stored_answer_keeps_its_certainty_and_an_older_one_counts_as_sure(certainty: Certainty) -> None:
+    stored = serialize_answer(answered(cited("At six.", PostKey(PUBLIC, 1)), certainty=certainty), {})
+    assert deserialize_answer(stored).certainty is certainty
+    assert deserialize_answer({k: v for k, v in stored.items() if k != "certainty"}).certainty is Certainty.SURE

@@ -70,7 +70,7 @@ async def test_an_admin_is_told_in_the_language_of_their_questions(
 ) -> None:
     row: dict[str, Any] = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
     row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
-    await questions.queue_question(told._archive, **row)
+    await questions.queue_question(told._archive, questions.QuestionRow(**row))
     await told(JobFailing("backup", "There is no room for a backup."))
     assert "резервная копия. There is no room for a backup." in await said(sandbox)
     assert "backup. There is no room for a backup." in await said(sandbox, OTTO)

@@ -165,7 +165,7 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
     archive = await Archive.open(home)
     row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": 1, "thread": None, "user_id": OTTO}
     row |= {"text": FERRY, "lang": "en", "private": True, "asked_at": datetime(2024, 1, 1, tzinfo=UTC)}
-    await questions.queue_question(archive, **row)  # type: ignore[arg-type]
+    await questions.queue_question(archive, questions.QuestionRow(**row))  # type: ignore[arg-type]
     for _ in range(10):
         assert await questions.take_next_question(archive)
         await questions.requeue_running_questions(archive)

@@ -203,6 +203,11 @@ def written_at(chat_id: int, number: int, text: str, *, edited: int = 0, **more:
     return Post(PostKey(chat_id, number), DAY, text, edited=DAY + timedelta(days=edited) if edited else None, **more)
 
 
+def answered(text: str, lang: str, at: datetime, answer: str) -> AnsweredQuestion:
+    row = {"bot_id": 42, "update_id": 1, "chat_id": OTTO, "message_id": 1, "user_id": OTTO, "asked_at": at}
+    return AnsweredQuestion(**row, text=text, lang=lang, private=True, answered_at=at, answer=answer)  # type: ignore[arg-type]
+
+
 def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...] = ()) -> AnsweredQuestion:
     """What is kept of an answer that quotes these posts whole, and found those as well."""
     sentences = tuple(Sentence(p.text, (Citation(p.key, p.text, 0, len(p.text), p.date),)) for p in cited)
@@ -211,7 +216,7 @@ def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...
     )
     answer = Answer(sentences, 0.9, "direct", found=sources, shortfalls=tuple(Shortfall(s, "") for s in shortfalls))
     kept = json.dumps(serialize_answer(answer, {post.key: post for post in cited}), ensure_ascii=False)
-    return AnsweredQuestion(OTTO, "Почему?", "ru", DAY + timedelta(days=2), kept)
+    return answered("Почему?", "ru", DAY + timedelta(days=2), kept)
 
 
 async def told(
@@ -361,7 +366,7 @@ async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Ar
 
 async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive: Archive) -> None:
     assert parse_stored_answer("{}").cited == ()
-    text = await said(archive, AnsweredQuestion(OTTO, "Hm?", "en", DAY, '{"messages": [3]}'))
+    text = await said(archive, answered("Hm?", "en", DAY, '{"messages": [3]}'))
     assert text == "To your question “Hm?”\n\nI found no post about it."
 
 

@@ -87,7 +87,9 @@ async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> Non
 async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_the_wall(desk: Desk) -> None:
     now, asked = datetime.now(UTC), datetime.now(UTC) - timedelta(days=2)
     row: dict[str, Any] = {"bot_id": 1, "update_id": 1, "chat_id": 5, "message_id": 1, "thread": None, "user_id": 5}
-    number = await questions.queue_question(desk.archive, **row, text="when?", lang="en", asked_at=asked, private=True)
+    number = await questions.queue_question(
+        desk.archive, questions.QuestionRow(**row, text="when?", lang="en", asked_at=asked, private=True)
+    )
     assert number
     await questions.finish_question(desk.archive, number, state="failed", answer=None)
     await inbox.claim_update(desk.archive, 42, 7)

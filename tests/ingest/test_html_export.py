@@ -81,7 +81,7 @@ async def test_what_telegram_told_the_bot_stays(archive: Archive, shared_data: P
     exported = json.loads((shared_data / "tg_export_en" / "json" / "result.json").read_text())["messages"]
     alive = assign_albums(post for message in exported if (post := parse_exported_post(message, -1003204528972)))
     for update_id, post in enumerate(alive, 1):
-        await posts.save_posts(archive, [replace(post, views=7)], source="live", update_id=update_id)
+        await posts.save_posts(archive, [replace(post, author="Anna")], source="live", update_id=update_id)
     before = await rows(archive)
 
     report = await import_export(archive, shared_data / "tg_export_en" / "html", REAL)

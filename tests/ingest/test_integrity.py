@@ -16,7 +16,7 @@ from ingest.integrity import read_current_passages
 from ingest.notices import AdminNotice, IndexesRepaired
 from rag_core.errors import ArchiveUnavailable
 from rag_core.index.bm25 import PassageRef
-from rag_core.index.open_vectors import VectorPoint
+from rag_core.index.vectors import VectorPoint
 from rag_core.storage import posts
 from rag_core.types import PostKey
 
@@ -197,7 +197,7 @@ async def test_missing_and_stray_vectors_are_put_right(bright: Night) -> None:
 
 async def test_vectors_of_other_texts_and_parts_too_many_are_noticed_among_the_samples(bright: Night) -> None:
     vectors, key, longer = bright.rag.dense.vectors, PostKey(HARBOUR, 3), PostKey(HARBOUR, 8)
-    (held,) = [held async for page in vectors.held() for held in page if held.place.key == key]
+    (held,) = [held async for page in vectors.iterate_points() for held in page if held.place.key == key]
     (other,) = await bright.rag.dense.embedder.passages(["The oven is cold on Mondays."])
     for place in (held.place, PassageRef(longer, 1, 0, 5)):
         await vectors.upsert([VectorPoint(place, bright.books.now, "en", "f" * 32, other)])

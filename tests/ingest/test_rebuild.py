@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from ingest import rebuild_parent
 from ingest.indexer import LexicalIndexer
-from ingest.rebuild_child import IndexBuild, format_rebuild_identity, get_next_index_folder
+from ingest.rebuild import IndexBuild, build_next_index, format_rebuild_identity, get_next_index_folder, load_next_index
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, RebuildRefused
@@ -108,7 +107,7 @@ async def fresh(rag: Engine) -> Bm25Index:
     return lexical
 
 
-def children(name: str = "ingest.rebuild_child") -> list[int]:
+def children(name: str = "ingest.rebuild") -> list[int]:
     """The processes of that program that this one started."""
     ours = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
     pids = [int(pid) for pid in Path(ours).read_text().split()]
@@ -117,25 +116,25 @@ def children(name: str = "ingest.rebuild_child") -> list[int]:
 
 async def walked(rag: Engine, chat_id: int | None = None, number: int = 1) -> Bm25Index:
     """What the child does, in this process."""
-    walk = await IndexBuild.begun(rag.archive, number, chat_id)
+    walk = await IndexBuild.resume_or_begin(rag.archive, number, chat_id)
     while await walk.step() is not None:
         pass
     walk.save()
-    return await rebuild_parent.load_next_index(rag.archive, Rebuild(number, chat_id))
+    return await load_next_index(rag.archive, Rebuild(number, chat_id))
 
 
 async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores_also_what_changed_meanwhile(
     rag: Engine,
 ) -> None:
     rebuild, told = await begun(rag), Told(hold=2)
-    building = asyncio.create_task(rebuild_parent.build_next_index(rag.archive, None, rebuild, told))
+    building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told))
     await told.held.wait()
     sunk = post(1, "Boat number 1 sank.", edited=datetime(2026, 1, 1, tzinfo=UTC))
     await posts.save_posts(rag.archive, [sunk, post(20_000, "A zeppelin.")], source="live")
     await posts.mark_posts_deleted(rag.archive, [PostKey(PIER, 2)], how="test")
     told.go.set()
     await building
-    built, expected = await rebuild_parent.load_next_index(rag.archive, rebuild), await fresh(rag)
+    built, expected = await load_next_index(rag.archive, rebuild), await fresh(rag)
     assert built.watermark == expected.watermark == await posts.get_last_seq(rag.archive)
     assert [p.key.message_id for p in built.matching(tokenize("sank"), ALL)] == [1]
     assert [p.key.message_id for p in built.matching(tokenize("zeppelin"), ALL)] == [20_000]
@@ -177,7 +176,7 @@ async def test_a_channel_of_an_archive_without_an_index_takes_the_others_along(r
 
 async def test_who_is_killed_or_cancelled_goes_on_from_what_was_saved(rag: Engine) -> None:
     rebuild, told = await begun(rag), Told(hold=2)
-    building = asyncio.create_task(rebuild_parent.build_next_index(rag.archive, None, rebuild, told, save_every=0))
+    building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told, save_every=0))
     await told.held.wait()
     (child,) = children()
     os.kill(child, signal.SIGKILL)
@@ -196,9 +195,9 @@ async def test_who_is_killed_or_cancelled_goes_on_from_what_was_saved(rag: Engin
     await asyncio.gather(building, return_exceptions=True)
     assert children() == []
     later = Told()
-    await rebuild_parent.build_next_index(rag.archive, None, rebuild, later)
+    await build_next_index(rag.archive, None, rebuild, later)
     assert later.done[0] == cancelled_at
-    assert found(await rebuild_parent.load_next_index(rag.archive, rebuild)) == found(await fresh(rag))
+    assert found(await load_next_index(rag.archive, rebuild)) == found(await fresh(rag))
 
 
 async def test_a_child_that_always_ends_is_given_up_with_one_sentence(rag: Engine) -> None:
@@ -210,41 +209,41 @@ async def test_a_child_that_always_ends_is_given_up_with_one_sentence(rag: Engin
             os.kill(child, signal.SIGKILL)
 
     with pytest.raises(RebuildRefused, match=r"ended 3 times \(killed by signal 9\)\. Check that memory is free"):
-        await rebuild_parent.build_next_index(rag.archive, None, rebuild, killed)
+        await build_next_index(rag.archive, None, rebuild, killed)
     assert (folder / "rebuild.log").exists()
 
 
 async def test_what_another_rebuild_left_is_not_gone_on_with(rag: Engine) -> None:
-    walk = await IndexBuild.begun(rag.archive, 1, None)
+    walk = await IndexBuild.resume_or_begin(rag.archive, 1, None)
     await walk.step()
     walk.save()
-    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == walk.cursor > 0
-    assert (await IndexBuild.begun(rag.archive, 2, None)).cursor == 0
+    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == walk.cursor > 0
+    assert (await IndexBuild.resume_or_begin(rag.archive, 2, None)).cursor == 0
     assert Bm25Index.load(get_next_index_folder(rag.archive.folder), rag.archive.identity) is None
 
 
 async def test_what_a_damaged_or_later_archive_left_is_not_gone_on_with(rag: Engine) -> None:
-    walk = await IndexBuild.begun(rag.archive, 1, None)
+    walk = await IndexBuild.resume_or_begin(rag.archive, 1, None)
     await walk.step()
     walk.lexical.watermark = walk.cursor = 10**6  # of an archive that was put back from a backup since
     walk.save()
-    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == 0
+    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == 0
     walk.lexical.watermark = walk.cursor = 10
     walk.save()
-    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == 10
+    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == 10
     (get_next_index_folder(rag.archive.folder) / "walk.json").write_text("{")
-    assert (await IndexBuild.begun(rag.archive, 1, None)).cursor == 0
+    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == 0
 
 
 async def test_a_kill_between_the_index_and_its_cursor_doubles_nothing(rag: Engine) -> None:
-    walk = await IndexBuild.begun(rag.archive, 1, PIER)
+    walk = await IndexBuild.resume_or_begin(rag.archive, 1, PIER)
     await walk.step()
     walk.save()
     await walk.step()
     walk.lexical.save(
         get_next_index_folder(rag.archive.folder), format_rebuild_identity(rag.archive, 1)
     )  # and no cursor
-    walk = await IndexBuild.begun(rag.archive, 1, PIER)
+    walk = await IndexBuild.resume_or_begin(rag.archive, 1, PIER)
     while await walk.step() is not None:
         pass
     assert len(walk.lexical) == len(rag.lexical)
@@ -252,7 +251,7 @@ async def test_a_kill_between_the_index_and_its_cursor_doubles_nothing(rag: Engi
 
 async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Engine) -> None:
     rebuild, told = await begun(rag), Told(hold=1)
-    building = asyncio.create_task(rebuild_parent.build_next_index(rag.archive, None, rebuild, told, save_every=0))
+    building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told, save_every=0))
     await told.held.wait()
     (child,) = children()
     resource.prlimit(child, resource.RLIMIT_FSIZE, (20_000, 20_000))  # as much as a full disk would take
@@ -267,9 +266,9 @@ async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Eng
 async def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(rag: Engine) -> None:
     get_next_index_folder(rag.archive.folder).write_text("in the way")
     with pytest.raises(IndexUnavailable, match="cannot be written to disk"):
-        await rebuild_parent.build_next_index(rag.archive, None, await begun(rag), Told())
+        await build_next_index(rag.archive, None, await begun(rag), Told())
 
 
 async def test_a_new_index_that_cannot_be_read_back_is_said_in_one_sentence(rag: Engine) -> None:
     with pytest.raises(RebuildRefused, match=r"cannot be read back from .*lexical\.next\. Check the disk"):
-        await rebuild_parent.load_next_index(rag.archive, await begun(rag))
+        await load_next_index(rag.archive, await begun(rag))

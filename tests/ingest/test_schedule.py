@@ -19,7 +19,7 @@ from ingest.scheduler import (
     open_scheduler,
 )
 from rag_core.errors import BackupFailed
-from rag_core.storage import Archive, job_runs
+from rag_core.storage import Archive, stats
 
 SOON = timedelta(seconds=0.02)
 
@@ -68,7 +68,7 @@ async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive
     work, done = counting(3)
     async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
         await until(done)
-    (job,) = await job_runs.load_jobs(archive)
+    (job,) = await stats.load_jobs(archive)
     assert job.runs >= 3
     assert job.said and job.said.startswith("time")
 

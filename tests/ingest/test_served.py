@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 
-from ingest import rebuild_parent
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
-from ingest.rebuild_child import IndexBuild
+from ingest.rebuild import IndexBuild, build_next_index, load_next_index
 from rag_core.answer import answer_question
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index.bm25 import SearchFilter
-from rag_core.index.open_words import parse_qdrant_settings
 from rag_core.index.sparse_qdrant import QdrantLexicalIndex, SparseCollection
+from rag_core.settings import QdrantSettings
 from rag_core.storage import index_state
 from rag_core.text.tokens import tokenize
 
@@ -154,9 +153,9 @@ async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
             rag.archive, -1001000000001
         )  # all is built anew: it cannot be copied there
         assert rebuild is not None
-        await rebuild_parent.build_next_index(rag.archive, None, rebuild, moved, like=words)
+        await build_next_index(rag.archive, None, rebuild, moved, like=words)
         await library.keep(make_post(7, "A heron stood on the pier.", chat=-1001000000001))
-        await library.indexer.put_in_place(await rebuild_parent.load_next_index(rag.archive, rebuild, words))
+        await library.indexer.put_in_place(await load_next_index(rag.archive, rebuild, words))
         assert (await library.ask(FERRY)).sentences
         await library.indexer.save()
         (after,) = qdrant.collections
@@ -177,8 +176,8 @@ async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
         assert len(words) == 0
         rebuild = await index_state.begin_rebuild(rag.archive, None)
         assert rebuild is not None
-        await rebuild_parent.build_next_index(rag.archive, None, rebuild, moved, like=words)
-        await library.indexer.put_in_place(await rebuild_parent.load_next_index(rag.archive, rebuild, words))
+        await build_next_index(rag.archive, None, rebuild, moved, like=words)
+        await library.indexer.put_in_place(await load_next_index(rag.archive, rebuild, words))
         assert len(words) == 3
         assert (await library.ask(FERRY)).sentences
 
@@ -188,16 +187,16 @@ async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(
 ) -> None:
     settings = on(qdrant)
     async with open_library(tmp_path / "data", **settings) as library:
-        archive, told = library.rag.archive, parse_qdrant_settings(library.rag.lexical.told)
+        archive, told = library.rag.archive, QdrantSettings.model_validate_json(library.rag.lexical.settings_json)
         await library.keep(*ferries, index=False)
-        walk = await IndexBuild.begun(archive, 1, None, told)
+        walk = await IndexBuild.resume_or_begin(archive, 1, None, told)
         walk.cursor = walk.lexical.watermark = 3
         await asyncio.to_thread(walk.save)
         walk.lexical.close()
-        resumed = await IndexBuild.begun(archive, 1, None, told)
+        resumed = await IndexBuild.resume_or_begin(archive, 1, None, told)
         resumed.lexical.close()
         qdrant.forget()
-        anew = await IndexBuild.begun(archive, 1, None, told)
+        anew = await IndexBuild.resume_or_begin(archive, 1, None, told)
         anew.lexical.close()
         assert (resumed.cursor, anew.cursor) == (3, 0)
 
@@ -238,7 +237,7 @@ async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_i
             asyncio.to_thread(words.search, tokenize("ferry"), SearchFilter(frozenset({-1001000000001})))
         )
         assert await asyncio.to_thread(begun.wait, 10)
-        await library.indexer.put_in_place(await asyncio.to_thread(words.fresh))
+        await library.indexer.put_in_place(await asyncio.to_thread(words.make_empty))
         exchanged.set()
         assert [place.key.message_id for place, _ in await search] == [1]
         await library.indexer.save()

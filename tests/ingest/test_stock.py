@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest import rebuild_parent
 from ingest.indexer import DenseIndexer
+from ingest.rebuild import build_next_index
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint
+from rag_core.index.vectors import VectorPoint
 from rag_core.storage import channels, index_state, posts
 from rag_core.types import PostKey
 
@@ -45,13 +45,13 @@ async def renewed(library: Any, chat_id: int | None = None) -> int:
         told.append(renewed)
 
     rebuild = await index_state.begin_rebuild(library.rag.archive, chat_id)
-    await rebuild_parent.build_next_index(library.rag.archive, library.dense, rebuild, moved)
+    await build_next_index(library.rag.archive, library.dense, rebuild, moved)
     await index_state.finish_rebuild(library.rag.archive, replace(rebuild, state="done"))
     return told[-1]
 
 
 async def held(library: Any) -> set[tuple[Any, ...]]:
-    return {tuple(one) for page in [page async for page in library.vectors.held()] for one in page}
+    return {tuple(one) for page in [page async for page in library.vectors.iterate_points()] for one in page}
 
 
 async def test_unchanged_texts_are_not_computed_again_and_nothing_is_written(shelf: Any) -> None:

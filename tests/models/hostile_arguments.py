@@ -31,6 +31,7 @@ from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
 from ingest.exports.scan import ImportNote
+from rag_core.index.bm25 import PostKeySet
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
@@ -38,6 +39,7 @@ from rag_core.types import Passage, PostKey, Question, Source, Viewer
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.moments import Moment
 from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.types import Claim
 from rag_core.verification.vocabulary import Word, split_words
 
@@ -45,7 +47,7 @@ __all__ = ["CannotBuild", "arguments_for", "hostile"]
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
-_NAMES = {"Bot": Bot}  # what the bot's modules import for the type checker alone
+_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet}  # what modules import for the type checker alone
 
 
 class CannotBuild(Exception):
@@ -105,6 +107,7 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     Claim: lambda text: Claim(text, "en", 0, len(text)),
     SentenceFacts: lambda text: extract_facts(text, "en"),
     RuleCheck: lambda text: check_by_rules(text, text, "en"),
+    ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
     Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
     Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
@@ -202,7 +205,7 @@ def _object(wanted: type, text: str, deep: int) -> Any:
         return next(iter(wanted))
     if dataclasses.is_dataclass(wanted):
         fields = [f for f in dataclasses.fields(wanted) if f.init]
-        hints = typing.get_type_hints(wanted)
+        hints = typing.get_type_hints(wanted, localns=_NAMES)
         return wanted(**{f.name: _built(hints[f.name], text, deep + 1) for f in fields})
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
         hints = typing.get_type_hints(wanted)

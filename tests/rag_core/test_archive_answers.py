@@ -31,9 +31,20 @@ def answer(archive: Archive) -> Answer:
         text: str, message: int, sent: list[int], *, user: int = RITA, chat: int = CHAT, thread: int | None = None
     ) -> None:
         number = await questions.queue_question(
-            archive, bot_id=BOT, update_id=next(updates), chat_id=chat, message_id=message, thread=thread,
-            user_id=user, text=text, lang="ru", asked_at=datetime(2024, 3, 12, tzinfo=UTC), private=False,
-        )  # fmt: skip
+            archive,
+            questions.QuestionRow(
+                bot_id=BOT,
+                update_id=next(updates),
+                chat_id=chat,
+                message_id=message,
+                thread=thread,
+                user_id=user,
+                text=text,
+                lang="ru",
+                asked_at=datetime(2024, 3, 12, tzinfo=UTC),
+                private=False,
+            ),
+        )
         assert number
         await questions.take_next_question(archive)
         state, kept = ("answered", json.dumps({"messages": sent})) if sent else ("failed", None)

@@ -30,7 +30,6 @@ FULL = Post(
     origin=Origin("Заслонка", -1002, 5, NOON - timedelta(days=1)),
     reply_to=3,
     album="album-1",
-    views=120,
 )
 
 
@@ -117,19 +116,19 @@ async def test_white_space_at_the_ends_is_no_edit(archive: Archive) -> None:
     assert (await current(archive)).text == "Хлеб 90"
 
 
-async def test_views_and_entities_are_learnt_without_a_new_version(archive: Archive) -> None:
+async def test_entities_are_learnt_without_a_new_version(archive: Archive) -> None:
     await posts.save_posts(archive, [post("Хлеб 90")], source="import")
-    told = replace(post("Хлеб 90", 5), entities=(Entity("bold", 0, 4),), views=10)
+    told = replace(post("Хлеб 90", 5), entities=(Entity("bold", 0, 4),))
     assert await posts.save_posts(archive, [told], source="live", update_id=3) == PostTally(unchanged=1)
 
     now = await current(archive)
-    assert (now.entities, now.views, now.version, now.edited) == ((Entity("bold", 0, 4),), 10, 1, None)
+    assert (now.entities, now.version, now.edited) == ((Entity("bold", 0, 4),), 1, None)
     assert await posts.get_last_seq(archive) == 1
 
 
 async def test_an_export_that_knows_less_takes_nothing_away(archive: Archive) -> None:
     await posts.save_posts(archive, [FULL], source="live", update_id=3)
-    poor = replace(FULL, origin=Origin("Заслонка"), album="export-7", views=None, author=None)
+    poor = replace(FULL, origin=Origin("Заслонка"), album="export-7", author=None)
     await posts.save_posts(archive, [poor], source="import")
     assert await current(archive) == FULL
 

@@ -95,16 +95,18 @@ async def test_only_old_and_done_updates_are_forgotten(archive: Archive) -> None
 async def ask(archive: Archive, update_id: int, user_id: int = 5) -> int | None:
     return await questions.queue_question(
         archive,
-        bot_id=BOT,
-        update_id=update_id,
-        chat_id=5,
-        message_id=update_id,
-        thread=None,
-        user_id=user_id,
-        text="Почём хлеб?",
-        lang="ru",
-        asked_at=datetime(2024, 3, 12, 12, tzinfo=UTC),
-        private=True,
+        questions.QuestionRow(
+            bot_id=BOT,
+            update_id=update_id,
+            chat_id=5,
+            message_id=update_id,
+            thread=None,
+            user_id=user_id,
+            text="Почём хлеб?",
+            lang="ru",
+            asked_at=datetime(2024, 3, 12, 12, tzinfo=UTC),
+            private=True,
+        ),
     )
 
 
@@ -120,6 +122,7 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
     assert taken == questions.QuestionRow(
         id=first,
         bot_id=BOT,
+        update_id=1,
         chat_id=5,
         message_id=1,
         thread=None,

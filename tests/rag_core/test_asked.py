@@ -15,7 +15,7 @@ def test_the_shares_of_a_question_add_up_to_one() -> None:
     asked = QueryTerms.of("Сколько стоит паром до Совиного острова? Паром!", equally)
     assert sum(asked.share.values()) == pytest.approx(1)
     assert asked.order.count(stem("паром")) == 2
-    assert asked.want is AnswerType.NUMBER
+    assert asked.want is AnswerType.PRICE
 
 
 def test_words_that_say_how_it_is_asked_weigh_less_than_what_is_asked_about() -> None:

@@ -163,7 +163,7 @@ async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(
 
 
 async def test_questions_of_the_time_of_the_backup_are_not_answered_again(archive: Archive) -> None:
-    await questions.queue_question(archive, **asked("when?"))
+    await questions.queue_question(archive, questions.QuestionRow(**asked("when?")))
     await backed_up(archive)
     again = await reopened(archive)
     assert await questions.take_next_question(again) is None

@@ -19,7 +19,7 @@ from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, open_vector_store
+from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
 from rag_core.retrieval.search import search_passages
@@ -74,7 +74,7 @@ async def test_that_nothing_was_found_is_remembered_too(library: Any) -> None:
 
 async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) -> None:
     clock = Clock()
-    library.rag = replace(library.rag, clock=clock)
+    library.rag.caches = Caches(clock)
     await library.ask(FERRY)
     clock.now += 299
     await library.ask(FERRY)
@@ -225,7 +225,9 @@ async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, mak
 
 
 class Broken(Bm25Index):
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
         raise IndexUnavailable("The index cannot be read.")
 
 
@@ -365,10 +367,9 @@ def test_many_threads_may_use_a_memory() -> None:
     assert len(memory) <= 20
 
 
-async def test_a_tray_made_of_another_has_caches_of_its_own(library: Any) -> None:
+async def test_an_engine_made_of_another_has_caches_of_its_own(library: Any) -> None:
     await library.ask(FERRY)
     other = replace(library.rag, settings=library.rag.settings)
-    assert isinstance(other.caches, Caches)
     assert other.caches.counts == (0, 0)
     assert library.rag.caches.counts == (0, 2)
 

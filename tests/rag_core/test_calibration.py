@@ -13,13 +13,13 @@ def settings(folder: Path, **answer: float) -> RagSettings:
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
-    kept = Calibration(0.61, "наши данные", "2026-01-15")
+    kept = Calibration(0.61, 0.7, "наши данные", "2026-01-15")
     assert kept.save(settings(tmp_path / "new")) == tmp_path / "new" / "calibration.json"
     assert Calibration.load(settings(tmp_path / "new")) == kept
 
 
 def test_a_setting_wins_over_what_was_fitted(tmp_path: Path) -> None:
-    Calibration(0.61, "data", "").save(settings(tmp_path))
+    Calibration(0.61, 0.7, "data", "").save(settings(tmp_path))
     assert Calibration.load(settings(tmp_path, coverage=0.0)).bar == 0.0
 
 

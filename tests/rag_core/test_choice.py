@@ -83,9 +83,20 @@ async def test_under_load_everything_falls_to_direct(library: Any) -> None:
     await save_answer_mode(library.rag.archive, CHAT, AnswerMode("agent"))
     for n in range(5):
         await questions.queue_question(
-            library.rag.archive, bot_id=1, update_id=n, chat_id=n, message_id=n, thread=None, user_id=n, text="?",
-            lang="en", asked_at=datetime(2025, 3, 1, tzinfo=UTC), private=True,
-        )  # fmt: skip
+            library.rag.archive,
+            questions.QuestionRow(
+                bot_id=1,
+                update_id=n,
+                chat_id=n,
+                message_id=n,
+                thread=None,
+                user_id=n,
+                text="?",
+                lang="en",
+                asked_at=datetime(2025, 3, 1, tzinfo=UTC),
+                private=True,
+            ),
+        )
         assert (await chosen(library))[0] == ("agent" if n < 4 else "direct")
 
 

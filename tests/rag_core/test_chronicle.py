@@ -36,7 +36,14 @@ async def test_the_first_post_about_something(library: Any) -> None:
 async def test_the_last_post_about_something(library: Any) -> None:
     draft = await told(library, "When did you last write about the ferry?")
     assert said(draft).startswith("Last in the posts on May 20, 2025: The ferry is out of service")
-    assert said(await told(library, "Последние новости про обжиг")).startswith("В последний раз в постах — 20 апреля")
+
+
+async def test_news_about_something_are_dated_lines_newest_first(library: Any) -> None:
+    draft = await told(library, "Последние новости про обжиг")
+    assert draft is not None
+    lines = [sentence.text.replace("\u202f", " ") for sentence in draft.sentences]
+    assert lines == ["20 апреля 2025 г.: Про обжиг спросите Тамару.", lines[1]]
+    assert lines[1].startswith("2 марта 2025 г.: Обжиг проходит")
 
 
 async def test_how_many_posts_there_are_with_what_was_counted(library: Any) -> None:

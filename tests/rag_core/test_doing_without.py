@@ -49,7 +49,9 @@ class Odd(Bm25Index):
     def touches(self, terms: Sequence[str], n: int) -> bool:
         raise NotImplementedError
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
         if self.touches(terms, n):
             if self.trouble:
                 raise self.trouble

@@ -1,14 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_core.context.boilerplate import find_repeated_lines
+from rag_core.context.evidence import build_text_key
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.types import Evidence, Passage, PostKey, Source
-from rag_core.writing.extract import quote_piece, select_best_pieces
+from rag_core.writing.extract import (
+    RankedPieces,
+    quote_earlier_piece,
+    quote_piece,
+    rank_pieces,
+    select_best_pieces,
+)
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -34,7 +43,7 @@ def best(
 
 
 def test_the_sentence_that_answers_comes_first() -> None:
-    text = "Доброе утро! Мост закрыт до пятницы. Не забудьте зонт, обещают дождь весь день."
+    text = "Доброе утро! Мост закрыт до пятницы. Не забудьте зонт, обещают дождь и ветер."
     assert best("До какого дня закрыт мост?", evidence(text))[0] == "Мост закрыт до пятницы."
 
 
@@ -97,3 +106,67 @@ def test_what_is_shown_of_one_post_is_not_said_again_in_the_words_of_another() -
     shown = best("Когда открылся рынок?", evidence(*texts, chats=(-1, -2, -3)), margin=100.0)
     assert sum("18 октября" in piece for piece in shown) == 1
     assert "Рынок работает до шести." in shown
+
+
+PRICES = "Хлеб подорожал: буханка ржаного стоит 185 ₽.", "Буханка ржаного хлеба стоит 160 ₽.", "Погода хорошая."
+
+
+def ranked(question: str, found: Evidence) -> RankedPieces:
+    return rank_pieces(asked(question), found)
+
+
+def test_the_newest_value_of_a_series_comes_first_and_the_one_before_it_is_called_earlier() -> None:
+    pieces = ranked("Сколько стоит буханка ржаного хлеба?", evidence(*PRICES, days=(300, 0, 400)))
+    earlier = quote_earlier_piece(pieces, "ru")
+    assert pieces.pieces[0].text == PRICES[0]
+    assert earlier is not None
+    assert earlier.text == f"Раньше, 1 марта 2025\u202fг.: {PRICES[1]}"
+    assert PRICES[1] not in [piece.text for piece in pieces.select(3, 100.0)]
+
+
+def test_a_question_about_a_time_gets_the_best_post_and_no_series() -> None:
+    pieces = ranked("Сколько стоил ржаной хлеб в марте 2025?", evidence(*PRICES, days=(300, 0, 400)))
+    assert not pieces.earlier
+    assert not pieces.contested
+
+
+def test_other_channels_are_no_series() -> None:
+    found = evidence(*PRICES, days=(300, 0, 400), chats=(-1, -2, -1))
+    assert not ranked("Сколько стоит буханка ржаного хлеба?", found).earlier
+
+
+def test_a_newer_price_of_perhaps_the_same_thing_makes_an_answer_doubtful() -> None:
+    texts = "Бассейн, разовое посещение: 320 ₽.", "С января разовое посещение 400 ₽."
+    pieces = ranked("Сколько стоит разовое посещение бассейна?", evidence(*texts, days=(0, 300)))
+    assert pieces.contested
+    assert [piece.text for piece in pieces.select_closest(3)] == [texts[1], texts[0]]
+    assert pieces.best is not None
+    assert pieces.best.text == texts[0]
+
+
+def test_a_price_without_a_number_is_doubtful() -> None:
+    assert ranked("Сколько стоит парковка?", evidence("Парковка у моста открыта.")).doubtful
+    assert not ranked("Сколько стоит парковка?", evidence("Парковка у моста: 50 ₽ в час.")).doubtful
+
+
+def test_the_closest_pieces_are_of_different_posts() -> None:
+    texts = "Мост закрыт. Мост старый.", "Мост открыт.", "Мост новый."
+    pieces = ranked("мост", evidence(*texts)).select_closest(3)
+    assert sorted(piece.source.number for piece in pieces) == [1, 2, 3]
+
+
+def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
+    footer = "Наш мост · @most"
+    lines = find_repeated_lines([f"Новость {n}.\n{footer}" for n in range(10)] + ["Мост открыт."])
+    assert lines == {build_text_key(footer)}
+    found = evidence(f"Мост открыт.\n{footer}", "Нужен ли мост?\n— Да\n— Нет")
+    said = [p.text for p in ranked("мост", replace(found, boilerplate={-1: lines})).pieces]
+    assert said == ["Мост открыт."]
+
+
+def test_four_posts_are_too_few_to_call_a_line_boilerplate() -> None:
+    assert not find_repeated_lines(["Хлеб 90 ₽"] * 4)
+
+
+def test_why_is_answered_with_the_sentence_that_follows() -> None:
+    assert best("Почему новый замок?", evidence("Новый замок на воротах. Старый замёрз."))[0].endswith("Старый замёрз.")

@@ -26,7 +26,7 @@ async def ask(archive: Archive, number: int, days_ago: float, answer: dict[str, 
     moment = NOW - timedelta(days=days_ago)
     asked: dict[str, Any] = {"bot_id": 1, "update_id": number, "chat_id": 5, "message_id": number, "thread": 3}
     asked |= {"user_id": 5 + number, "text": f"question {number}", "lang": "ru" if number % 2 else "en"}
-    question = await questions.queue_question(archive, **asked, asked_at=moment, private=True)
+    question = await questions.queue_question(archive, questions.QuestionRow(**asked, asked_at=moment, private=True))
     assert question
     if answer == "waiting":
         return question

@@ -21,11 +21,11 @@ from numpy.lib import format as npy
 
 from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef
-from rag_core.index.vector_store import StoreInfo
+from rag_core.index.vectors import StoreInfo
 from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
 from rag_core.models.catalog import find_models
 from rag_core.models.model_folder import check_model_files, read_kept_checksums
-from rag_core.text.tokens import ANALYSIS_VERSION
+from rag_core.text.tokens import READABLE_ANALYSES
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -189,7 +189,7 @@ HARM: dict[str, Harm] = {
     "no folder": about(folder=[1]),
     "a folder with a nought": about(folder="x\0y"),
     "another archive": about(archive="somebody else's"),
-    "an old analysis": about(analysis=ANALYSIS_VERSION - 1),
+    "an old analysis": about(analysis=min(READABLE_ANALYSES) - 1),
     "a watermark without an end": about(watermark=float("inf")),
     "channels without an end": about(chats=[float("inf")] * 3),
     **{

@@ -200,7 +200,7 @@ async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder: 
 async def test_a_server_that_is_down_costs_no_answer(library: Library) -> None:
     rag = library.rag
     writer = open_remote_model(LlmSettings(url="http://127.0.0.1:9"))
-    rag.exchange(writer=writer, planner=writer)
+    rag.writer = rag.planner = writer
     try:
         found = await library.ask("When does the ferry to Owl Island leave?")
     finally:

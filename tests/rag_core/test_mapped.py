@@ -97,7 +97,7 @@ async def test_the_grammars_are_those_of_the_real_model(library: Any, tiny_gguf:
     try:
         notebook = Run(library.rag.settings.budgets, "mapreduce")
         sentence = Sentence("The ferry leaves at 7:30.", ())
-        async with notebook.stage("map"), notebook.seated(model, 1) as seat:
+        async with notebook.stage("map"), notebook.open_session(model, 1) as seat:
             passage = Passage(PostKey(1, 1), 0, "Harbour", "The ferry leaves at 7:30.", 0, 25, library.now)
             await map_passage(library.question("When?"), passage, seat, LlmCosts())
         found = await notebook.attempt(

@@ -55,7 +55,7 @@ def days(found: Plan) -> tuple[str | None, str | None]:
         ("When was the first post about the bridge?", Kind.FIRST, "bridge"),
         ("Когда в последний раз писали про мост?", Kind.LAST, "мост"),
         ("Когда мост упоминали последний раз?", Kind.LAST, "мост"),
-        ("Последние новости о мосте", Kind.LAST, "мост"),
+        ("Последние новости о мосте", Kind.NEWS, "мост"),
         ("When was the bridge last mentioned?", Kind.LAST, "bridge"),
         ("When was the bridge mentioned last?", Kind.LAST, "bridge"),
         ("What is the latest post about the bridge?", Kind.LAST, "bridge"),

@@ -129,12 +129,16 @@ class Broken(Bm25Index):
         super().__init__()
         self.failure = failure
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
         raise self.failure
 
 
 class Slow(Bm25Index):
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
         time.sleep(0.3)
         return []
 

@@ -117,15 +117,15 @@ class Case:
         await self.run.attempt("hyde", write_hypothetical_post(self.question, self.model, self.run), "")
 
     async def judge(self) -> None:
-        async with self.run.seated(self.model, 1) as seat:
+        async with self.run.open_session(self.model, 1) as seat:
             await judge_relevance(self.question, [self.passage, self.passage], seat)
 
     async def support(self) -> None:
-        async with self.run.seated(self.model, 1) as seat:
+        async with self.run.open_session(self.model, 1) as seat:
             await judge_support(Claim(self.question.text, "en"), [self.passage], seat)
 
     async def map(self) -> None:
-        async with self.run.seated(self.model, 1) as seat:
+        async with self.run.open_session(self.model, 1) as seat:
             await map_passage(self.question, self.passage, seat, LlmCosts())
 
     async def parts(self) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.open_vectors import open_vector_store
-from rag_core.index.open_words import make_lexical_index
 from rag_core.index.qdrant_client import make_search_params
+from rag_core.index.vectors import open_vector_store
 from rag_core.settings import QdrantSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in

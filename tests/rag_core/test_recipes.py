@@ -230,7 +230,7 @@ async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> N
             return Turn()
 
     async with notebook.within(1.0):
-        async with notebook.seated(Queued({}), 1):
+        async with notebook.open_session(Queued({}), 1):
             await asyncio.sleep(0.05)
         assert 0 < notebook.left < 1.0
 

@@ -19,7 +19,7 @@ LONG = (
 @pytest.mark.parametrize(
     ("text", "legs", "why"),
     [
-        ("Where is the ferry?", "lexical", "few terms"),
+        ("Where is the ferry?", "hybrid", "several terms"),
         ("When does the island ferry leave?", "hybrid", "several terms"),
         ("What does ticket 4417 of the ferry cost?", "lexical", "numbers or quotes"),
         ("Когда «Белая чайка» уходит с причала?", "lexical", "numbers or quotes"),
@@ -55,5 +55,5 @@ def test_the_recipe_and_why(text: str, recipe: str, why: str) -> None:
 
 
 def test_a_plan_without_queries_has_a_route_too() -> None:
-    assert route_plan(Plan(())) == Route("lexical", "direct", ("lexical: few terms", "direct: short and specific"))
+    assert route_plan(Plan(())) == Route("lexical", "direct", ("lexical: no terms", "direct: short and specific"))
     assert route_plan(replace(Plan(("ferry",)), kind=Kind.LIST)).recipe == "agent"

@@ -177,7 +177,9 @@ async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
 class Broken(Bm25Index):
     """An index of words that is down."""
 
-    def search(self, terms: Sequence[str], only: SearchFilter, n: int = 50) -> list[tuple[PassageRef, float]]:
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
         raise IndexUnavailable("The index cannot be read.")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.settings import Budgets
-from rag_core.tracing import Run
+from rag_core.tracing import Run, Stage
 
 
 def run(**budgets: float) -> Run:
@@ -106,10 +106,14 @@ async def test_stages_of_one_question_have_a_budget_each() -> None:
     assert time.perf_counter() - started > 0.2
     with pytest.raises(StageTimeout, match="BUDGETS__FETCH"):
         await notebook.require("cite", asyncio.sleep(5))
-    with pytest.raises(AttributeError):  # a stage without a budget could run for ever
+    with pytest.raises(ValueError):  # a stage without a budget could run for ever
         async with notebook.stage("unheard of"):
             pass
 
 
 def test_no_two_runs_have_one_name() -> None:
     assert len({run().trace_id for _ in range(1000)}) == 1000
+
+
+def test_every_stage_has_a_budget_of_the_settings() -> None:
+    assert {stage.budget for stage in Stage} <= set(Budgets.model_fields)

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 
 from rag_core.types import Citation, Passage, Post, Sentence, Source
-from rag_core.verification.compare import is_repriced
-from rag_core.verification.entailment import assess_text
-from rag_core.verification.relevance import (
-    AssessedPassage,
-    is_different_subject,
-    measure_relevance,
-    select_relevant_passages,
-)
+from rag_core.verification.entailment import assess_rule_check
+from rag_core.verification.relevance import AssessedPassage, is_different_subject, measure_relevance
+from rag_core.verification.rules import check_by_rules
+from rag_core.verification.stance import detect_stance
 from rag_core.verification.support import keep_supported_citations
 from rag_core.verification.types import Claim, Label, Support
+from rag_core.verification.verdicts import decide_verdict
 
 NOTHING = Support(Label.NOT_FOUND, 0.1, "rules")
 
@@ -31,21 +28,58 @@ def passage(post: Post, header: str = "Harbour News · 2025-03-01") -> Passage:
     return Passage(post.key, 0, header, post.text, 0, len(post.text), post.date)
 
 
+def stance(post: Post, claim: str, header: str = "Harbour News · 2025-03-01") -> Support:
+    lang = "en" if claim.isascii() else "ru"
+    checked = check_by_rules(claim, post.text, lang, header=header, date=post.date)
+    return detect_stance(checked, assess_rule_check(checked, lang), header, post.date, even)
+
+
+YES, NO, OPEN = Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND
+
+
 @pytest.mark.parametrize(
-    ("claim", "post"),
+    ("claim", "post", "label"),
     [
-        ("The upgrade arm costs 3,200 roubles.", "Correction: the upgrade arm is 2,300 ₽, not 3,200."),
-        ("Observing nights are on Saturdays.", "Observing nights from March on: Fridays instead of Saturdays."),
-        ("Горячей воды не будет с 18 мая.", "Без горячей воды сидим с 25 мая, а не с 18-го."),
+        # corrections
+        ("The upgrade arm costs 3,200 roubles.", "Correction: the upgrade arm is 2,300 ₽, not 3,200.", NO),
+        ("Observing nights are on Saturdays.", "Observing nights from March on: Fridays instead of Saturdays.", NO),
+        ("Горячей воды не будет с 18 мая.", "Без горячей воды сидим с 25 мая, а не с 18-го.", NO),
+        # denials, in the sentence and beside it
+        ("The lighthouse was sold to a hotel.", "Was the lighthouse sold to a hotel? No. It belongs to the town.", NO),
+        ("Маяк продали гостинице.", "Ходят слухи, что маяк продали гостинице. Это неправда.", NO),
+        ("Паром отменили.", "Говорят, паром отменили. Не отменили: капитан заболел, вышел другой.", NO),
+        ("The ferry company is bankrupt.", "The director denied that the ferry company is bankrupt.", NO),
+        # rumours, questions, plans and offers assert nothing
+        ("The mayor bought a yacht.", "Reportedly the mayor bought a yacht.", OPEN),
+        ("Мэр купил яхту.", "По слухам, мэр купил яхту.", OPEN),
+        ("The mayor bought a yacht.", "Who says the mayor bought a yacht?", OPEN),
+        ("A new pier was built.", "The council plans to build a new pier.", OPEN),
+        ("Новый причал построили.", "Новый причал обещают построить к осени.", OPEN),
+        ("The museum sold the anchor.", "A dealer offered to buy the anchor from the museum.", OPEN),
+        # a plan that failed
+        ("Причал открыли 5 мая.", "Причал к 5 мая открыть не успели.", NO),
+        ("The pier opened on 5 May.", "The pier will not open on 5 May: the steel is late.", NO),
+        # units and other writings
+        ("Билет на паром стоит 400 рублей.", "Паром: билет 400 ₽, дети бесплатно.", YES),
+        ("The ferry ticket costs 12 euros.", "The ferry ticket is €12 now.", YES),
+        ("Паром отходит в шесть вечера.", "Паром отходит в 18:00.", YES),
+        ("The ferry runs every 15 minutes.", "The ferry runs every half hour.", NO),
+        ("Мост стоил 2 млн рублей.", "Мост стоил 2 000 000 ₽.", YES),
+        # a number of another thing
+        ("Час на лодке стоит 600 ₽.", "Прокат: лодка 400 ₽ в час, катамаран 600 ₽ в час.", NO),
+        ("Adult tickets cost 5 euros.", "Adult tickets 12 euros, children 5 euros.", NO),
+        ("Билет на паром стоит 150 рублей.", "Билет на паром 400 рублей, кофе на борту 150 рублей.", NO),
+        # nothing of it
+        ("The lighthouse has a sauna.", "The lighthouse has a museum and a cafe.", OPEN),
+        ("В музее открыли планетарий.", "В музее открыли выставку якорей.", OPEN),
     ],
 )
-def test_a_post_that_takes_the_very_words_back_contradicts_them(make_post: Any, claim: str, post: str) -> None:
-    lang = "en" if claim.isascii() else "ru"
-    (told,) = select_relevant_passages(
-        Claim(claim, lang), [AssessedPassage(passage(make_post(1, post)), assess_text(claim, post, lang))], even
-    )
-    assert told.support.label is Label.CONTRADICTED
-    assert post[told.support.start : told.support.end] in post
+def test_the_stance_of_a_post_is_read_with_what_stands_around_a_sentence(
+    make_post: Any, claim: str, post: str, label: Label
+) -> None:
+    told = stance(make_post(1, post), claim)
+    assert told.label is label, told
+    assert post[told.start : told.end] in post
 
 
 def test_what_a_channel_calls_itself_makes_no_post_speak_of_a_claim() -> None:
@@ -86,32 +120,29 @@ def test_a_source_that_says_otherwise_is_not_cited_for_a_sentence(make_post: Any
 
 
 @pytest.mark.parametrize(
-    ("claim", "line", "anew"),
+    ("claim", "line", "label"),
     [
-        ("Ржаной подовый стоит 140 рублей.", "ржаной 160 ₽", True),
-        ("Ржаной подовый стоит 140 рублей.", "С 1 марта багет 95 ₽, ржаной 160 ₽, плетёнка 120 ₽", True),
-        ("Мешок угля 10 кг стоит 500 рублей.", "С мая мешок 10 кг — 560 ₽", True),
-        ("A jar of honey costs 300 roubles.", "Jar, from June: 340 roubles", True),
-        ("Ржаной подовый стоит 140 рублей.", "ржаной 140 ₽", False),
-        ("Ржаной подовый стоит 140 рублей.", "ржаной с тмином 180 ₽", False),
-        ("Ржаной подовый стоит 140 рублей.", "багет 95 ₽", False),
-        ("Мешок угля 10 кг стоит 500 рублей.", "мешок 25 кг — 900 ₽", False),
-        ("Вход на ярмарку 3 мая стоил 100 рублей.", "вход 150 ₽", False),
+        ("Ржаной подовый стоит 140 рублей.", "ржаной 160 ₽", NO),
+        ("Ржаной подовый стоит 140 рублей.", "С 1 марта багет 95 ₽, ржаной 160 ₽, плетёнка 120 ₽", NO),
+        ("Мешок угля 10 кг стоит 500 рублей.", "С мая мешок 10 кг — 560 ₽", NO),
+        ("A jar of honey costs 300 roubles.", "Jar, from June: 340 roubles", NO),
+        ("Ржаной подовый стоит 140 рублей.", "ржаной с тмином 180 ₽", YES),
+        ("Ржаной подовый стоит 140 рублей.", "багет 95 ₽", YES),
+        ("Мешок угля 10 кг стоит 500 рублей.", "мешок 25 кг — 900 ₽", YES),
+        ("Anna Berg is the harbour master.", "The new harbour master is Tom Reed.", NO),
+        ("Анна Берг — начальник порта.", "Порт выбрал нового начальника: Олег Рид.", NO),
     ],
 )
-def test_a_terse_line_prices_a_thing_anew_where_all_it_names_is_of_the_claim(claim: str, line: str, anew: bool) -> None:
-    assert is_repriced(claim, line, "en" if claim.isascii() else "ru") is anew
+def test_a_later_line_changes_what_an_earlier_post_of_the_channel_said(
+    make_post: Any, claim: str, line: str, label: Label
+) -> None:
+    said = Claim(claim, "en" if claim.isascii() else "ru")
+    first, last = make_post(1, claim), replace(make_post(2, line), date=datetime(2025, 4, 1, tzinfo=UTC))
+    older = replace(last, date=datetime(2025, 2, 1, tzinfo=UTC))
+    first = replace(first, date=datetime(2025, 3, 1, tzinfo=UTC))
 
+    def decide(*posts: Post) -> Label:
+        return decide_verdict(said, [AssessedPassage(passage(post), stance(post, claim)) for post in posts])[0].label
 
-@pytest.mark.parametrize(("later", "label"), [(True, Label.CONTRADICTED), (False, Label.NOT_FOUND)])
-def test_only_a_later_line_of_the_same_channel_outdates_a_price(make_post: Any, later: bool, label: Label) -> None:
-    claim = Claim("Ржаной подовый стоит 140 рублей.", "ru")
-    texts = ("Ржаной подовый стоит 140 рублей.", "ржаной 160 ₽")
-    days = (datetime(2025, 3, 1, tzinfo=UTC), datetime(2025, 4 if later else 2, 1, tzinfo=UTC))
-    posts = [replace(make_post(n, text), date=day) for n, (text, day) in enumerate(zip(texts, days, strict=True), 1)]
-    told = select_relevant_passages(
-        claim, [AssessedPassage(passage(post), assess_text(claim.text, post.text, "ru")) for post in posts], even
-    )
-    said = {one.passage.key: one.support.label for one in told}
-    assert said[posts[0].key] is Label.SUPPORTED
-    assert said.get(posts[1].key, Label.NOT_FOUND) is label
+    assert decide(first, last) is label
+    assert decide(first, older) is YES

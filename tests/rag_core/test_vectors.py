@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from rag_core.errors import VectorRefused, VectorsUnavailable
 from rag_core.index.bm25 import PassageRef, PostKeySet, SearchFilter
-from rag_core.index.open_vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
@@ -106,15 +106,15 @@ async def test_of_a_removed_post_some_parts_may_stay(store: VectorStore) -> None
     await store.upsert([point(n, 1, n, part=part) for n in range(600) for part in range(2)])
     kept = [PassageRef(PostKey(-1, n), 0, 0, 10) for n in range(300)] + [PassageRef(PostKey(-1, 550), 1, 0, 10)]
     await store.remove([PostKey(-1, n) for n in range(500)], but=kept)
-    left = {(held.place.key.message_id, held.place.part) async for page in store.held() for held in page}
+    left = {(held.place.key.message_id, held.place.part) async for page in store.iterate_points() for held in page}
     assert left == {(n, 0) for n in range(300)} | {(n, part) for n in range(500, 600) for part in range(2)}
 
 
 async def test_everything_that_is_held_is_told_once_page_by_page(store: VectorStore) -> None:
-    assert [page async for page in store.held()] == [[]]
+    assert [page async for page in store.iterate_points()] == [[]]
     points = [point(n, 1, n, chat=-1 - n % 2, part=n % 3, lang="en", text_hash=f"text {n}") for n in range(1200)]
     await store.upsert(points)
-    pages = [page async for page in store.held()]
+    pages = [page async for page in store.iterate_points()]
     told = sorted(held for page in pages for held in page)
     assert told == sorted(StoredPoint(p.place, int(DAY.timestamp()), "en", p.text_hash) for p in points)
     assert max(map(len, pages)) <= 500
@@ -123,7 +123,7 @@ async def test_everything_that_is_held_is_told_once_page_by_page(store: VectorSt
 async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store: VectorStore) -> None:
     await store.upsert([point(n, 1, n) for n in range(1500)])
     told: list[int] = []
-    async for page in store.held():
+    async for page in store.iterate_points():
         told += [held.place.key.message_id for held in page]
         await store.upsert([point(n, 0, 1) for n in range(2000 + len(told), 2100 + len(told))])
         await store.remove([PostKey(-1, n) for n in range(0, 100)])
@@ -267,7 +267,7 @@ async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(
     store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.upsert([point(n, 1, n / 10) for n in range(4)])
-    monkeypatch.setattr("rag_core.index.vector_store.MAX_FILTER_POSTS", 2)
+    monkeypatch.setattr("rag_core.index.vectors.MAX_FILTER_POSTS", 2)
     assert await near(
         store, 1, 0, only=SearchFilter(ALL.channels, keys=PostKeySet.of(PostKey(-1, n) for n in (1, 3)))
     ) == [1, 3]
@@ -294,7 +294,7 @@ async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_
     await store.vectors_of([PassageRef(PostKey(-1, 0), 0, 0, 10)])
     await store.by_hash(["hash of -1 0 0"])
     await store.count()
-    [page async for page in store.held()]
+    [page async for page in store.iterate_points()]
     await store.flush()
     assert not await grown()
     with pytest.raises(VectorRefused):

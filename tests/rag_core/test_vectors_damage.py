@@ -16,8 +16,7 @@ import pytest
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.bm25 import PassageRef
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vector_store import AsyncVectorStore
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
 from rag_core.types import PostKey
 
@@ -40,9 +39,9 @@ async def opened(folder: Path) -> VectorStore:
 
 
 def store_of(vectors: VectorStore) -> EdgeVectorStore:
-    assert isinstance(vectors, AsyncVectorStore)
-    assert isinstance(vectors._backing, EdgeVectorStore)
-    return vectors._backing
+    assert isinstance(vectors, VectorStore)
+    assert isinstance(vectors._handle.opened, EdgeVectorStore)
+    return vectors._handle.opened
 
 
 @pytest.fixture
@@ -191,7 +190,7 @@ async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
     broken = tmp_path / "engine.py"
     broken.write_text("import no_such_engine")
     with monkeypatch.context() as patched:
-        patched.setattr("rag_core.index.vectors_edge._WORKER_PROGRAM", broken)
+        patched.setattr("rag_core.index.vectors_edge._WORKER_ARGUMENTS", (str(broken),))
         with pytest.raises(VectorsUnavailable, match=r"does not run .*No module named 'no_such_engine'"):
             await opened(folder)
     vectors = await opened(folder)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_core.index.bm25 import PassageRef, PostKeySet, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.types import PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
@@ -56,7 +56,7 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: S
     await qdrant.start()
     assert await found(store) == [1, 2]
     assert set(await store.by_hash(["hash 2", "hash 9"])) == {"hash 2"}
-    assert [len(page) async for page in store.held()] == [2]
+    assert [len(page) async for page in store.iterate_points()] == [2]
     await store.close()
     again = await opened(qdrant)
     assert (again.identity, await again.count()) == (store.identity, 2)

@@ -18,8 +18,7 @@ import pytest
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vector_store import AsyncVectorStore
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore
 from rag_core.types import PostKey
 
@@ -32,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 import numpy as np
 from rag_core.index.bm25 import PassageRef
-from rag_core.index.open_vectors import VectorPoint, open_vector_store
+from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.types import PostKey
 
 async def write(folder, first):
@@ -67,9 +66,9 @@ async def opened(folder: Path) -> VectorStore:
 
 
 def store_of(vectors: VectorStore) -> EdgeVectorStore:
-    assert isinstance(vectors, AsyncVectorStore)
-    assert isinstance(vectors._backing, EdgeVectorStore)
-    return vectors._backing
+    assert isinstance(vectors, VectorStore)
+    assert isinstance(vectors._handle.opened, EdgeVectorStore)
+    return vectors._handle.opened
 
 
 @pytest.fixture
@@ -151,9 +150,9 @@ async def test_an_engine_that_hangs_is_ended_and_started_again(
 
 
 PANICKING = """
-import runpy, sys
 from pathlib import Path
-namespace = runpy.run_path({program!r})
+from rag_core.index import edge_worker
+from rag_core.worker_process import open_parent_pipes
 
 class Panic(BaseException):
     pass
@@ -164,15 +163,15 @@ def panic(self, ask, raw):
         raise Panic("assertion failed")
     return counted(self, ask, raw)
 
-counted, namespace["VectorShard"].count = namespace["VectorShard"].count, panic
-namespace["main"](sys.stdin.buffer, sys.stdout.buffer)
+counted, edge_worker.VectorShard.count = edge_worker.VectorShard.count, panic
+edge_worker.main(*open_parent_pipes())
 """
 
 
 async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "engine.py"
-    program.write_text(PANICKING.format(program=str(vectors_edge._WORKER_PROGRAM), flag=str(tmp_path / "flag")))
-    monkeypatch.setattr(vectors_edge, "_WORKER_PROGRAM", program)
+    program.write_text(PANICKING.format(flag=str(tmp_path / "flag")))
+    monkeypatch.setattr(vectors_edge, "_WORKER_ARGUMENTS", (str(program),))
     vectors = await opened(tmp_path / "vectors")
     await vectors.upsert(points(10))
     assert await vectors.count() == 10

@@ -12,9 +12,8 @@ from aiohttp import web
 from qdrant_client import QdrantClient, models
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.open_vectors import open_vector_store
 from rag_core.index.qdrant_client import IN_MEMORY_URL, QdrantConnection
-from rag_core.index.vector_store import PointBatch
+from rag_core.index.vectors import PointBatch, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings
 

@@ -12,8 +12,14 @@ import pytest
 import qdrant_edge as edge
 
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.index.open_vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vector_store import compute_slot, list_filter_slots, make_store_filter
+from rag_core.index.vectors import (
+    VectorPoint,
+    VectorStore,
+    compute_slot,
+    list_filter_slots,
+    make_store_filter,
+    open_vector_store,
+)
 from rag_core.index.vectors_edge import StoreFolder
 from rag_core.types import PostKey
 

@@ -147,6 +147,15 @@ def test_of_sentences_without_a_date_hardly_one_in_twenty_gives_one(lang: str, r
     assert figures["false_finds"] is not None and figures["false_finds"] <= 0.05
 
 
+@pytest.mark.parametrize("lang", ["ru", "en"])
+def test_expressions_that_people_type_are_read_and_days_to_come_are_no_filter(lang: str, root: Path) -> None:
+    rows = [row for row in read_date_rows(root / "tests" / "data" / "dates") if row.lang == lang]
+    figures = compute_date_metrics(rows, parse_period)
+    assert len(rows) >= 250
+    assert figures["right"] is not None and figures["right"] >= 0.95
+    assert figures["false_finds"] is not None and figures["false_finds"] <= 0.03
+
+
 @pytest.mark.parametrize(("lang", "least"), [("ru", 0.90), ("en", 0.82)])
 def test_the_suites_of_other_programs(lang: str, least: float, shared_data: Path, root: Path) -> None:
     rows = [row for row in read_date_rows(shared_data / "temporal_peers") if row.lang == lang]

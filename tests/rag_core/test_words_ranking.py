@@ -19,9 +19,8 @@ from pydantic import SecretStr
 from bot.sandbox.demo import import_sample_channels
 from ingest.chunking import split_into_passages
 from ingest.indexer import build_lexical_entry
-from rag_core.engine import Engine, open_engine
-from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, SearchFilter
-from rag_core.index.open_words import LexicalIndex, make_lexical_index
+from rag_core.engine import Engine, make_lexical_index, open_engine
+from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex, PassageRef, SearchFilter
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize

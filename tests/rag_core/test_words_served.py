@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index import sparse_qdrant as served_words
-from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, PostKeySet, SearchFilter
-from rag_core.index.open_words import LexicalIndex, load_saved_lexical_index, make_lexical_index
+from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex, PassageRef, PostKeySet, SearchFilter
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
@@ -227,7 +227,7 @@ async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes
     async with StandIn() as qdrant:
         index = await asyncio.to_thread(make_lexical_index, await served(qdrant))
         await asyncio.to_thread(index.replace, (), [entry(1, "old")])
-        beside = await asyncio.to_thread(index.fresh)
+        beside = await asyncio.to_thread(index.make_empty)
         await asyncio.to_thread(beside.replace, (), [entry(2, "new")])
         beside.watermark = 9
         assert await asyncio.to_thread(numbers, index, "old", "new") == [1]

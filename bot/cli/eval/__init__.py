@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.eval import answers, calibrate, dates, make, plans, retrieval, verify
+from bot.cli.eval import answers, calibrate, dates, followups, make, plans, retrieval, talk, verify
 
 __all__ = ["declare"]
 
 _EVALUATIONS = (
     retrieval,
     answers,
+    talk,
+    followups,
     dates,
     plans,
     verify,

@@ -11,7 +11,7 @@ from bot.cli.eval import options
 from bot.cli.eval.options import Measurement, run_measurement
 from bot.evaluation.index import VARIANTS
 from bot.evaluation.runs import answer_query
-from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics
+from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, compute_metrics_by_kind
 from bot.settings import Settings
 
 __all__ = ["declare", "run"]
@@ -29,9 +29,10 @@ def declare(kinds: Any) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report and the plot. Returns the exit code."""
-    return await run_measurement(
-        args, settings, Measurement("answers", lambda query: True, answer_query, compute_answer_metrics, _draw_plot)
+    measurement = Measurement(
+        "answers", lambda query: True, answer_query, compute_answer_metrics, _draw_plot, compute_metrics_by_kind
     )
+    return await run_measurement(args, settings, measurement)
 
 
 def _draw_plot(rows: Mapping[str, Sequence[JudgedAnswer]], name: str, line: str, file: Path) -> None:

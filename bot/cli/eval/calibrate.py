@@ -59,7 +59,12 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
     _print_calibration(fitted, calibrated.save(settings.rag()))
     if args.json_out:
-        metrics = {"bar": calibrated.bar, "abstained": fitted.abstained[0], "refused": fitted.refused[0]}
+        metrics = {
+            "bar": calibrated.bar,
+            "sure": calibrated.sure,
+            "abstained": fitted.abstained[0],
+            "refused": fitted.refused[0],
+        }
         settings_used = describe_settings(args, replace(data.rag, calibration=calibrated), variant, {})
         write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": settings_used,
                               "metrics": {"all": metrics}, "rows": len(answers)})  # fmt: skip
@@ -88,7 +93,7 @@ def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
     """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
-    calibration = replace(data.rag.calibration, bar=0.0)
+    calibration = replace(data.rag.calibration, bar=0.0, sure=0.0)
     if data.rag.dense is None:
         return calibration
     fusions = choose_safest_fusions(await run_both_retrievers(data))
@@ -98,6 +103,10 @@ async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
 
 
 def _print_calibration(fitted: FittedCalibration, file: Path) -> None:
-    print(f"bar {fitted.calibration.bar:.3f}, written to {file}")
-    for name, (share, low, high) in (("abstained", fitted.abstained), ("refused", fitted.refused)):
+    print(f"bar {fitted.calibration.bar:.3f}, sure from {fitted.calibration.sure:.3f}, written to {file}")
+    for name, (share, low, high) in (
+        ("abstained", fitted.abstained),
+        ("refused", fitted.refused),
+        ("sure_wrong", fitted.wrong),
+    ):
         print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")

@@ -12,7 +12,14 @@ from typing import Any, Generic, TypeVar
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
 from bot.evaluation.index import RECIPES, IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.report import compute_ratios, format_comparison, format_table, require_writable, write_json_report
+from bot.evaluation.report import (
+    compute_ratios,
+    format_comparison,
+    format_rows,
+    format_table,
+    require_writable,
+    write_json_report,
+)
 from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
 from bot.evaluation.scoring import Metrics
 from bot.settings import Settings
@@ -140,6 +147,7 @@ class Measurement(Generic[L]):
     """A measurement: filter of the questions, how one is asked, the metrics of the rows, and how they are drawn.
 
     `draw` gets the rows of each variant, the name of the data, a line that describes the measurement, and the file.
+    `by_kind` computes the metrics of parts of the rows.
     """
 
     name: str
@@ -147,6 +155,7 @@ class Measurement(Generic[L]):
     ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[L]]
     metrics: Callable[[Sequence[L]], Metrics]
     draw: Callable[[Mapping[str, Sequence[L]], str, str, Path], None]
+    by_kind: Callable[[Sequence[L]], Mapping[str, Metrics]] = lambda rows: {}
 
 
 async def run_measurement(args: argparse.Namespace, settings: Settings, what: Measurement[L]) -> int:
@@ -166,8 +175,16 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
         rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in variants.items()})
     metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
     print(format_comparison(metrics) if args.compare else format_table(metrics[""]))
+    kinds = {name: what.by_kind(given) for name, given in rows.items()}
+    for name, parts in kinds.items():
+        if parts:
+            print(f"\n{name}", format_rows(parts), sep="\n")
     if args.json_out:
-        compared = {"metrics": metrics, "ratio": compute_ratios(metrics)} if args.compare else {"metrics": metrics[""]}
+        compared: dict[str, Any] = {"metrics": metrics[""]}
+        if args.compare:
+            compared = {"metrics": metrics, "ratio": compute_ratios(metrics)}
+        if any(kinds.values()):
+            compared["by_kind"] = kinds if args.compare else kinds[""]
         about = {"settings": describe_settings(args, data.rag, variant, variants)}
         write_json_report(
             args.json_out, {"command": what.name, "data": dataset.name, **about, **compared, "rows": len(queries)}

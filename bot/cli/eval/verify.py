@@ -1,4 +1,4 @@
-"""`citegram eval verify FILE|DIR`: how good the verdicts on claims are, layer by layer."""
+"""`citegram eval verify FILE|DIR`: how good the verdicts on claims are, beside two baselines and by trap."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["declare", "run"]
 
 def declare(kinds: Any) -> None:
     """Add the subcommand to the parser."""
-    parser = kinds.add_parser("verify", help="how good the verdicts on claims are, layer by layer")
+    parser = kinds.add_parser("verify", help="how good the verdicts on claims are, beside two baselines")
     parser.add_argument(
         "folder", type=Path, metavar="FILE|DIR",
-        help="claims with their evidence (.jsonl), or a folder with claims.jsonl and the corpus to look them up in",
+        help="claims with their evidence (.jsonl), or a folder with claims.jsonl and the posts to look them up in",
     )  # fmt: skip
     options.add_sample_options(parser, "claims")
     options.add_model_options(parser)
@@ -43,9 +43,10 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
-    corpus = args.folder.is_dir() and (args.folder / "corpus.jsonl").exists()
-    if not corpus and not all(row.evidence for row in rows):
-        raise ImportRefused(f"{args.folder} holds claims without evidence: add corpus.jsonl to look them up in.")
+    given = all(row.evidence for row in rows)
+    corpus = args.folder.is_dir() and (not given or (args.folder / "corpus.jsonl").exists())
+    if not corpus and not given:
+        raise ImportRefused(f"{args.folder} holds claims without evidence: name a folder with the posts too.")
     judged = await _verify_from_corpus(args, settings, rows) if corpus else judge_claim_pairs(rows)
     layers = {
         name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS

@@ -1,37 +1,36 @@
-"""Follow-up questions: rewrite a question as a standalone one, with the memory of earlier questions.
+"""Follow-up questions by rules: rewrite a question as a standalone one, with the earlier questions of a conversation.
 
-Rewriting is done by a model when it is idle, by rules otherwise ("а в марте?", "and who said that?"). By the rules,
-times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by their
+Times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by their
 antecedents, and any other brief question gets the subject of the earlier one. A question that is no follow-up stays
-unchanged. A model may only repeat the conversation: a rewrite with a new name or number, or with more than one new
-word, is rejected.
-
-Memory holds rewritten questions and the names in their answers, for about an hour; in forums by topic. It is never a
-source of an answer.
+unchanged.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
+from rag_core.conversation.slots import (
+    add_past_aside,
+    drop_beneficiary,
+    extract_noun_phrase,
+    find_antecedent,
+    find_russian_noun,
+    fold_case,
+    is_russian_name,
+    names_attribute,
+    replace_slot,
+    replace_thing,
+    strip_aside,
+)
 from rag_core.dates import parse_period
-from rag_core.engine import Engine
-from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.intents import asks_about_recent_events, strip_asking_phrase
-from rag_core.storage import conversations, users
-from rag_core.storage.conversations import ConversationKey, ConversationTurn
-from rag_core.text.answer_type import extract_numbers
+from rag_core.storage.conversations import ConversationTurn
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import STOP_WORDS, detect_language, tokenize
-from rag_core.tracing import LlmCosts, Run
-from rag_core.types import Answer, Question
-from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
-from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
 
 __all__ = [
     "LEAD_IN_PATTERN",
@@ -40,23 +39,13 @@ __all__ = [
     "QUESTION_WORD_PATTERN",
     "NameSpan",
     "Pronoun",
-    "extract_answer_names",
     "extract_content_words",
     "extract_subject",
     "find_pronoun",
     "find_question_names",
     "fold_case",
-    "identify_conversation",
     "is_followup",
-    "is_memory_enabled",
-    "load_turns",
-    "migrate_memory_setting",
-    "remember_answer",
-    "resolve_followup",
     "rewrite_by_rules",
-    "rewrite_followup",
-    "set_memory_enabled",
-    "start_new_conversation",
     "strip_lead_in",
 ]
 
@@ -66,7 +55,7 @@ LEAD_IN_PATTERN = re.compile(
 )
 QUESTION_WORD_PATTERN = re.compile(
     r"^(?:(?:с|в|во|по|за|до|на|от|из|у|для|о|об|in|at|by|for|with|from|on|to|until)\s+)?"
-    r"(?:кто|кого|кому|кем|ком|что|чего|чему|чем|где|куда|откуда|когда|почему|зачем|отчего|сколько|скольк\w+|как|"
+    r"(?:кто|кого|кому|кем|ком|что|чего|чему|чем|где|куда|откуда|когда|почему|зачем|отчего|почем|скок\w?|сколько|скольк\w+|как|"
     r"как\w{2,4}|чей|чья|чье|чьи|правда ли|верно ли|есть ли|можно ли|who|whom|whose|what|which|when|where|why|how|"
     r"is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)\b(?!\s+about\b)"
 )
@@ -101,7 +90,7 @@ _STANDALONE_TERMS = 3  # content words from which a question with "it" or "they"
 _ASKING_WORD_PATTERN = re.compile(
     r"^(?:правда|верно|действительно|известно|известен|известна|расскажи\w*|скажи\w*|tell|known|пис\w+|пишут|написали|пост\w*|"
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
-    r"как\w{2,3}|please|пожалуйста|проходит|находится|нового|new|happened)$"
+    r"как\w{2,3}|please|пожалуйста|проходит|находится|нового|new|happened|скок\w?|почем|щас)$"
 )
 _TRAILING_VERB_PATTERN = re.compile(r"(?<!\s)(?:\s++(?:было|была|были|был|there|were|was|is|are))+$", re.I)
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
@@ -126,11 +115,6 @@ class Pronoun:
     many: bool = False
     place: bool = False
     whole: bool = False
-
-
-def fold_case(text: str) -> str:
-    """Lower-case a text and replace ё by е, keeping its length."""
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text).replace("ё", "е")
 
 
 def strip_lead_in(text: str) -> str:
@@ -172,7 +156,7 @@ def find_pronoun(text: str) -> Pronoun | None:
             tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: match.start()])
         )
         # "how much is the entrance there": the words before "there" do not name its place
-        before = not match["place"] and extract_content_words(low[: match.start()])
+        before = not match["place"] and _has_antecedent(low[: match.start()], match)
         if empty or before or find_question_names(text[: match.start()]):
             continue
         impersonal = not match["person"]
@@ -183,6 +167,27 @@ def find_pronoun(text: str) -> Pronoun | None:
             match.start(), match.end(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole
         )
     return None
+
+
+_RUSSIAN_GENDERS = {"он": "masc", "его": "masc", "него": "masc", "ему": "masc", "нему": "masc", "нем": "masc",
+                    "она": "femn", "ее": "femn", "ей": "femn", "нее": "femn", "ней": "femn"}  # fmt: skip
+_ENGLISH_NOUN_PATTERN = re.compile(r"\b(?:the|an?|my|our|your|this|these|those|some|\w+'s)\s+\w|\w{3}s\b")
+_WHO_DID_PATTERN = re.compile(r"(?:who|what) \w+ (?:to \w+ )?$")
+
+
+def _has_antecedent(before: str, pronoun: re.Match[str]) -> bool:
+    """Whether the words before a pronoun can be its antecedent: in Russian a noun, in English any content word."""
+    if not extract_content_words(before):
+        return False
+    if re.search("[а-я]", pronoun[0]):
+        number = "plur" if pronoun["many"] else "sing"
+        return not (pronoun["person"] or pronoun["many"]) or find_russian_noun(
+            before, _RUSSIAN_GENDERS.get(pronoun[0], ""), number
+        )
+    # "how old is he", "who wanted to grind it": adjectives and verbs
+    if pronoun["person"] or pronoun["many"]:
+        return bool(_ENGLISH_NOUN_PATTERN.search(before))
+    return not _WHO_DID_PATTERN.match(before)
 
 
 def extract_subject(question: str, now: datetime | None) -> str:
@@ -204,14 +209,23 @@ _MAX_FOLLOWUP_TERMS = 3
 _EDGE_CHARACTERS = " \t\n?!.…,;:"
 _MAX_FOLLOWUP_LENGTH = 600  # characters: a longer text is no follow-up, and rewrites are cut to this length
 _ATTRIBUTE_PATTERN = re.compile(
-    r"\b(?:score|result|price|reason|date|time|address|winner|author|source|deadline|age|link|outcome|cost|"
+    r"\b(?:score|result|price|reason|date|time|hour|day|place|phone|number|address|winner|author|source|deadline|age|link|outcome|cost|"
     r"счет\w{0,2}|результат\w{0,2}|цен[аыу]|причин[аыу]|дат[аыу]|адрес\w{0,2}|победител\w|автор\w{0,2}|источник\w{0,2}|"
-    r"итог\w{0,2}|возраст\w{0,2}|ссылк[аиу]|год[уа]?|исход\w{0,2})$"
+    r"entrance|tickets?|вход|билет\w{0,2}|час[ау]?|дня|день|числ\w|телефон\w?|номер\w?|мест[ео]|итог\w{0,2}|возраст\w{0,2}|ссылк[аиу]|год[уа]?|исход\w{0,2})$"
 )
 _WHY_SO_PATTERN = re.compile(r"^(?:почему|зачем|отчего|why|how come)\b.*\b(?:так|такой|такая|такое|такие|so|such)\b")
 _TELL_MORE_PATTERN = re.compile(
     r"^(?:(?:а|и)\s+)?(?:(?:по)?подробнее|расскажи\s+(?:еще|больше)|(?:tell me )?more|more details?)\W*$"
 )
+# "the last one", "places left": what they are of was said before
+_PRO_FORM_PATTERN = re.compile(
+    r"\b(?:the|this|that|which|first|last|next|other|another|new|old)(?: \w+)? ones?\b|"
+    r"^(?:(?:are|is) there )?(?:any |still )*(?:places?|seats?|tickets?|spots?|rooms?|spaces?) "
+    r"(?:left|available|free|remaining)$|"
+    r"^(?:есть (?:ли )?(?:еще |свободные )*(?:места|билеты)|(?:места|билеты) (?:еще )?(?:есть|остались|свободны\w?)|"
+    r"(?:остались|есть) (?:ли )?(?:еще )?(?:места|билеты))$"
+)
+_STANDALONE_WHO_PATTERN = re.compile(r"^who(?:s| is| are|'s|’s) (?:the|your|our) \w+$")
 _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
 _BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
@@ -226,6 +240,10 @@ def is_followup(text: str, now: datetime) -> bool:
     pronoun = find_pronoun(rest)
     if pronoun is not None:
         return True
+    if _PRO_FORM_PATTERN.search(fold_case(rest).strip(_EDGE_CHARACTERS)) and len(own) <= _MAX_FOLLOWUP_TERMS:
+        return True
+    if led and _STANDALONE_WHO_PATTERN.match(fold_case(rest).strip(_EDGE_CHARACTERS)):
+        return False
     if led:
         return (
             not (
@@ -268,7 +286,9 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
     last = turns[-1]
     rest = strip_lead_in(text).strip(_EDGE_CHARACTERS)
     pronoun = find_pronoun(rest)
-    if pronoun is not None:
+    if past := add_past_aside(last.question.strip(_EDGE_CHARACTERS), rest):
+        rewritten = past
+    elif pronoun is not None:
         rewritten = _replace_pronoun(
             rest, pronoun, last, now if not pronoun.whole else None, led=rest != text.strip(_EDGE_CHARACTERS)
         )
@@ -276,40 +296,88 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
         rewritten = f"{rest}: {extract_subject(last.question, now)}"
     else:
         rewritten = _carry_over_subject(rest, last, now)
-    return f"{rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)}?"
+    rewritten = rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)
+    return text if rewritten == text.strip(_EDGE_CHARACTERS) else f"{rewritten}?"
+
+
+_WHO_PATTERN = re.compile(r"(?:кто|who)\b")
+_ASKS_FOR_NAME_PATTERN = re.compile(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b")
+_THING_PATTERN = re.compile(r"\b(?:the|an?)\s.+")
+_DEFINITION_PATTERN = re.compile(
+    r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
+    r"who(?: is|'s|’s|s) (?!the |your |our |in )|what (?:is|are) (?!the )|tell me about)\s*(?P<name>[^?]+)"
+)
 
 
 def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime | None, *, led: bool) -> str:
     """Replace the pronoun by its antecedent: a name of the last answer or question, or the subject."""
-    subject, names = extract_subject(last.question, now), list(last.entities)
+    asked = strip_aside(last.question.strip(_EDGE_CHARACTERS))
+    subject = extract_subject(asked, now)
     if pronoun.whole:
         return f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}, {subject}"
-    fresh = [name for name in names if fold_case(name) not in fold_case(last.question)]
-    antecedent = subject
+    word, after = fold_case(rest[pronoun.start : pronoun.end]), rest[pronoun.end :]
+    antecedent = _choose_antecedent(word, pronoun, asked, subject, last.entities)
+    if antecedent is None:
+        return f"{rest}, {subject}"
+    if antecedent == subject and detect_language(subject) != detect_language(rest):
+        return rest  # a question that mixes two languages finds nothing
+    if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
+        antecedent = f"{antecedent}'s"
+    replaced = f"{rest[: pronoun.start]}{antecedent}{after}"
+    return f"{replaced}, {subject}" if led and antecedent not in subject else replaced
+
+
+def _choose_antecedent(word: str, pronoun: Pronoun, asked: str, subject: str, names: Sequence[str]) -> str | None:
+    """Choose what a pronoun stands for; None for the unnamed person of a question such as "who brings the bread"."""
+    gender = _RUSSIAN_GENDERS.get(word)
+    if gender:
+        names = [name for name in names if is_russian_name(name, gender)]
+    low = fold_case(asked)
+    fresh = [name for name in names if fold_case(name) not in low]
+    definition = _DEFINITION_PATTERN.match(low)
+    if definition and not pronoun.many:
+        return asked[definition.start("name") : definition.end("name")].strip()
     if pronoun.many and len(names) > 1:
-        antecedent = ", ".join(names)
-    elif fresh and (pronoun.person or pronoun.place) and _asks_for_name(last.question):
-        antecedent = fresh[0]
-    elif pronoun.person and not names and (asked_names := find_question_names(last.question)):
-        antecedent = asked_names[-1].text
-    elif pronoun.person and names and not _asks_for_name(last.question):
-        antecedent = next((name for name in names if name not in fresh), subject)
-    replaced = f"{rest[: pronoun.start]}{antecedent}{rest[pronoun.end :]}"
-    return f"{replaced}, {subject}" if led and antecedent != subject else replaced
+        return ", ".join(names)
+    if fresh and (pronoun.person or pronoun.place) and _ASKS_FOR_NAME_PATTERN.search(low):
+        return fresh[0]
+    known = [name for name in names if name not in fresh]
+    return _find_antecedent_in_question(word, pronoun, asked, subject, known)
 
 
-def _asks_for_name(question: str) -> bool:
-    return bool(
-        re.search(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b", fold_case(question))
-    )
+def _find_antecedent_in_question(
+    word: str, pronoun: Pronoun, asked: str, subject: str, known: Sequence[str]
+) -> str | None:
+    """Find the antecedent among the words of the earlier question; `known`: names that the answer repeats."""
+    asked_names, gender = find_question_names(asked), _RUSSIAN_GENDERS.get(word)
+    if pronoun.person and not asked_names and _WHO_PATTERN.match(fold_case(asked)):
+        return None
+    russian_plural = pronoun.many and detect_language(word) == "ru"
+    if (gender or russian_plural) and (noun := find_antecedent(asked, gender or "", "sing" if gender else "plur")):
+        return noun
+    if pronoun.person and known:
+        return known[0]
+    if pronoun.person and asked_names:
+        return asked_names[-1].text
+    if word in {"it", "them"} and (thing := _THING_PATTERN.search(subject)):
+        return thing[0]
+    return subject
+
+
+# "а в воскресенье во сколько откроется?"
+_INNER_QUESTION_WORD = re.compile(r"\s(?:кто|где|куда|когда|почему|сколько|скольки|скок\w?|почем)\b")
 
 
 def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str:
     """Change in the earlier question what the follow-up says differently; else add the earlier subject to it."""
-    question, left = last.question.strip(_EDGE_CHARACTERS), rest
-    if QUESTION_WORD_PATTERN.match(fold_case(rest)):
-        return f"{rest}, {extract_subject(question, now)}"
+    question = last.question.strip(_EDGE_CHARACTERS)
+    if replaced := replace_slot(question, rest):
+        return replaced
+    question, left = strip_aside(question), rest
     when, other = _split_time(rest, now)
+    if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
+        subject = extract_noun_phrase(extract_subject(question, now if when else None))
+        return rest if subject in rest else f"{rest}, {subject}"
     if when and not extract_content_words(other):
         return _replace_time(question, when, now)
     if when:
@@ -320,10 +388,13 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
         return renamed
     if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
         return rest  # a joined question would mix two languages; names are the same in both
+    if names_attribute(left):
+        return f"{left}, {extract_subject(question, None)}"
     return (
-        _replace_topic(last.question.strip(_EDGE_CHARACTERS), rest, now)
+        _replace_topic(question, rest, now)
+        or replace_thing(question, left)
         or _replace_beneficiary(question, left)
-        or f"{question}, {left}"
+        or f"{drop_beneficiary(question)}, {left}"
     )
 
 
@@ -398,148 +469,3 @@ def _replace_beneficiary(question: str, rest: str) -> str | None:
         if found["on"] == wanted[1]:
             return f"{question[: found.start()]}{rest} {question[found.end() :]}".strip()
     return f"{question} {rest}"
-
-
-_MAX_TURNS = 20
-_MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
-_CHARACTERS_PER_TOKEN = 3  # between English (4) and Russian (2.5); the window need not be exact
-_MAX_STORED_LENGTH = 600  # characters of a stored question
-
-
-def identify_conversation(question: Question) -> ConversationKey:
-    """Key of the conversation of a question: chat, reader and forum topic."""
-    return ConversationKey(question.chat, question.viewer.user_id, question.thread or 0)
-
-
-async def is_memory_enabled(chat: int, rag: Engine) -> bool:
-    """Whether earlier questions are remembered in a chat; 0 is the terminal. Raises ArchiveUnavailable."""
-    if not chat or not rag.settings.memory.enabled:
-        return False
-    return (await users.load_choices(rag.archive)).get(_build_setting_key(chat)) != "off"
-
-
-async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
-    """Switch the memory of a chat on or off; switching off deletes its turns."""
-    await users.save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
-    if not to:
-        await conversations.forget_turns(rag.archive, chat=chat)
-
-
-async def migrate_memory_setting(old: int, new: int, rag: Engine) -> None:
-    """Carry "memory is off" over to the new id of a group."""
-    if (await users.load_choices(rag.archive)).get(_build_setting_key(old)) == "off":
-        await set_memory_enabled(new, rag, to=False)
-
-
-async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn, ...]:
-    """Load the newest turns that fit into the token window, oldest first. Raises ArchiveUnavailable."""
-    if not await is_memory_enabled(question.chat, rag):
-        return ()
-    since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
-    left, turns = rag.settings.memory.tokens, list[ConversationTurn]()
-    for turn in await conversations.list_recent_turns(rag.archive, identify_conversation(question), since):
-        left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
-        if left < 0:
-            break
-        turns.append(turn)
-    return tuple(reversed(turns))
-
-
-async def remember_answer(question: Question, answer: Answer, rag: Engine) -> None:
-    """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
-    if not await is_memory_enabled(question.chat, rag):
-        return
-    archive, at = rag.archive, question.asked_at
-    turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], extract_answer_names(answer))
-    await conversations.expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
-    await conversations.remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
-    await conversations.increment_conversation_stat(archive, "kept", at)
-
-
-def extract_answer_names(answer: Answer) -> tuple[str, ...]:
-    """Extract the names in an answer, each once, in order."""
-    names = [
-        name.text[:_MAX_NAME_LENGTH] for sentence in answer.sentences for name in find_question_names(sentence.text)
-    ]
-    return tuple(dict.fromkeys(names))[:_MAX_NAMES]
-
-
-async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
-    """Delete the turns of a conversation; the number of deleted turns."""
-    return await conversations.forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
-
-
-def _build_setting_key(chat: int) -> str:
-    return f"memory {chat}"
-
-
-_MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96
-_SHOWN_TURNS = 3  # earlier questions in the prompt
-_REWRITE_REJECTED = "The model's question was not the one that was asked: the rules' is taken."
-
-
-async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
-    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
-    turns = await run.attempt("memory", load_turns(question, rag), ())
-    return await rewrite_followup(question, turns, rag, run)
-
-
-async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
-    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
-    if not turns or not is_followup(question.text, question.asked_at):
-        return question
-    by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
-    model = rag.planner or rag.writer
-    text = by_rules
-    if model is not None and not model.waiting:
-        text = await run.attempt("followup", _rewrite_by_model(question, turns, model, run), by_rules)
-    how = "rules" if text == by_rules else "model"
-    await run.attempt("memory", conversations.increment_conversation_stat(rag.archive, how, question.asked_at), None)
-    return replace(question, text=text)
-
-
-async def _rewrite_by_model(
-    question: Question, turns: Sequence[ConversationTurn], model: LanguageModel, run: Run
-) -> str:
-    """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
-    template = load_prompt("followup", question.lang)
-    prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
-    costs = LlmCosts()
-    async with run.seated(model, question.viewer.user_id) as session:
-        costs.call()
-        end = await collect_generation(
-            session.stream(
-                prompt, DecodingParams(_MAX_REWRITE_TOKENS, 0.0), grammar=build_paragraph_grammar(_MAX_REWRITE_LENGTH)
-            )
-        )
-    costs.paid(end.figures)
-    run.note(**costs.noted())
-    text = " ".join(clean_reply(end.text).split())[:_MAX_REWRITE_LENGTH]
-    if not _is_faithful_rewrite(text, question.text, turns):
-        raise GenerationFailed(_REWRITE_REJECTED)
-    return text
-
-
-def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    """Format the last turns as data between markers."""
-    formatted = [
-        f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})"
-        for turn in turns[-_SHOWN_TURNS:]
-    ]
-    lines = [line.removesuffix(" ()") for line in formatted]
-    return "<talk>\n{}\n</talk>".format("\n".join(lines))
-
-
-def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:
-    """Whether a rewrite keeps the follow-up and the topic, and adds no name, no number and at most one word."""
-    history = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
-    own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
-    names = {term for name in find_question_names(text) for term in tokenize(name.text)}
-    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_numbers(asked))
-    return (
-        bool(rewritten & before)
-        and kept <= rewritten | set(extract_numbers(text))
-        and names <= own | before
-        and extract_numbers(text) <= extract_numbers(f"{asked} {history}")
-        and len(rewritten - own - before) <= 1
-    )

@@ -1,6 +1,6 @@
-"""Import child process: unpacks and imports one document into the archive, and reports in lines of JSON.
+"""Import process: unpacks and imports one document of a stranger into the archive, in a confined worker process.
 
-It writes only the archive; the bot updates the indexes. It runs confined (resource limits, low priority). Its lines:
+It writes only the archive; the bot updates the indexes. Its messages:
 
     {"at": [done, all]}                    progress
     {"end": {"tally", "channels", "notes"}}
@@ -15,9 +15,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -27,40 +28,67 @@ from bot.imports.unpack import DocumentRefused, unpack_document
 from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
 from rag_core.errors import RagError
 from rag_core.storage import Archive
+from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message
 
-__all__ = ["main"]
+__all__ = ["main", "run_import"]
+
+_MAX_SECONDS = 900.0
+_WORKER_ARGUMENTS = (*CONFINED, "bot.imports.import_process")
 
 _PROGRESS_INTERVAL_SECONDS = 0.5
 # A full export may hold thousands of chats; a message shows a few.
 _MAX_CHANNELS, _MAX_NOTES = 200, 20
 
 
+async def run_import(order: Mapping[str, object]) -> AsyncGenerator[Message, None]:
+    """Run the worker and yield its messages. Close it with `aclosing`, which ends the worker.
+
+    Raises DocumentRefused if the limits or the timeout end the worker.
+    """
+    worker = await WorkerProcess.start(*_WORKER_ARGUMENTS, json.dumps(order))
+    ends = asyncio.get_running_loop().time() + _MAX_SECONDS
+    try:
+        while True:
+            async with asyncio.timeout_at(ends):
+                message = await worker.receive()
+            yield message
+    except TimeoutError:
+        raise DocumentRefused("import-too-long") from None
+    except WorkerExited as exc:
+        if exc.code is None or exc.code < 0:
+            raise DocumentRefused("import-too-heavy") from None
+    finally:
+        worker.kill()
+        await worker.stop()
+
+
 def main(order: str) -> int:
     """Run the order, given as JSON; returns the exit code."""
     os.umask(0o077)
-    Thread(target=_exit_with_parent, daemon=True).start()
-    parameters = json.loads(order)
+    requests, replies = open_parent_pipes()
+    Thread(target=_exit_with_parent, args=(requests.fileno(),), daemon=True).start()
+    parameters, write = json.loads(order), partial(write_message, replies)
     try:
-        report = asyncio.run(_import_document(parameters))
+        report = asyncio.run(_import_document(parameters, write))
     except DocumentRefused as exc:
-        _write_message({"refused": [exc.sentence, exc.values]})
+        write({"refused": [exc.sentence, exc.values]})
     except RagError as exc:
         reason = exc.reason.replace(f"{parameters['folder']}/", "")
         values = dict(exc.parameters) if exc.code else {"reason": reason}
-        _write_message({"refused": [exc.code or "import-refused", values]})
+        write({"refused": [exc.code or "import-refused", values]})
     except (MemoryError, RecursionError):
-        _write_message({"refused": ["import-too-heavy", {}]})
+        write({"refused": ["import-too-heavy", {}]})
     except OSError as exc:
         if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        _write_message({"refused": ["import-disk", {}]})
+        write({"refused": ["import-disk", {}]})
     else:
-        _write_message({"end": _build_report(report)})
+        write({"end": _build_report(report)})
         return 0
     return 1
 
 
-async def _import_document(order: Mapping[str, Any]) -> ImportReport:
+async def _import_document(order: Mapping[str, Any], write: Callable[[Message], None]) -> ImportReport:
     folder = Path(order["folder"])
     file = await asyncio.to_thread(unpack_document, folder / order["document"], folder)
     # UTC needs no time zone database, which slim containers lack.
@@ -68,22 +96,22 @@ async def _import_document(order: Mapping[str, Any]) -> ImportReport:
     options = ImportOptions(chat=order["chat"], zone=zone)
     said = 0.0
 
-    def moved(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         nonlocal said
         if time.monotonic() - said >= _PROGRESS_INTERVAL_SECONDS:
             said = time.monotonic()
-            _write_message({"at": [done, total]})
+            write({"at": [done, total]})
 
     archive = await Archive.open(Path(order["data"]))
     try:
-        return await import_export(archive, file, options, moved)
+        return await import_export(archive, file, options, report_progress)
     finally:
         await archive.close()
 
 
-def _exit_with_parent() -> None:
+def _exit_with_parent(requests: int) -> None:
     """Exit when standard input closes: nothing is written to it, so its end means that the bot has died."""
-    while os.read(sys.stdin.fileno(), 1):
+    while os.read(requests, 1):
         pass
     os._exit(1)
 
@@ -93,10 +121,6 @@ def _build_report(report: ImportReport) -> dict[str, object]:
     notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
     more = len(report.notes) - len(notes)
     return {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}
-
-
-def _write_message(line: Mapping[str, object]) -> None:
-    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Index rebuild, child process: builds a new lexical index beside the one that is searched.
+"""Index rebuild: a worker process builds a new lexical index beside the one that is searched.
 
-Text analysis is Python and would hold the interpreter of the bot; the child process has its own and runs with low
-priority. The new index is saved now and then, so that a killed build is resumed:
+Text analysis is Python and would hold the interpreter of the bot; the worker has its own and runs with low priority.
+The new index is saved now and then, so that a killed build is resumed:
 
     lexical.next/current.json  the index so far, tied to its rebuild
     lexical.next/walk.json     how far the archive has been read
     lexical.next/stock         what the vector store held at the start (`VectorInventory`), where there is one
 
-The first line of standard input says where the words are kept (`LexicalIndex.told`; it may hold a key). The child
-reports its progress in lines of JSON and waits for an answering line after each; the end of its input ends the build.
+The parent sends where the words are kept (it may hold a key). The worker reports its progress and waits for a message
+after each report.
 """
 
 from __future__ import annotations
@@ -17,31 +17,39 @@ import argparse
 import asyncio
 import fcntl
 import json
+import logging
 import os
-import signal
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from ingest.indexer import build_lexical_entry, read_changes
-from ingest.integrity import VectorInventory
-from rag_core.engine import load_or_make_lexical_index
-from rag_core.errors import RagError
+from ingest.indexer import DenseIndexer, build_lexical_entry, read_changes
+from ingest.integrity import VectorInventory, write_vector_inventory
+from rag_core.engine import load_or_make_lexical_index, load_saved_lexical_index, make_lexical_index
+from rag_core.errors import IndexUnavailable, RagError, RebuildRefused, translate_errors
+from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.index.bm25_files import translate_write_errors
-from rag_core.index.open_words import LexicalIndex, load_saved_lexical_index, make_lexical_index, parse_qdrant_settings
 from rag_core.settings import QdrantSettings
 from rag_core.storage import Archive, index_state, posts
+from rag_core.storage.index_state import Rebuild
 from rag_core.types import Passage, PostKey
+from rag_core.worker_process import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
 
 __all__ = [
     "SAVE_INTERVAL_SECONDS",
     "IndexBuild",
+    "RebuildProgress",
+    "build_next_index",
     "format_rebuild_identity",
     "get_next_index_folder",
     "get_vector_inventory_file",
+    "load_next_index",
     "main",
+    "remove_next_index",
 ]
 
 # Questions come first: on a contended core the build gets a thirtieth, not the hundredth that would let a busy model
@@ -84,7 +92,7 @@ class IndexBuild:
     only: int | None = None
 
     @classmethod
-    async def begun(
+    async def resume_or_begin(
         cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None = None
     ) -> IndexBuild:
         """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
@@ -148,24 +156,103 @@ class IndexBuild:
             staged.replace(folder / _PROGRESS_FILE_NAME)
 
 
-def _send_message(**message: object) -> None:
-    try:
-        print(json.dumps(message), flush=True)
-    except BrokenPipeError:
-        raise _ParentGone from None
+RebuildProgress = Callable[[int, int, int], Awaitable[None]]  # posts done, posts in all, posts to embed again
+
+_MAX_TRIES = 3  # tries without progress: the same cause would end the worker again
+_EXIT_SECONDS = 60.0  # from its last report to its exit
+_WORKER_ENDED_TEXT = (
+    "The process that builds the new index ended {tries} times ({how}). Check that memory is free, and begin again; "
+    "its last words are in {log}."
+)
+_UNREADABLE_TEXT = "The new index cannot be read back from {folder}. Check the disk, and begin again."
+
+log = logging.getLogger(__name__)
 
 
-async def _wait_for_parent() -> None:
-    if not await asyncio.to_thread(sys.stdin.readline):
-        raise _ParentGone
+async def build_next_index(
+    archive: Archive,
+    dense: DenseIndexer | None,
+    rebuild: Rebuild,
+    on_progress: RebuildProgress,
+    save_every: float = SAVE_INTERVAL_SECONDS,
+    like: LexicalIndex | None = None,
+) -> None:
+    """Build the new index on disk, or resume building it; posts with wrong vectors are queued meanwhile.
+
+    The build is saved every `save_every` seconds or less often, with 0 at every step. A killed worker is started again
+    and resumes. `like` says where the lexical index is kept (default: the folder). When this is cancelled the worker
+    ends, and its last save stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
+    """
+    folder = get_next_index_folder(archive.folder)
+    with translate_write_errors():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if dense:
+        await write_vector_inventory(dense.vectors, get_vector_inventory_file(archive.folder))
+    arguments = [str(archive.folder), str(rebuild.id), f"--save-every={save_every}"]
+    arguments += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
+    arguments += [f"--model={dense.model}"] if dense else []
+    failed = done = before = renewed = 0
+    while failed < _MAX_TRIES:
+        reason = "The process that builds an index cannot be started ({said})."
+        starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
+        with starting, (folder / "rebuild.log").open("w+b") as words:
+            worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
+        try:
+            # not on the command line, which other users can read
+            worker.send({"qdrant": "" if like is None else like.settings_json})
+            while "finished" not in (report := await worker.receive()):
+                if "failed" in report:
+                    raise IndexUnavailable.load(report["failed"])
+                keys = [PostKey(*key) for key in report["renew"]]
+                renewed += await index_state.queue_posts(archive, keys) if keys else 0
+                done = report["done"]
+                await on_progress(done, report["total"], renewed)
+                worker.send({})  # only now: posts that are not queued yet must not be saved as done
+            return await worker.stop(_EXIT_SECONDS)
+        except WorkerExited as exc:
+            how = f"killed by signal {-exc.code}" if exc.code and exc.code < 0 else f"with code {exc.code}"
+            failed, before = 1 if done > before else failed + 1, done
+            log.warning("the process that builds the new index ended: %s", how)
+        finally:
+            worker.kill()
+            await worker.stop()
+    log_file = folder / "rebuild.log"
+    raise RebuildRefused(_WORKER_ENDED_TEXT, code="rebuild-child-ended", tries=_MAX_TRIES, how=how, log=log_file)
+
+
+async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex | None = None) -> LexicalIndex:
+    """Load the index built by `build_next_index`, of the kind of `like`. Raises RebuildRefused."""
+    folder = get_next_index_folder(archive.folder)
+    kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
+    fresh = await asyncio.to_thread(kind.load_saved, folder, format_rebuild_identity(archive, rebuild.id))
+    if fresh is None:
+        raise RebuildRefused(_UNREADABLE_TEXT, code="rebuild-unreadable", folder=folder)
+    return fresh
+
+
+async def remove_next_index(archive: Archive) -> None:
+    """Remove the new index and its files."""
+    await asyncio.to_thread(shutil.rmtree, get_next_index_folder(archive.folder), ignore_errors=True)
 
 
 class _ProgressReporter:
     """Reporter of progress to the parent process; it also saves the build now and then."""
 
-    def __init__(self, build: IndexBuild, done: int, total: int, save_every: float) -> None:
-        self._build, self._done, self._total, self._save_every = build, done, total, save_every
-        self._next_save = time.monotonic() + save_every
+    def __init__(
+        self, build: IndexBuild, pipes: tuple[BinaryIO, BinaryIO], done: int, total: int, every: float
+    ) -> None:
+        self._build, self._pipes = build, pipes
+        self._done, self._total, self._save_every = done, total, every
+        self._next_save = time.monotonic() + every
+
+    def _report(self, renew: Sequence[PostKey]) -> None:
+        requests, replies = self._pipes
+        try:
+            write_message(replies, {"done": self._done, "total": self._total, "renew": renew})
+        except BrokenPipeError:
+            raise _ParentGone from None
+        if read_message(requests) is None:
+            raise _ParentGone
 
     async def tell(self, before: int, renew: Sequence[PostKey]) -> None:
         """Report the progress since `before` and the posts to embed again; save if it is time."""
@@ -173,8 +260,7 @@ class _ProgressReporter:
         self._done += await index_state.count_changed_posts(build.archive, build.only, before, build.cursor)
         self._total = max(self._done, self._total)
         for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
-            _send_message(done=self._done, total=self._total, renew=renew[at : at + _MAX_KEYS_PER_LINE])
-            await _wait_for_parent()
+            await asyncio.to_thread(self._report, renew[at : at + _MAX_KEYS_PER_LINE])
         if time.monotonic() > self._next_save:
             started = time.monotonic()
             build.save()
@@ -183,36 +269,38 @@ class _ProgressReporter:
             self._next_save = time.monotonic() + pause
 
 
-async def _build_index(build: IndexBuild, inventory: VectorInventory | None, model: str, save_every: float) -> None:
+async def _build_index(build: IndexBuild, pipes: tuple[BinaryIO, BinaryIO], args: argparse.Namespace) -> None:
+    inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
     done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
     total = done + await index_state.count_changed_posts(
         build.archive, build.only, build.cursor, await posts.get_last_seq(build.archive)
     )
-    progress, before = _ProgressReporter(build, done, total, save_every), build.cursor
+    progress, before = _ProgressReporter(build, pipes, done, total, args.save_every), build.cursor
     await progress.tell(before, ())
     while (ready := await build.step()) is not None:
-        await progress.tell(before, inventory.differing(ready, model) if inventory else ())
+        await progress.tell(before, inventory.differing(ready, args.model) if inventory else ())
         before = build.cursor
     await progress.tell(before, inventory.surplus(build.lexical) if inventory else ())
     build.save()
 
 
-async def _run_build(args: argparse.Namespace) -> None:
-    qdrant = parse_qdrant_settings(await asyncio.to_thread(sys.stdin.readline))
+async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
+    if (order := await asyncio.to_thread(read_message, requests)) is None:
+        raise _ParentGone
+    qdrant = QdrantSettings.model_validate_json(order[0]["qdrant"]) if order[0]["qdrant"] else None
     archive = await Archive.open(args.folder)
     try:
-        build = await IndexBuild.begun(archive, args.rebuild, args.channel, qdrant)
-        inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
-        await _build_index(build, inventory, args.model, args.save_every)
-        _send_message(finished=True)
+        build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel, qdrant)
+        await _build_index(build, (requests, replies), args)
+        write_message(replies, {"finished": True})
     except RagError as exc:
-        _send_message(failed=exc.dump())
+        write_message(replies, {"failed": exc.dump()})
     finally:
         await archive.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the build and return the exit code; errors are reported to the parent."""
+    """Run the worker and return the exit code; errors are reported to the parent."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("rebuild", type=int)
@@ -220,14 +308,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="")
     parser.add_argument("--save-every", type=float, default=SAVE_INTERVAL_SECONDS, help="seconds at least; 0: always")
     args = parser.parse_args(argv)
-    # The parent decides when to stop: a Ctrl-C in the terminal reaches both.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipes = open_parent_pipes()
     os.nice(_NICENESS)
-    # A child that lost its parent ends at its next report; until then it holds the folder.
+    # A worker that lost its parent ends at its next report; until then it holds the folder.
     with (args.folder / "rebuild.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            asyncio.run(_run_build(args))
+            asyncio.run(_run_build(args, *pipes))
         except _ParentGone:
             return 1
     return 0

@@ -1,8 +1,11 @@
-"""Vector store protocol: points, filters, and an asynchronous adapter over blocking stores.
+"""Vector store: cosine search over passages, in a folder (qdrant-edge) or on a Qdrant server.
 
-The adapter has the code that all stores share: it checks and normalizes vectors, splits them into batches, orders
-hits, and runs the blocking calls in threads of its own. Point ids are made of the passage reference alone, so that
-writing a passage twice stores it once.
+`VectorBackend` is the protocol of the two. The code that they share is here: vectors are checked, normalized and
+split into batches, hits are ordered, and blocking calls run in threads. Point ids are made of the passage reference
+alone, so that writing a passage twice stores it once.
+
+The store is derived: it holds vectors and passage references, no texts, and can be rebuilt from the archive. The
+archive records which changes are in the store, under the store's `identity`.
 
 Slots: a channel and a fortnight as one number, so that a filter by both is a filter by one. The embedded engine
 gathers the points of one condition and checks the other conditions for each of them: where 150,000 of a million
@@ -20,9 +23,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
@@ -30,21 +33,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
-from rag_core.index.bm25 import PassageRef, PostKeySet, SearchFilter
+from rag_core.index.bm25 import PostKeySet
 from rag_core.index.postings import select_stable_top
-from rag_core.types import PostKey
+from rag_core.settings import QdrantSettings
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 __all__ = [
     "MAX_FILTER_POSTS",
     "PAYLOAD_FIELDS",
     "REF_FIELDS",
-    "AsyncVectorStore",
-    "BlockingVectorStore",
+    "BackendHandle",
+    "OpenBackend",
     "PointBatch",
     "StoreFilter",
     "StoreInfo",
     "StoredPoint",
     "VectorArray",
+    "VectorBackend",
     "VectorPoint",
     "VectorStore",
     "compute_slot",
@@ -53,7 +58,9 @@ __all__ = [
     "make_point_id",
     "make_store_filter",
     "normalize_vector",
+    "open_vector_store",
     "prepare_batches",
+    "read_passage_ref",
     "read_stored_point",
     "sort_vector_hits",
     "split_batches",
@@ -80,76 +87,6 @@ class StoredPoint(NamedTuple):
     date: int
     lang: str
     text_hash: str
-
-
-class VectorStore(Protocol):
-    """Vector store protocol: cosine search. Every method raises VectorsUnavailable if the store cannot answer.
-
-    Vectors are normalized to length 1 and stored in 16 bits: vectors read back differ in the third decimal.
-    """
-
-    @property
-    def identity(self) -> str:
-        """Random id given at the creation of the store; the archive records the store's content under it.
-
-        Raises QdrantGone if the store is on a server that has not answered yet.
-        """
-
-    @property
-    def revision(self) -> int:
-        """Revision: grows after every write and removal, also a failed one: earlier results may be outdated then.
-
-        Counts from the opening of the store, and only changes by this process.
-        """
-
-    @property
-    def model(self) -> str:
-        """Embedding model for which the store was created."""
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the vectors."""
-
-    async def upsert(self, points: Sequence[VectorPoint]) -> None:
-        """Write points; each replaces the one with the same post and part.
-
-        After the call they survive a kill -9; a power cut only after `flush`. Raises VectorRefused before
-        anything is written if a vector is missing, not finite, zero or of the wrong length.
-        """
-
-    async def remove(self, keys: Iterable[PostKey], but: Iterable[PassageRef] = ()) -> None:
-        """Remove all parts of these posts except those in `but`; unknown posts are no error."""
-
-    async def search(
-        self, vector: VectorArray, only: SearchFilter, n: int = 50, lang: str | None = None
-    ) -> list[tuple[PassageRef, float]]:
-        """Find the n nearest passages that the filter and the language allow, with their cosine, best first.
-
-        Exact: the same as comparing with every allowed vector, unless a server is configured to approximate
-        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also if the filter
-        names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
-        """
-
-    async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, VectorArray]:
-        """Read the stored vectors of passages; those that are not in the store are left out."""
-
-    async def by_hash(self, hashes: Sequence[str]) -> dict[str, VectorArray]:
-        """Read the stored vectors of texts with these hashes; unknown ones are left out."""
-
-    async def count(self) -> int:
-        """Count the points."""
-
-    def held(self) -> AsyncIterator[list[StoredPoint]]:
-        """Iterate over the payloads of all points, page by page, each point once.
-
-        Points written or removed meanwhile may be included or not.
-        """
-
-    async def flush(self) -> None:
-        """Write everything to disk: after it a power cut loses nothing."""
-
-    async def close(self) -> None:
-        """Flush and close. Closing twice is no error."""
 
 
 # A fortnight keeps both the edges and the number of slots small: 20 channels and two years are 1,060 slots.
@@ -340,16 +277,17 @@ def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple
 
 def sort_vector_hits(found: Iterable[tuple[Mapping[str, Any], float]]) -> list[tuple[PassageRef, float]]:
     """Convert payloads and cosines to hits, best first, equal cosines in the order of the passage references."""
-    hits = [(_read_passage_ref(row), float(score)) for row, score in found]
+    hits = [(read_passage_ref(row), float(score)) for row, score in found]
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
 def read_stored_point(row: Mapping[str, Any]) -> StoredPoint:
     """Decode the payload of a point."""
-    return StoredPoint(_read_passage_ref(row), int(row["date"]), str(row["lang"]), str(row["text_hash"]))
+    return StoredPoint(read_passage_ref(row), int(row["date"]), str(row["lang"]), str(row["text_hash"]))
 
 
-def _read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
+def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
+    """Decode the passage reference in a payload."""
     chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
     return PassageRef(PostKey(chat, message), part, start, end)
 
@@ -358,8 +296,11 @@ def _read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
 _PAGE_POINTS = 500
 
 
-class BlockingVectorStore(Protocol):
-    """Vector store with blocking calls, which raise VectorsUnavailable; all of them may be repeated."""
+class VectorBackend(Protocol):
+    """Where vectors are kept: qdrant-edge in a folder, or a Qdrant server.
+
+    Blocking calls, which raise VectorsUnavailable; all of them may be repeated.
+    """
 
     @property
     def about(self) -> StoreInfo:
@@ -377,7 +318,7 @@ class BlockingVectorStore(Protocol):
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
         """Read the vectors of the ids that exist."""
 
-    def hashed(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
 
     def count(self) -> int:
@@ -393,19 +334,51 @@ class BlockingVectorStore(Protocol):
         """Flush and close."""
 
 
-class AsyncVectorStore:
-    """Asynchronous adapter: a `VectorStore` over a blocking store, whose calls run in threads."""
+class BackendHandle(Protocol):
+    """Handle of a backend that may be unreachable for a while."""
 
-    def __init__(self, backing: BlockingVectorStore, threads: ThreadPoolExecutor) -> None:
-        self._backing, self._threads = backing, threads
+    @property
+    def opened(self) -> VectorBackend:
+        """Opened backend. Raises VectorsUnavailable while it cannot be reached."""
+
+    def do(self, work: Callable[[VectorBackend], T]) -> T:
+        """Call `work` with the opened backend. Raises VectorsUnavailable."""
+
+    def close(self) -> None:
+        """Close the backend."""
+
+
+class OpenBackend:
+    """Handle of a backend that stays open."""
+
+    def __init__(self, opened: VectorBackend) -> None:
+        self.opened = opened
+
+    def do(self, work: Callable[[VectorBackend], T]) -> T:
+        """Call `work` with the backend."""
+        return work(self.opened)
+
+    def close(self) -> None:
+        """Close the backend."""
+        self.opened.close()
+
+
+class VectorStore:
+    """Vector store: cosine search. Every method raises VectorsUnavailable if the store cannot answer.
+
+    Vectors are normalized to length 1 and stored in 16 bits: vectors read back differ in the third decimal.
+    """
+
+    def __init__(self, handle: BackendHandle, threads: ThreadPoolExecutor) -> None:
+        self._handle, self._threads = handle, threads
         self._closed = False
         self._revision = 0
 
     @classmethod
-    async def open(cls, backing: Callable[[], BlockingVectorStore], threads: int = 1) -> AsyncVectorStore:
-        """Open the store by calling `backing` in a thread; `threads` is the number of parallel calls."""
+    async def open(cls, handle: Callable[[], BackendHandle], threads: int = 1) -> VectorStore:
+        """Open the store by calling `handle` in a thread; `threads` is the number of parallel calls."""
         pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="vectors")
-        opening = pool.submit(backing)
+        opening = pool.submit(handle)
         try:
             return cls(await asyncio.wrap_future(opening), pool)
         except BaseException:
@@ -413,49 +386,59 @@ class AsyncVectorStore:
             pool.shutdown(wait=False)
             raise
 
-    async def _do(self, work: Callable[[], T]) -> T:
+    async def _do(self, work: Callable[[VectorBackend], T]) -> T:
         if self._closed:
             raise VectorsUnavailable("The vector index is closed.")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._handle.do, work)
 
     @property
     def identity(self) -> str:
-        """Implement `VectorStore.identity`."""
-        return self._backing.about.identity
+        """Random id given at the creation of the store; the archive records the store's content under it.
+
+        Raises QdrantGone if the store is on a server that has not answered yet.
+        """
+        return self._handle.opened.about.identity
 
     @property
     def revision(self) -> int:
-        """Implement `VectorStore.revision`."""
+        """Revision: grows after every write and removal, also a failed one: earlier results may be outdated then.
+
+        Counts from the opening of the store, and only changes by this process.
+        """
         return self._revision
 
     @property
     def model(self) -> str:
-        """Implement `VectorStore.model`."""
-        return self._backing.about.model
+        """Embedding model for which the store was created."""
+        return self._handle.opened.about.model
 
     @property
     def dimension(self) -> int:
-        """Implement `VectorStore.dimension`."""
-        return self._backing.about.dimension
+        """Dimension of the vectors."""
+        return self._handle.opened.about.dimension
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
-        """Implement `VectorStore.upsert`."""
+        """Write points; each replaces the one with the same post and part.
+
+        After the call they survive a kill -9; a power cut only after `flush`. Raises VectorRefused before
+        anything is written if a vector is missing, not finite, zero or of the wrong length.
+        """
         for batch in await asyncio.to_thread(prepare_batches, points, self.dimension):
-            await self._changed(partial(self._backing.write, batch))
+            await self._change(lambda backend, batch=batch: backend.write(batch))  # type: ignore[misc]
 
     async def remove(self, keys: Iterable[PostKey], but: Iterable[PassageRef] = ()) -> None:
-        """Implement `VectorStore.remove`."""
+        """Remove all parts of these posts except those in `but`; unknown posts are no error."""
         kept = [make_point_id(place) for place in but]
         for part in split_batches(keys):
             posts: dict[int, list[int]] = {}
             for key in part:
                 posts.setdefault(key.chat_id, []).append(key.message_id)
-            await self._changed(partial(self._backing.remove, posts, kept))
+            await self._change(lambda backend, posts=posts: backend.remove(posts, kept))  # type: ignore[misc]
 
-    async def _changed(self, work: Callable[[], None]) -> None:
-        def change() -> None:
+    async def _change(self, work: Callable[[VectorBackend], None]) -> None:
+        def change(backend: VectorBackend) -> None:
             try:
-                work()
+                work(backend)
             finally:
                 self._revision += 1  # in the store's thread: the work goes on if its caller is cancelled
 
@@ -464,35 +447,38 @@ class AsyncVectorStore:
     async def search(
         self, vector: VectorArray, only: SearchFilter, n: int = 50, lang: str | None = None
     ) -> list[tuple[PassageRef, float]]:
-        """Implement `VectorStore.search`."""
+        """Find the n nearest passages that the filter and the language allow, with their cosine, best first.
+
+        Exact: the same as comparing with every allowed vector, unless a server is configured to approximate
+        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also if the filter
+        names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
+        """
         asked, allowed = normalize_vector(vector, self.dimension), make_store_filter(only, lang)
         if not allowed["channels"] or allowed["posts"] == [] or n < 1:
             return []
 
-        def nearest(most: int) -> list[tuple[PassageRef, float]]:
-            return sort_vector_hits(self._backing.search(asked, allowed, most))
+        def search(backend: VectorBackend) -> list[tuple[PassageRef, float]]:
+            return select_stable_top(lambda most: sort_vector_hits(backend.search(asked, allowed, most)), n)
 
-        return await self._do(partial(select_stable_top, nearest, n))
+        return await self._do(search)
 
     async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, VectorArray]:
-        """Implement `VectorStore.vectors_of`."""
+        """Read the stored vectors of passages; those that are not in the store are left out."""
         found: dict[PassageRef, VectorArray] = {}
         for part in split_batches(places):
             ids = {place: make_point_id(place) for place in part}
-            there = await self._do(partial(self._backing.vectors, list(ids.values())))
+            there = await self._do(lambda backend, ids=ids: backend.vectors(list(ids.values())))  # type: ignore[misc]
             found |= {place: there[name] for place, name in ids.items() if name in there}
         return found
 
     async def by_hash(self, hashes: Sequence[str]) -> dict[str, VectorArray]:
-        """Implement `VectorStore.by_hash`.
-
-        Repeats for hashes not found yet: one text may occur in many posts and fill a page.
-        """
+        """Read the stored vectors of texts with these hashes; unknown ones are left out."""
         found: dict[str, VectorArray] = {}
         for wanted in split_batches(dict.fromkeys(hashes)):
             left = set(wanted)
-            while left:
-                page = await self._do(partial(self._backing.hashed, [hash_to_number(name) for name in left]))
+            while left:  # one text may occur in many posts and fill a page
+                numbers = [hash_to_number(name) for name in left]
+                page = await self._do(lambda backend, numbers=numbers: backend.vectors_by_hash(numbers))  # type: ignore[misc]
                 fresh = {name: vector for name, vector in page if name in left}
                 if not fresh:
                     break
@@ -501,33 +487,64 @@ class AsyncVectorStore:
         return found
 
     async def count(self) -> int:
-        """Implement `VectorStore.count`."""
-        return await self._do(self._backing.count)
+        """Count the points."""
+        return await self._do(lambda backend: backend.count())
 
-    async def held(self) -> AsyncIterator[list[StoredPoint]]:
-        """Implement `VectorStore.held`."""
+    async def iterate_points(self) -> AsyncIterator[list[StoredPoint]]:
+        """Iterate over the payloads of all points, page by page, each point once.
+
+        Points written or removed meanwhile may be included or not.
+        """
         after: str | None = None
         while True:
-            rows, after = await self._do(partial(self._backing.page, after, _PAGE_POINTS))
+            rows, after = await self._do(lambda backend, after=after: backend.page(after, _PAGE_POINTS))  # type: ignore[misc]
             yield [read_stored_point(row) for row in rows]
             if after is None:
                 return
 
     async def flush(self) -> None:
-        """Implement `VectorStore.flush`."""
-        await self._do(self._backing.flush)
+        """Write everything to disk: after it a power cut loses nothing."""
+        await self._do(lambda backend: backend.flush())
 
     async def close(self) -> None:
-        """Implement `VectorStore.close`."""
+        """Flush and close. Closing twice is no error."""
         if not self._closed:
             self._closed = True  # later calls are refused; calls that wait for a thread are still served
             await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
         self._threads.shutdown()
-        self._backing.close()
+        self._handle.close()
 
 
-def _close_opened_store(opening: Future[BlockingVectorStore]) -> None:
+def _close_opened_store(opening: Future[BackendHandle]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
+
+
+_MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a time
+
+
+async def open_vector_store(
+    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None, patient: bool = False
+) -> VectorStore:
+    """Open or create the vector store for this embedding model: in `folder`, or as a collection on a Qdrant server.
+
+    Raises VectorsUnavailable if another process holds the folder, the server does not answer, or the store
+    was built with another model, dimension or number of shards. A damaged folder is no error: it is replaced by a
+    new store. `patient`: an unreachable server is no error either, but tried again until it answers; until then
+    every use raises QdrantGone. The url ":memory:" is qdrant-client's own scan in Python, for tests.
+    """
+    if qdrant is None or not qdrant.url:
+        from rag_core.index.vectors_edge import EdgeVectorStore
+
+        return await VectorStore.open(lambda: OpenBackend(EdgeVectorStore.open(folder, model, dimension)))
+    from rag_core.index.qdrant_client import Reconnecting
+    from rag_core.index.vectors_qdrant import QdrantVectorStore
+
+    def connect() -> QdrantVectorStore:
+        return QdrantVectorStore.open(qdrant, (model, dimension))
+
+    # qdrant-client's local mode is not thread-safe
+    threads = 1 if qdrant.url == ":memory:" else _MAX_PARALLEL_REQUESTS
+    return await VectorStore.open(lambda: Reconnecting(connect) if patient else OpenBackend(connect()), threads)

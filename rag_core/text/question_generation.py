@@ -1,0 +1,151 @@
+"""Question generation by rules: short questions of readers about a value that a post states, in other words than its own.
+
+A value is a price, a date, a time of day or a count. The question is made of the question word of its kind and the
+thing that the value belongs to: in Russian the nearest noun in the nominative before it, in English the subject of
+the sentence. Sentences in which such a thing is not found make no question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rag_core.text.morphology import WordReading, read_word
+from rag_core.text.sentences import split_sentences
+from rag_core.text.tokens import detect_language, tokenize
+
+__all__ = ["GeneratedQuestion", "generate_questions"]
+
+_MIN_NOUN_LENGTH = 3
+_MAX_SENTENCE_CHARACTERS, _MAX_SENTENCES = 300, 20
+_MONTHS_RU = "января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря"
+_MONTHS_EN = "January|February|March|April|May|June|July|August|September|October|November|December"
+_AMOUNT = r"\d{1,3}(?:[ \u00a0\u202f,]\d{3})+(?!\d)|\d+(?:[.,]\d{1,2})?"
+# Kinds of values, in the order in which they are looked for.
+_VALUE_PATTERNS = (
+    ("price", re.compile(
+        rf"(?:€|\$|£)\s?(?:{_AMOUNT})|(?:{_AMOUNT})\s?(?:₽|€|\$|руб(?:л\w+)?\b|р\.|евро\b|доллар\w*|тенге\b|rubles?\b|euros?\b|dollars?\b)"
+    )),
+    ("until", re.compile(r"(?:\bдо|\buntil|\btill)\s(\d{1,2}[:.]\d\d)\b")),
+    ("hour", re.compile(r"(?:\bв|\bс|\bat|\bfrom)\s(\d{1,2}[:.]\d\d)\b")),
+    ("when", re.compile(
+        rf"\b\d{{1,2}}(?:-?го|-е)?\s(?:{_MONTHS_RU})\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS_EN})\b|\b(?:{_MONTHS_EN})\s\d{{1,2}}\b"
+    )),
+    ("count", re.compile(r"(?<![\d:.,/№#-])\b(?!(?:19|20)\d\d\b)(?:\d{2,}|[3-9])\s(?=[а-яёa-z]{4,})")),
+)  # fmt: skip
+_TEMPLATES = {
+    ("price", "ru"): "сколько стоит {}", ("price", "en"): "how much is the {}",
+    ("until", "ru"): "до скольки {}", ("until", "en"): "how late is the {} open",
+    ("hour", "ru"): "во сколько {}", ("hour", "en"): "what time is the {}",
+    ("when", "ru"): "когда {}", ("when", "en"): "when is the {}",
+    ("count", "ru"): "сколько {}", ("count", "en"): "how many {}",
+}  # fmt: skip
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_ENGLISH_VERB = re.compile(
+    r"\b(?:is|are|was|were|will|costs?|opens?|closes?|starts?|begins?|takes?|runs?|leaves?|meets?|has|have|had|goes|went|stays|"
+    r"ends?|lasts?|arrives?|rose|fell|moved?|moves|came|comes|ran|cost|opened|closed|started|began|took|left|met)\b"
+)
+_ENGLISH_SUBJECT = re.compile(
+    r"(?:.*,\s)?(?:(?:The|the|Our|our|An?|an?|This|Next)\s)(?P<thing>[a-z][a-z-]+(?:\s[a-z][a-z-]+){0,3})\s$"
+)
+_ENGLISH_ITEM = re.compile(r"(?P<thing>[A-Za-z][a-z-]+(?:\s[a-z][a-z-]+){0,2})\s?[:—–-]?\s?$")
+_ENGLISH_PAID_FOR = re.compile(
+    r"\s(?:for|per)\s(?:an?\s|the\s|one\s)?(?P<thing>[a-z][a-z-]+(?:\s[a-z][a-z-]+)?)(?=[.,;!)]|$)"
+)
+_NO_SUBJECTS = frozenset(
+    "we you i it they he she there this that these those who what which one and but so or if when while as then now "
+    "here not no please about only just from until till to by at on in for with of all both each every more most some any "
+    "us our your their his her its my would be been again second first third last next another other same".split()
+)
+# Words for times, units and the reader are no things to ask about.
+_NO_THINGS = frozenset(
+    "год месяц неделя день час минута время утро вечер ночь сегодня завтра январь февраль март апрель май июнь июль август "
+    "сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье рубль евро процент раз "
+    "человек штука друг дорогой цена стоимость итог номер пост канал сезон пора начало конец дата старт слух напоминание часть тысяча миллион "
+    "week month year day hour minute time post channel people percent price cost fee date".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedQuestion:
+    """Question and the value that answers it, as the post writes it; `topic`: kind and stems, equal for one attribute."""
+
+    text: str
+    answer: str
+    kind: str
+    lang: str
+    topic: tuple[str, ...]
+
+
+def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
+    """Generate the questions of a post, at most one for each sentence."""
+    for number, (start, end) in enumerate(split_sentences(text)):
+        sentence = " ".join(text[start:end].split())
+        if number == _MAX_SENTENCES:
+            return
+        if len(sentence) > _MAX_SENTENCE_CHARACTERS or "http" in sentence or "?" in sentence:
+            continue
+        lang = detect_language(sentence)
+        for kind, pattern in _VALUE_PATTERNS:
+            value = pattern.search(sentence)
+            if value is None:
+                continue
+            thing = _find_thing(sentence, value, kind, lang)
+            if thing:
+                asked = _TEMPLATES[kind, lang].format(thing)
+                answer = value[1] if value.re.groups else value[0].strip()
+                yield GeneratedQuestion(asked, answer, kind, lang, (kind, *sorted(set(tokenize(thing)))))
+                break
+
+
+def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> str:
+    """Find the thing that a value belongs to, in the form in which it is asked about; "" where none is sure."""
+    if kind == "count":
+        noun = _WORD.match(sentence, value.end())
+        return _format_counted(noun[0].lower(), lang) if noun else ""
+    if lang == "en":
+        return _find_english_thing(sentence, value, kind)
+    return _find_russian_thing(sentence[: value.start()])
+
+
+def _find_english_thing(sentence: str, value: re.Match[str], kind: str) -> str:
+    """Find the subject of the first verb before a value; of a price also what it is paid for, or the item of a list."""
+    before = sentence[: value.start()]
+    verb = _ENGLISH_VERB.search(before)
+    found = _ENGLISH_SUBJECT.fullmatch(before, 0, verb.start()) if verb else None
+    if found is None and kind == "price":
+        found = _ENGLISH_PAID_FOR.match(sentence, value.end()) or (None if verb else _ENGLISH_ITEM.fullmatch(before))
+    words = found["thing"].lower().split() if found else []
+    unclear = not words or (_NO_SUBJECTS | _NO_THINGS).intersection(words) or any(word.endswith("ly") for word in words)
+    return "" if unclear else " ".join(words)
+
+
+def _format_counted(noun: str, lang: str) -> str:
+    if lang == "en":
+        return noun if noun.endswith("s") and noun.removesuffix("s") not in _NO_THINGS else ""
+    reading = read_word(noun)[0]
+    counted = reading.part == "NOUN" and reading.case == "gent" and reading.number == "plur"
+    return noun if counted and reading.lemma not in _NO_THINGS else ""
+
+
+def _find_russian_thing(before: str) -> str:
+    """Find the nearest noun in the nominative before a value, with its adjective and its genitive."""
+    words = [(match[0].lower(), read_word(match[0].lower())[0]) for match in list(_WORD.finditer(before))[-12:]]
+    for at in range(len(words) - 1, -1, -1):
+        word, reading = words[at]
+        if not _is_thing(reading):
+            continue
+        phrase = [word]
+        if at and words[at - 1][1].part == "ADJF" and words[at - 1][1].case == "nomn":
+            phrase.insert(0, words[at - 1][0])
+        after = words[at + 1][1] if at + 1 < len(words) else None
+        if after and after.part == "NOUN" and after.case == "gent" and after.lemma not in _NO_THINGS:
+            phrase.append(words[at + 1][0])
+        return " ".join(phrase)
+    return ""
+
+
+def _is_thing(reading: WordReading) -> bool:
+    noun = reading.part == "NOUN" and reading.case == "nomn" and not reading.name
+    return noun and len(reading.lemma) >= _MIN_NOUN_LENGTH and reading.lemma not in _NO_THINGS

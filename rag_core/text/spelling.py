@@ -1,0 +1,114 @@
+"""Spelling correction: a word that no post knows is read as a near word that posts, or our tables, know.
+
+Edit distance counts an exchange of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the
+other keyboard layout ("ghbdtn") is read in the right one. Words of the Russian dictionary are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from rag_core.text.morphology import is_dictionary_word
+from rag_core.text.synonyms import is_table_word, list_table_stems
+from rag_core.text.tokens import STOP_WORDS, stem
+from rag_core.text.transliteration import transliterate_word
+
+__all__ = ["correct_spelling"]
+
+_MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
+_MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
+_LONG_WORD, _EDITS_OF_LONG_WORD = 8, 2  # letters and edits; in a shorter word one edit
+_TABLE_FREQUENCY = 3  # posts that a word of our tables counts for beside those of the posts
+_MIN_TERM = 3  # letters of a term that is read
+_MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
+_MAX_TEXT = 500  # characters of a question that are corrected: a longer one is no typing on the go
+_TYPED = re.compile(r"[^\s!?()«»\"“”]+")
+_WORD = re.compile(r"[^\W\d_]+")
+_LATIN_KEYS, _RUSSIAN_KEYS = "`qwertyuiop[]asdfghjkl;'zxcvbnm,.", "ёйцукенгшщзхъфывапролджэячсмитьбю"
+_TO_RUSSIAN, _TO_LATIN = str.maketrans(_LATIN_KEYS, _RUSSIAN_KEYS), str.maketrans(_RUSSIAN_KEYS, _LATIN_KEYS)
+
+
+def correct_spelling(
+    text: str, vocabulary: Sequence[str], frequency: Callable[[str], int]
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Correct the words of a question that neither the posts nor the tables know: the text, and (typed, read as).
+
+    `vocabulary` holds terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
+    """
+    read: dict[str, str] = {}
+
+    def switch_layout(found: re.Match[str]) -> str:
+        typed = found[0].lower()
+        if len(typed) < _MIN_SWITCHED or any(_is_known(word, frequency) for word in _WORD.findall(typed)):
+            return found[0]
+        for table in (_TO_RUSSIAN, _TO_LATIN):
+            other = typed.translate(table)
+            if _WORD.fullmatch(other) and other.isascii() != typed.isascii() and _is_word(other, frequency):
+                read[found[0]] = other
+                return other
+        return found[0]
+
+    sought: dict[str, str] = {}
+
+    def correct(found: re.Match[str]) -> str:
+        word = found[0].lower()
+        if word not in sought:
+            if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH:
+                return found[0]
+            if _is_known(word, frequency):
+                return found[0]
+            nearest = _find_nearest_term(word, vocabulary, frequency)
+            sought[word] = _restore_ending(word, nearest) if nearest else ""
+        if not sought[word]:
+            return found[0]
+        read[found[0]] = sought[word]
+        return sought[word]
+
+    head = text[:_MAX_TEXT]
+    return _WORD.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
+
+
+def _is_word(word: str, frequency: Callable[[str], int]) -> bool:
+    term = stem(word)
+    return not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word)
+
+
+def _is_known(word: str, frequency: Callable[[str], int]) -> bool:
+    """Whether posts or tables know a word, in its own script or in the other."""
+    return _is_word(word, frequency) or any(
+        frequency(term) for spelt in transliterate_word(word) if (term := stem(spelt))
+    )
+
+
+def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
+    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
+    most = _EDITS_OF_LONG_WORD if len(word) >= _LONG_WORD else 1
+    low, high = len(stem(word)) - most, len(word) + most
+    vocabulary = [term for term in vocabulary if low <= len(term) <= high]
+    ranked = []
+    for choices, ours in ((vocabulary, False), (list_table_stems(), True), (_STOP_WORDS, True)):
+        for typed in dict.fromkeys((word, stem(word))):
+            for term, edits, _ in process.extract(typed, choices, scorer=OSA.distance, score_cutoff=most, limit=None):
+                swapped, same_start = sorted(term) == sorted(typed), term[:1] == typed[:1]
+                plausible = swapped or (len(typed) > _MIN_LENGTH and (edits <= 1 or same_start))
+                count = _TABLE_FREQUENCY if ours else frequency(term)
+                if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
+                    ranked.append((edits, not swapped, not same_start, -count, term))
+    return min(ranked)[-1] if ranked else None
+
+
+def _restore_ending(word: str, term: str) -> str:
+    """Give a term the ending that was typed, where it is the same term with it."""
+    typed = stem(word)
+    ending = word[len(typed) :] if word.startswith(typed) else ""
+    for full in (f"{term[:-1]}y" if term.endswith("i") else "", term + ending if ending else ""):
+        if full and stem(full) in {term, stem(term)}:
+            return full
+    return term
+
+
+_STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENGTH))

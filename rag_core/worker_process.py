@@ -1,0 +1,243 @@
+"""Worker processes: messages over pipes, timeouts, last words, stop and kill, resource limits, for parent and worker.
+
+Native code that may crash or hold Python's lock, and data of strangers, are handled in processes of their own. A
+message, in both directions, is a line of JSON; its field `raw` says how many bytes follow the line. A worker ends at
+the end of its input: its parent has ended. Its standard output carries messages only; what libraries print goes to
+its log. It leaves Ctrl-C and SIGTERM to its parent, which still has requests to make.
+
+Workers import this module too: it imports nothing of Citegram.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from multiprocessing.connection import wait
+from typing import IO, Any, BinaryIO
+
+__all__ = [
+    "CONFINED",
+    "BlockingWorkerProcess",
+    "Message",
+    "WorkerExited",
+    "WorkerProcess",
+    "limit_process",
+    "open_parent_pipes",
+    "read_message",
+    "write_message",
+]
+
+Message = dict[str, Any]
+
+_PYTHON = (sys.executable, "-P")  # -P: the working directory must not shadow modules of the standard library
+CONFINED = ("-m", "rag_core.worker_process")  # before a module's name: run it with the limits of `limit_process`
+_MAX_LINE_BYTES = 1 << 24
+_LOG_TAIL_BYTES = 4096
+_NO_WORDS = "it said nothing"
+_EXIT_TIMEOUT_S = 5.0  # from the end of a worker's output to its exit
+_MAX_MEMORY_BYTES = 2**30  # of address space; an import of an export needs a fifth of it
+_MAX_CPU_SECONDS = 300  # an export of 500 MB needs a quarter of it on a small machine
+_NICENESS = 10  # the bot keeps answering meanwhile
+
+
+def write_message(pipe: IO[bytes], message: Mapping[str, Any], raw: bytes = b"") -> None:
+    """Send a message and wait until the pipe has taken it."""
+    pipe.write(_encode_message(message, raw))
+    pipe.flush()
+
+
+def read_message(pipe: IO[bytes]) -> tuple[Message, bytes] | None:
+    """Wait for a message; None at the end of the input, also in the middle of a message. Raises ValueError."""
+    line = pipe.readline()
+    if not line.endswith(b"\n"):
+        return None
+    message: Message = json.loads(line)
+    size = message.pop("raw", 0)
+    raw = pipe.read(size) if size else b""
+    return (message, raw) if len(raw) == size else None
+
+
+def _encode_message(message: Mapping[str, Any], raw: bytes = b"") -> bytes:
+    return json.dumps({**message, "raw": len(raw)} if raw else message).encode() + b"\n" + raw
+
+
+class WorkerExited(Exception):
+    """Worker process has ended; `code`: negative for a signal, None if unknown; `said`: the last line of its log."""
+
+    def __init__(self, code: int | None, said: str) -> None:
+        super().__init__(f"{code}: {said}" if code is not None else "no answer")
+        self.code, self.said = code, said
+
+
+class WorkerProcess:
+    """Worker process for asyncio; see `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes] | None) -> None:
+        self._process, self._log, self._log_start = process, log, 0
+
+    @classmethod
+    async def start(cls, *arguments: str, log: IO[bytes] | None = None) -> WorkerProcess:
+        """Start Python with these arguments, its standard error in `log`. Raises OSError."""
+        process = await asyncio.create_subprocess_exec(
+            *_PYTHON,
+            *arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            limit=_MAX_LINE_BYTES,
+        )
+        return cls(process, log)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; to a worker that has ended nothing is sent, and `receive` reports its end."""
+        assert self._process.stdin is not None
+        if not self._process.stdin.is_closing():
+            self._process.stdin.write(_encode_message(message))
+
+    async def receive(self) -> Message:
+        """Wait for a message. A worker that sends anything else is killed. Raises WorkerExited."""
+        assert self._process.stdout is not None
+        try:
+            if line := await self._process.stdout.readline():
+                return dict(json.loads(line))
+        except ValueError:
+            self.kill()
+        try:
+            async with asyncio.timeout(_EXIT_TIMEOUT_S):
+                code = await self._process.wait()
+        except TimeoutError:
+            raise WorkerExited(None, "") from None
+        raise WorkerExited(code, next(reversed(self.log_lines()), _NO_WORDS))
+
+    def skip_log(self) -> None:
+        """Forget what the log holds by now: last words are of what comes after."""
+        self._log_start = os.fstat(self._log.fileno()).st_size if self._log else 0
+
+    def log_lines(self) -> list[str]:
+        """Last lines of the log, without empty ones, at most 4 kB."""
+        return _read_log_lines(self._log, self._log_start)
+
+    def kill(self) -> None:
+        """Kill the process and those that it started."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def stop(self, grace: float = 0.0) -> None:
+        """Close the input and wait for the end of the process; after `grace` seconds kill it. Twice is no error."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(grace):
+                await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+
+
+class BlockingWorkerProcess:
+    """Worker process for a thread: one request and its reply after the other."""
+
+    def __init__(self, *arguments: str, log: IO[bytes], pass_fds: tuple[int, ...] = ()) -> None:
+        """Start Python with these arguments; it inherits the open files `pass_fds`. Raises OSError."""
+        self._log, self._last_words = log, _NO_WORDS
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [*_PYTHON, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def request(self, message: Mapping[str, Any], raw: bytes, timeout: float) -> tuple[Message, bytes]:
+        """Send a request and wait for its reply. A worker that is silent for `timeout` seconds is killed.
+
+        Raises WorkerExited.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(OSError, ValueError):
+            write_message(self._process.stdin, message, raw)
+            if not wait([self._process.stdout.fileno()], timeout):
+                self._process.kill()
+            elif reply := read_message(self._process.stdout):
+                return reply
+        code = self.stop(timeout)
+        raise WorkerExited(code, self._last_words)
+
+    def stop(self, grace: float) -> int:
+        """Close the input, wait for the end of the process, after `grace` seconds kill it; its exit code.
+
+        Twice is no error.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(OSError):  # the process may have ended already
+            self._process.stdin.close()
+        try:
+            self._process.wait(grace)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        if not self._log.closed:
+            self._last_words = next(reversed(_read_log_lines(self._log, 0)), self._last_words)
+            self._log.close()
+        return self._process.returncode
+
+
+def _read_log_lines(log: IO[bytes] | None, start: int) -> list[str]:
+    if log is None or log.closed:
+        return []
+    start = max(start, os.fstat(log.fileno()).st_size - _LOG_TAIL_BYTES)
+    tail = os.pread(log.fileno(), _LOG_TAIL_BYTES, start).decode("utf-8", "replace")
+    return [line.strip()[:300] for line in tail.split("\n") if line.strip()]
+
+
+def open_parent_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Open the pipes of a worker: requests from the parent, and replies to it. Call it first."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return sys.stdin.buffer, replies
+
+
+def limit_process() -> None:
+    """Limit memory, CPU time, core files and priority of this process, for data that strangers wrote."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU_SECONDS, _MAX_CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold posts
+    os.nice(_NICENESS)
+    # numpy reserves memory for every processor core, and an import does not compute with it.
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+
+
+if __name__ == "__main__":
+    # Limits are set before the module is loaded; it cannot lift them.
+    limit_process()
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,0 +1,290 @@
+"""Candidate pieces of the evidence for extractive answers, with their features and scores.
+
+A candidate is a sentence, or up to three neighbouring ones while they stay short: an answer often needs the sentence
+before it ("It opened in May"). Candidates are ranked by a weighted sum of a few plain features. The weights were
+fitted by logistic regression over pairs (right above wrong) on the XQuAD development questions, and rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from rag_core.context.evidence import build_text_key
+from rag_core.text.answer_type import AnswerType, contains_answer_type
+from rag_core.text.query_terms import QueryTerms, kindred
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.tokens import tokenize
+from rag_core.types import Evidence, Source
+
+__all__ = ["MAX_SENTENCE_GAP", "VAGUE_TYPES", "ExtractCandidate", "PieceFeatures", "extend_forward", "rank_candidates"]
+
+MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin
+_MAX_JOINED_SENTENCES = 3  # sentences
+
+
+class PieceFeatures(NamedTuple):
+    """Features of a candidate piece.
+
+    rank: retrieval score of its post over that of the best, 0..1; best: 1 for the best posts
+    terms, kin, near, post: weight share of the question's terms in the piece, matched by similar stems only, in the
+        neighbouring sentences and the header only, and elsewhere in the post only
+    held, hinted: 1 where the piece holds the answer type, 0.5 where the question has none; `hinted` for types that
+        almost any sentence may hold
+    pairs: share of the question's pairs of neighbouring terms; density: share of the piece's terms that are asked for
+    length: characters over MAX_SENTENCE_LENGTH; open_length: the same where any sentence may hold the answer type
+    question: 1 where the piece asks something itself
+    superseded: share of the later ones among the posts of its channel that hold the answer type near the same terms
+    """
+
+    rank: float
+    best: float
+    terms: float
+    kin: float
+    near: float
+    post: float
+    held: float
+    hinted: float
+    pairs: float
+    density: float
+    length: float
+    open_length: float
+    question: float
+    superseded: float
+
+    @property
+    def score(self) -> float:
+        """Weighted sum."""
+        return sum(weight * value for weight, value in zip(_WEIGHTS, self, strict=True))
+
+
+_WEIGHTS = PieceFeatures(
+    rank=4.0,
+    best=0.3,
+    terms=6.4,
+    kin=6.0,
+    near=1.2,
+    post=-0.4,
+    held=2.3,
+    hinted=0.5,
+    pairs=1.0,
+    density=2.2,
+    length=-0.4,
+    open_length=1.4,
+    question=-1.0,
+    superseded=-1.2,
+)
+
+_SAME_AMOUNT = 0.1  # weight share of terms
+VAGUE_TYPES = frozenset(
+    {
+        AnswerType.ANYTHING,
+        AnswerType.YES_NO,
+        AnswerType.STEPS,
+        AnswerType.LIST,
+        AnswerType.STATE,
+        AnswerType.PLACE,
+        AnswerType.REASON,
+    }
+)
+
+_LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractCandidate:
+    """Candidate piece of a source for an extractive answer.
+
+    `start` and `end` are offsets in the passage's text. `useful` is false if the piece holds no query term, no
+    related word and no expression of the expected answer type, `holds` without the latter.
+    """
+
+    source: Source
+    start: int
+    end: int
+    score: float
+    useful: bool
+    holds: bool
+    features: PieceFeatures
+
+    @property
+    def text(self) -> str:
+        """Words of the piece."""
+        return self.source.passage.text[self.start : self.end]
+
+    @property
+    def topic(self) -> float:
+        """Weight share of the question's terms in the piece, beside it and in its post, 0..1."""
+        return self.features.terms + self.features.kin + self.features.near + self.features.post
+
+    def overlaps(self, other: ExtractCandidate) -> bool:
+        """Check whether the pieces overlap in one post, or one piece repeats the words of the other."""
+        if self.source.number == other.source.number:
+            return self.start < other.end and other.start < self.end
+        mine, theirs = self.said, other.said
+        return mine in theirs or theirs in mine
+
+    @property
+    def said(self) -> str:
+        """Words of the piece without punctuation, each between spaces."""
+        return f" {build_text_key(self.text)} "
+
+
+def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tuple[TextSpan, int, int]]:
+    """Candidate spans, none longer than `longest`: (span, first sentence, last sentence)."""
+    result: list[tuple[TextSpan, int, int]] = []
+    for i, (start, end) in enumerate(found):
+        if end - start > longest:
+            result += [(window, i, i) for window in split_long_span(text, (start, end), longest)]
+            continue
+        for j in range(i, min(i + _MAX_JOINED_SENTENCES, len(found))):
+            if found[j][1] - start > longest:
+                break
+            result.append(((start, found[j][1]), i, j))
+    return result
+
+
+def _get_line(text: str, at: int) -> str:
+    """Line of a text around an offset."""
+    end = text.find("\n", at)
+    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)]
+
+
+def _is_poll(text: str) -> bool:
+    """Whether a text is a poll: a question, and options in lines with a dash. It asks and answers nothing."""
+    question, *options = text.strip().split("\n")
+    return len(options) > 1 and question.endswith("?") and all(line.startswith("— ") for line in options)
+
+
+def _has_plain_words(text: str) -> bool:
+    """Check for a word that is no hashtag, mention or link."""
+    return bool(_LETTERS.search(_LINKS_AND_TAGS.sub(" ", text)))
+
+
+def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
+    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone."""
+    text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
+    if _is_poll(text):
+        return []
+    return [
+        (a, b)
+        for a, b in split_sentences(text)
+        if _has_plain_words(text[a:b]) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredSource:
+    """Source with the features that all its pieces share; `words` are the stems of its text and header."""
+
+    source: Source
+    words: frozenset[str]
+    rank: float
+    best: float
+    superseded: float
+
+
+def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]:
+    """Score the sources: rank, and whether later posts of the same channel say as much about the same."""
+    top = max((source.score for source in evidence.sources), default=0.0)
+    words = [frozenset(tokenize(f"{s.passage.header}\n{s.passage.text}")) for s in evidence.sources]
+    said = [
+        asked.met(there) + asked.kin(there) + contains_answer_type(asked.want, s.passage.text, asked.text)
+        for s, there in zip(evidence.sources, words, strict=True)
+    ]
+    scored = []
+    for source, there, amount in zip(evidence.sources, words, said, strict=True):
+        siblings = [
+            other.passage.date
+            for other, much in zip(evidence.sources, said, strict=True)
+            if other is not source
+            and other.passage.key.chat_id == source.passage.key.chat_id
+            and much >= amount - _SAME_AMOUNT
+        ]
+        later = sum(date > source.passage.date for date in siblings)
+        rank = source.score / top if top > 0 else 1.0
+        scored.append(
+            _ScoredSource(source, there, rank, float(source.score >= top), later / len(siblings) if siblings else 0.0)
+        )
+    return scored
+
+
+def _score_candidates(
+    asked: QueryTerms, scored: _ScoredSource, evidence: Evidence, longest: int
+) -> list[ExtractCandidate]:
+    """Score every piece of a source."""
+    source, text = scored.source, scored.source.passage.text
+    found = _list_sentences(source, evidence)
+    stems = [frozenset(tokenize(text[a:b])) for a, b in found]
+    title = frozenset(tokenize(source.passage.header))
+    pairs = set(pairwise(asked.order))
+    kin_of = kindred(asked.share, chain.from_iterable(stems))
+    everywhere = asked.met(scored.words)
+    related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
+    useful = [bool(there & related) for there in stems]
+    result = []
+    for (start, end), i, j in _enumerate_spans(text, found, longest):
+        if (
+            i < j
+            and not useful[i]
+            and (asked.want in VAGUE_TYPES or not contains_answer_type(asked.want, text[slice(*found[i])], asked.text))
+        ):
+            continue  # a greeting before the answer is none of it
+        piece = text[start:end]
+        order = tokenize(piece)
+        here = frozenset(order)
+        near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
+        kin = sum(
+            share
+            * max(0.0, next((near for near, other in kin_of[term] if other in here), 0.0) - asked.match(term, here))
+            for term, share in asked.share.items()
+            if term not in here
+        )
+        met, nearby = asked.met(here), asked.met(near)
+        has = contains_answer_type(asked.want, piece, asked.text)
+        held = 0.5 if asked.want is AnswerType.ANYTHING else float(has)
+        vague = asked.want in VAGUE_TYPES and asked.want is not AnswerType.ANYTHING
+        features = PieceFeatures(
+            rank=scored.rank,
+            best=scored.best,
+            terms=met,
+            kin=kin,
+            near=nearby,
+            post=everywhere - met - nearby,
+            held=0.5 if vague else held,
+            hinted=held if vague else 0.5,
+            pairs=len(pairs & set(pairwise(order))) / max(1, len(pairs)),
+            density=len(here & asked.share.keys()) / max(5, len(here)),
+            length=(end - start) / MAX_SENTENCE_LENGTH,
+            open_length=(end - start) / MAX_SENTENCE_LENGTH if asked.want in VAGUE_TYPES else 0.0,
+            question=float(piece.rstrip().endswith("?")),
+            superseded=scored.superseded,
+        )
+        worth = met + kin > 0 or (has and asked.want is not AnswerType.ANYTHING)
+        result.append(ExtractCandidate(source, start, end, features.score, worth, has, features))
+    return result
+
+
+def extend_forward(piece: ExtractCandidate, evidence: Evidence, longest: int) -> ExtractCandidate:
+    """Extend a piece by the sentences that follow it in the post, while it stays short: they say why, how or which."""
+    end = piece.end
+    for start, stop in _list_sentences(piece.source, evidence):
+        if start < end:
+            continue
+        if start - end > MAX_SENTENCE_GAP or stop - piece.start > longest:
+            break
+        end = stop
+    return replace(piece, end=end)
+
+
+def rank_candidates(
+    asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH
+) -> list[ExtractCandidate]:
+    """Rank all pieces of the evidence, best first; `longest` is in characters."""
+    scored = _score_sources(asked, evidence)
+    return sorted(
+        (c for one in scored for c in _score_candidates(asked, one, evidence, longest)), key=lambda c: -c.score
+    )

@@ -65,18 +65,18 @@ _ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEP
 
 
 async def check_button_access(
-    pressed: CallbackQuery, press: AnswerCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, press: AnswerCallback, context: AppContext, words: Translator
 ) -> tuple[AnsweredQuestion, Message] | None:
     """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
     presser, message, asked = (
         pressed.from_user.id,
         pressed.message,
-        await fetch_answered_question(desk.archive, press.handle),
+        await fetch_answered_question(context.archive, press.handle),
     )
     # The message was deleted or is too old; or the callback data is forged, or from another chat.
     if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
         refusal = "answer-gone"
-    elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
+    elif not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
         refusal = "answer-not-member"
     elif press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
         refusal = "answer-not-yours"
@@ -87,21 +87,21 @@ async def check_button_access(
 
 
 async def prepare_viewer(
-    asked: AnsweredQuestion, user_id: int, desk: AppContext
+    asked: AnsweredQuestion, user_id: int, context: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
     """Build the viewer of an answer's posts, and the context in which to send what is made of them.
 
     Call it before rendering: changes after this keep the message from being sent.
     """
     here = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(desk.archive, desk.admins, here)
-    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
-    return viewer, recheck_before_sending(basis, here, desk.archive, desk.admins)
+    viewer = await access.build_viewer(context.archive, context.admins, here)
+    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    return viewer, recheck_before_sending(basis, here, context.archive, context.admins)
 
 
-def build_render_context(asked: AnsweredQuestion, desk: AppContext) -> RenderContext:
+def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
     """Render context in the language of the answer."""
-    return RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not asked.private)
+    return RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not asked.private)
 
 
 async def shorten_answer(
@@ -207,16 +207,16 @@ def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str
         yield text if len(text) <= longest else f"{text[:longest].rstrip()}…"
 
 
-async def _on_sources(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:
-    found = await find_asked_answer(message, bot, desk.archive)
-    asked = None if isinstance(found, str) else await fetch_answered_question(desk.archive, found.handle)
+async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
+    found = await find_asked_answer(message, bot, context.archive)
+    asked = None if isinstance(found, str) else await fetch_answered_question(context.archive, found.handle)
     if asked is None:
         if addressed:
             refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
             await message.reply(refusal, allow_sending_without_reply=True)
         return
-    viewer, checked = await prepare_viewer(asked, get_reader_id(message), desk)
-    text, buttons = await render_sources_page(asked, viewer, desk.archive, build_render_context(asked, desk))
+    viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
+    text, buttons = await render_sources_page(asked, viewer, context.archive, build_render_context(asked, context))
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
@@ -229,7 +229,7 @@ class _ButtonPress:
     press: AnswerCallback
     asked: AnsweredQuestion
     message: Message
-    desk: AppContext
+    context: AppContext
     words: Translator
     update_id: int
 
@@ -245,14 +245,14 @@ class AnswerButtonHandlers:
         query: CallbackQuery,
         callback_data: AnswerCallback,
         event_update: Update,
-        desk: AppContext,
+        context: AppContext,
         words: Translator,
     ) -> None:
         """Handle a press of any button under an answer."""
-        found = await check_button_access(query, callback_data, desk, words)
+        found = await check_button_access(query, callback_data, context, words)
         if found is None:
             return
-        pressed = _ButtonPress(query, callback_data, *found, desk, words, event_update.update_id)
+        pressed = _ButtonPress(query, callback_data, *found, context, words, event_update.update_id)
         action = callback_data.action
         if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
@@ -285,7 +285,7 @@ class AnswerButtonHandlers:
 async def _press_vote(pressed: _ButtonPress) -> None:
     """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
     action, words = pressed.press.action, pressed.words
-    archive, asked = pressed.desk.archive, pressed.asked
+    archive, asked = pressed.context.archive, pressed.asked
     good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
     new = await feedback.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
@@ -299,9 +299,9 @@ async def _press_vote(pressed: _ButtonPress) -> None:
 
 async def _press_text(pressed: _ButtonPress) -> None:
     """Show what is made of the answer's posts, as far as the presser may read them now."""
-    asked, archive, action = pressed.asked, pressed.desk.archive, pressed.press.action
-    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.desk)
-    shown = build_render_context(asked, pressed.desk)
+    asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
+    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
+    shown = build_render_context(asked, pressed.context)
     text, buttons = None, None
     if action is AnswerAction.WHY:
         text = await explain_answer(asked, viewer, archive, shown)
@@ -322,14 +322,14 @@ async def _press_text(pressed: _ButtonPress) -> None:
 async def _press_deeper(pressed: _ButtonPress) -> None:
     """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
     asked = pressed.asked
-    async with pressed.desk.turns.limits.counted(asked.user_id, asked.chat_id) as wait:
+    async with pressed.context.worker.limits.counted(asked.user_id, asked.chat_id) as wait:
         if wait is None:
             again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
-            await questions.queue_question(pressed.desk.archive, again)
+            await questions.queue_question(pressed.context.archive, again)
     if wait is not None:
         await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
         return
-    pressed.desk.turns.wake()
+    pressed.context.worker.wake()
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
 
 
@@ -337,7 +337,7 @@ async def _press_link(pressed: _ButtonPress) -> None:
     bot = pressed.query.bot
     assert bot is not None
     text = await create_question_link(
-        pressed.asked.text, pressed.query.from_user.id, bot, pressed.desk.archive, pressed.words
+        pressed.asked.text, pressed.query.from_user.id, bot, pressed.context.archive, pressed.words
     )
     await _reply_with_text(pressed, text)
 

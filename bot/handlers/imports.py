@@ -344,14 +344,14 @@ _LOOKUP_TIMEOUT_SECONDS = 3.0
 
 
 async def _on_import(
-    message: Message, command: CommandObject, bot: Bot, desk: AppContext, imports: ImportRunner, words: Translator
+    message: Message, command: CommandObject, bot: Bot, context: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
     if document is None:
         await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
         return
     asked = (command.args or "").strip()
-    chat, username = await _resolve_channel(bot, desk.archive, asked) if asked else (None, None)
+    chat, username = await _resolve_channel(bot, context.archive, asked) if asked else (None, None)
     await _begin_import(ImportOrder(document, message, words, chat, username), imports)
 
 
@@ -380,11 +380,11 @@ async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str,
     return (str(chat.id), chat.username) if chat.type in ("channel", "supergroup") else (asked, name)
 
 
-async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
+async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
     """Filter: an admin sent a document that looks like an export, without a caption."""
     name = (message.document.file_name if message.document else None) or ""
     export = PurePath(name).suffix.lower() in _EXPORT_SUFFIXES
-    return export and not message.caption and is_admin(message, desk.admins)
+    return export and not message.caption and is_admin(message, context.admins)
 
 
 async def _on_document(message: Message, words: Translator) -> None:
@@ -394,10 +394,12 @@ async def _on_document(message: Message, words: Translator) -> None:
     await message.reply(offer, reply_markup=build_start_keyboard(words), allow_sending_without_reply=True)
 
 
-async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: ImportRunner, words: Translator) -> None:
+async def _on_start_button(
+    pressed: CallbackQuery, context: AppContext, imports: ImportRunner, words: Translator
+) -> None:
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
-    if sent is None or sent.document is None or not is_admin(sent, desk.admins):
+    if sent is None or sent.document is None or not is_admin(sent, context.admins):
         await pressed.answer(words("import-gone", command="/import"), show_alert=True)
         return
     await pressed.answer()
@@ -405,7 +407,11 @@ async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: Im
 
 
 async def _on_stop_button(
-    pressed: CallbackQuery, callback_data: StopImportButton, desk: AppContext, imports: ImportRunner, words: Translator
+    pressed: CallbackQuery,
+    callback_data: StopImportButton,
+    context: AppContext,
+    imports: ImportRunner,
+    words: Translator,
 ) -> None:
     stopped = imports.cancel(callback_data.run)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))

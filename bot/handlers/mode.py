@@ -35,7 +35,7 @@ class _ModeCallback(CallbackData, prefix="md"):
 
 
 async def _on_mode(
-    message: Message, command: CommandObject, addressed: bool, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:
     private = message.chat.type == "private"
     wanted = (command.args or "").strip().casefold()
@@ -45,40 +45,40 @@ async def _on_mode(
     if wanted and not known:
         await message.reply(words("mode-unknown", names=", ".join((*_list_offered_modes(), _CAREFUL_MODE))))
         return
-    if wanted and not await may_change_chat_settings(desk.admins, message.chat, get_reader_id(message)):
+    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
         await message.reply(words("mode-not-yours"))
         return
     if wanted:
-        await _set_chat_mode(desk, message.chat.id, wanted)
-    admin = private and is_admin(message, desk.admins)
-    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+        await _set_chat_mode(context, message.chat.id, wanted)
+    admin = private and is_admin(message, context.admins)
+    text, buttons = await _render_mode(context, message.chat.id, words, admin=admin)
     await message.answer(text, reply_markup=buttons)
 
 
 async def _press_mode(
-    pressed: CallbackQuery, callback_data: _ModeCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
 ) -> None:
     message = pressed.message
     if message is None:
         await pressed.answer()
         return
-    admin = message.chat.type == "private" and pressed.from_user.id in desk.admins
+    admin = message.chat.type == "private" and pressed.from_user.id in context.admins
     action, name = callback_data.action, callback_data.name
     if action == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
-        if not await may_change_chat_settings(desk.admins, message.chat, pressed.from_user.id):
+        if not await may_change_chat_settings(context.admins, message.chat, pressed.from_user.id):
             await pressed.answer(words("mode-not-yours"), show_alert=True)
             return
-        await _set_chat_mode(desk, message.chat.id, name)
+        await _set_chat_mode(context, message.chat.id, name)
     elif not admin:
         await pressed.answer(words("mode-not-yours"), show_alert=True)
         return
     elif action in {"on", "off"} and name in RECIPES:
-        await set_recipe_enabled(desk.rag, name, on=action == "on")
+        await set_recipe_enabled(context.rag, name, on=action == "on")
     elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
-        await set_recipe_enabled(desk.rag, AGENT, on=True)
-        await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
+        await set_recipe_enabled(context.rag, AGENT, on=True)
+        await set_recipe_share(context.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
-    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    text, buttons = await _render_mode(context, message.chat.id, words, admin=admin)
     await edit_message(pressed, Text(text), buttons)
 
 
@@ -86,17 +86,17 @@ def _list_offered_modes() -> tuple[str, ...]:
     return (AUTO_RECIPE, *RECIPES)
 
 
-async def _set_chat_mode(desk: AppContext, chat_id: int, wanted: str) -> None:
-    now = await load_answer_mode(desk.archive, chat_id)
+async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
+    now = await load_answer_mode(context.archive, chat_id)
     chosen = AnswerMode(now.recipe, not now.careful) if wanted == _CAREFUL_MODE else AnswerMode(wanted, now.careful)
-    await save_answer_mode(desk.archive, chat_id, chosen)
+    await save_answer_mode(context.archive, chat_id, chosen)
 
 
 async def _render_mode(
-    desk: AppContext, chat_id: int, words: Translator, *, admin: bool
+    context: AppContext, chat_id: int, words: Translator, *, admin: bool
 ) -> tuple[str, InlineKeyboardMarkup]:
     """Render the mode of a chat with its buttons; for an admin also the global switches."""
-    now, state = await load_answer_mode(desk.archive, chat_id), await load_recipe_switches(desk.rag)
+    now, state = await load_answer_mode(context.archive, chat_id), await load_recipe_switches(context.rag)
     lines = [words("mode-now", recipe=now.recipe), words("mode-about", recipe=now.recipe)]
     if now.careful:
         lines.append(words("mode-careful-on"))

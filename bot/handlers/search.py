@@ -63,7 +63,7 @@ class SearchHandlers:
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._queues: dict[int, _ReaderQueue] = {}
 
-    async def on_search(self, message: Message, addressed: bool, desk: AppContext, words: Translator) -> None:
+    async def on_search(self, message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
         """Answer /search with the first page."""
         asked = _get_search_text(message)
         if not asked and not addressed:
@@ -79,15 +79,15 @@ class SearchHandlers:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            text, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
-            with recheck_before_sending(basis, reader, desk.archive, desk.admins):
+            text, buttons, _, basis = await self._render_page(message, reader, 0, context, words)
+            with recheck_before_sending(basis, reader, context.archive, context.admins):
                 await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
-        self, pressed: CallbackQuery, callback_data: SearchPageCallback, desk: AppContext, words: Translator
+        self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
     ) -> None:
         """Turn a page. In a group only the searcher may; people who write as a chat cannot be told apart."""
-        asked = _find_search_message(pressed, callback_data, desk.archive)
+        asked = _find_search_message(pressed, callback_data, context.archive)
         if asked is None:
             await pressed.answer(words("search-stale", search="/search"), show_alert=True)
             return
@@ -100,9 +100,11 @@ class SearchHandlers:
                 return
             try:
                 reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
-                text, buttons, found, basis = await self._render_page(asked, reader, callback_data.number, desk, words)
+                text, buttons, found, basis = await self._render_page(
+                    asked, reader, callback_data.number, context, words
+                )
                 moved = found not in ("", callback_data.found)
-                with recheck_before_sending(basis, reader, desk.archive, desk.admins):
+                with recheck_before_sending(basis, reader, context.archive, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
@@ -124,22 +126,22 @@ class SearchHandlers:
                 del self._queues[reader]
 
     async def _render_page(
-        self, asked: Message, reader: Reader, number: int, desk: AppContext, words: Translator
+        self, asked: Message, reader: Reader, number: int, context: AppContext, words: Translator
     ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
         """Page, buttons, results token, and basis of a search.
 
         A sentence and no token where nothing can be searched.
         """
-        viewer = await access.build_viewer(desk.archive, desk.admins, reader)
+        viewer = await access.build_viewer(context.archive, context.admins, reader)
         if not viewer.channels:
-            admin = reader.user_id in desk.admins
-            refusal = await access.format_no_access(desk.archive, words, admin=admin, private=reader.private)
+            admin = reader.user_id in context.admins
+            refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
             return Text(refusal), None, "", Basis()
-        text, zone = _get_search_text(asked), desk.settings.bot.zone
+        text, zone = _get_search_text(asked), context.settings.bot.zone
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:
-            found = await list_posts(question, desk.rag)
+            found = await list_posts(question, context.rag)
             if not (found.sought.words or found.sought.filters):
                 return Text(words("search-common")), None, "", Basis()
             number = max(0, min(number, get_last_page(found)))
@@ -151,7 +153,7 @@ class SearchHandlers:
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
         token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
-        search = _make_search_token(asked, desk.archive)
+        search = _make_search_token(asked, context.archive)
         row = build_page_row(
             number, get_last_page(found), lambda n: SearchPageCallback(number=n, search=search, found=token)
         )

@@ -31,9 +31,11 @@ __all__ = [
     "AdminRegistry",
     "ChannelAccess",
     "MembershipCache",
+    "Reader",
     "build_viewer",
     "format_no_access",
     "get_readable_channels",
+    "get_reader",
     "get_reader_id",
     "is_admin",
     "is_chat_member",
@@ -220,6 +222,20 @@ class ChannelAccess:
     unknown: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reader of a message and the chat it is in; in a group access is the group's, not the user's."""
+
+    user_id: int
+    chat_id: int
+    private: bool
+
+
+def get_reader(message: Message) -> Reader:
+    """Reader who wrote a message."""
+    return Reader(get_reader_id(message), message.chat.id, message.chat.type == "private")
+
+
 def get_reader_id(message: Message) -> int:
     """Reader id of a message. Channels and anonymous admins write as a chat: its negative id is never an admin's."""
     if message.sender_chat:
@@ -248,20 +264,16 @@ async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -
     return bool(await rights.members.among(user_id, [chat_id]))
 
 
-async def get_readable_channels(
-    archive: Archive, rights: AdminRegistry, *, user_id: int, chat_id: int, private: bool
-) -> dict[int, Channel]:
+async def get_readable_channels(archive: Archive, rights: AdminRegistry, reader: Reader) -> dict[int, Channel]:
     """Channels that a reader may read in a chat, by chat id."""
-    return (await resolve_channel_access(archive, rights, user_id=user_id, chat_id=chat_id, private=private)).open
+    return (await resolve_channel_access(archive, rights, reader)).open
 
 
-async def resolve_channel_access(  # noqa: PLR0913 - one parameter for each fact that access depends on
+async def resolve_channel_access(
     archive: Archive,
     rights: AdminRegistry,
+    reader: Reader,
     *,
-    user_id: int,
-    chat_id: int,
-    private: bool,
     among: Collection[int] | None = None,
     max_age_s: float | None = None,
 ) -> ChannelAccess:
@@ -271,21 +283,20 @@ async def resolve_channel_access(  # noqa: PLR0913 - one parameter for each fact
     """
     known = await channels.load_channels(archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
-    if not private:
-        bound = await channels.list_bound_channels(archive, chat_id)
+    if not reader.private:
+        bound = await channels.list_bound_channels(archive, reader.chat_id)
         return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
-    if user_id in rights:
+    if reader.user_id in rights:
         return ChannelAccess(active)
     inside = [key for key, c in active.items() if c.visibility is Visibility.MEMBERS and c.inside]
-    member = await rights.members.look_up(user_id, inside, max_age_s)
+    member = await rights.members.look_up(reader.user_id, inside, max_age_s)
     allowed = {key: c for key, c in active.items() if c.visibility is Visibility.PUBLIC or member.get(key)}
     return ChannelAccess(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
 
 
-async def build_viewer(archive: Archive, rights: AdminRegistry, *, user_id: int, chat_id: int, private: bool) -> Viewer:
+async def build_viewer(archive: Archive, rights: AdminRegistry, reader: Reader) -> Viewer:
     """Build the viewer of a question: the reader's id and the channels open to them."""
-    allowed = await get_readable_channels(archive, rights, user_id=user_id, chat_id=chat_id, private=private)
-    return Viewer(user_id, frozenset(allowed))
+    return Viewer(reader.user_id, frozenset(await get_readable_channels(archive, rights, reader)))
 
 
 async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:

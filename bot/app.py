@@ -98,7 +98,7 @@ async def run_bot(
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
-        context = monitoring.desk = AppContext(
+        context = monitoring.context = AppContext(
             settings, rag.archive, worker, indexing, rag, reindexing, rights, QuestionSuggester(rag)
         )
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
@@ -128,10 +128,10 @@ async def _run_workers(
     tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left(), context.suggestions.run()]
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
-        stack.push_async_callback(context.turns.stop)
+        stack.push_async_callback(context.worker.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(dispatcher["notices"].stop)
-        await context.turns.start()
+        await context.worker.start()
         yield dispatcher
 
 

@@ -1,4 +1,4 @@
-"""Application context: settings, archive, engine and workers, passed to every handler as `desk`.
+"""Application context: settings, archive, engine and workers, passed to every handler as `context`.
 
 Handlers never answer questions or commit posts themselves: they wake the worker that does.
 """
@@ -24,7 +24,7 @@ class AppContext:
 
     settings: Settings
     archive: Archive
-    turns: QuestionWorker
+    worker: QuestionWorker
     indexing: IndexingWorker
     rag: Engine
     reindexing: RebuildRunner

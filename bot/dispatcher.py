@@ -50,14 +50,14 @@ ALLOWED_UPDATES = [
 log = logging.getLogger(__name__)
 
 
-def build_dispatcher(desk: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
+def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
     """Build a dispatcher with all handlers. Routers are new each time: aiogram attaches a router only once."""
-    dispatcher = Dispatcher(desk=desk, settings=desk.settings, admins=desk.admins, disable_fsm=True)
+    dispatcher = Dispatcher(context=context, settings=context.settings, admins=context.admins, disable_fsm=True)
     dispatcher.update.outer_middleware(once)
-    dispatcher.update.outer_middleware(LanguageMiddleware(desk.settings.bot.language, desk.archive))
+    dispatcher.update.outer_middleware(LanguageMiddleware(context.settings.bot.language, context.archive))
     notices = dispatcher["notices"] = ChannelNotificationLimiter()
     for observer in (dispatcher.message, dispatcher.callback_query):
-        observer.outer_middleware(RateLimitMiddleware(desk))
+        observer.outer_middleware(RateLimitMiddleware(context))
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
         errors.routes(),

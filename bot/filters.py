@@ -86,9 +86,9 @@ def _replies_to_bot(message: Message, bot_id: int) -> bool:
     return bool(parent.from_user and parent.from_user.id == bot_id)
 
 
-async def is_blocked_question(message: Message, bot: Bot, desk: AppContext) -> bool:
+async def is_blocked_question(message: Message, bot: Bot, context: AppContext) -> bool:
     """Filter: a question by a non-admin, or by an anonymous sender, in a group where only admins may ask."""
-    if not (await load_group_rules(desk.archive, message.chat.id)).admins_ask:
+    if not (await load_group_rules(context.archive, message.chat.id)).admins_ask:
         return False
     text = message.text or message.caption or ""
     name = (await bot.me()).username or ""
@@ -96,4 +96,4 @@ async def is_blocked_question(message: Message, bot: Bot, desk: AppContext) -> b
     addressed = command and (command[2] or f"@{name}").casefold() == f"@{name}".casefold()
     if not addressed and not await extract_addressed_question(message, bot):
         return False
-    return not await is_group_admin(desk.admins, get_reader_id(message), message.chat.id)
+    return not await is_group_admin(context.admins, get_reader_id(message), message.chat.id)

@@ -132,12 +132,12 @@ class RateLimitMiddleware(BaseMiddleware):
     A reader over the limit is told so once a minute and gets no other reply.
     """
 
-    def __init__(self, desk: AppContext) -> None:
-        self._desk = desk
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless this reader is over the limit."""
-        limits, words = self._desk.turns.limits, data["words"]
+        limits, words = self._context.worker.limits, data["words"]
         if isinstance(event, CallbackQuery):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader

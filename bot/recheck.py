@@ -20,7 +20,7 @@ from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
 
 from bot import access
-from bot.access import AdminRegistry
+from bot.access import AdminRegistry, Reader
 from bot.views.answer import JsonObject, hash_text_version
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.storage import Archive, posts
@@ -31,7 +31,6 @@ __all__ = [
     "DRAFT_MEMBERSHIP_MAX_AGE_SECONDS",
     "Basis",
     "ContentWithdrawn",
-    "Reader",
     "RecheckMiddleware",
     "RecheckUnavailable",
     "ShownPost",
@@ -61,15 +60,6 @@ class ContentWithdrawn(RagError):
 
 class RecheckUnavailable(RagError):
     """It is not known whether the reader may still see a message: it must wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Reader of a message and the chat; `private` as in `build_viewer`."""
-
-    user_id: int
-    chat_id: int
-    private: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +158,13 @@ async def recheck_basis(
     Raises ContentWithdrawn where that does not hold, RecheckUnavailable where it cannot be known now. Memberships
     behind what is shown are no older than `max_age_s`; those behind counts are as old as for any question.
     """
-    where: dict[str, Any] = {"user_id": reader.user_id, "chat_id": reader.chat_id, "private": reader.private}
     try:
         if not await _are_posts_unchanged(basis, archive):
             raise ContentWithdrawn
         unknown = frozenset[int]()
         for wanted, age in ((basis.named, max_age_s), (basis.counted - basis.named, None)):
             if wanted:
-                found = await access.resolve_channel_access(archive, rights, **where, among=wanted, max_age_s=age)
+                found = await access.resolve_channel_access(archive, rights, reader, among=wanted, max_age_s=age)
                 if wanted - found.open.keys() - found.unknown:
                     raise ContentWithdrawn
                 unknown |= found.unknown

@@ -198,7 +198,9 @@ def _replace_old_names(variables: Mapping[str, str | None], sections: Collection
     known = dict(variables)
     for name, value in variables.items():
         section, _, field = name.lower().partition("__")
-        if section in _RENAMED_SECTIONS and value:
+        if section in _RENAMED_SECTIONS:
+            if not value:
+                continue
             new = f"{_RENAMED_SECTIONS[section]}__{field}"
             known[new] = known.get(new) or value
             log.warning("%s is called %s now: the old name is read by this version only", name.upper(), new.upper())

@@ -15,7 +15,7 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.context import AppContext
@@ -24,7 +24,7 @@ from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator, get_translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
-from bot.views.keyboards import make_callback_token, redraw_message
+from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
 from rag_core.storage import Archive, stats
 
@@ -52,35 +52,35 @@ def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> st
 
 
 async def _on_grant_or_revoke(
-    message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     grants, argument = command.command.lower() == "grant", (command.args or "").strip()
     if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
         how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
-        lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in desk.admins.owners]
-        for one in desk.admins.granted.values():
-            date, who_granted = words.date(one.at, desk.settings.bot.zone), Code(str(one.by))
+        lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in context.admins.owners]
+        for one in context.admins.granted.values():
+            date, who_granted = words.date(one.at, context.settings.bot.zone), Code(str(one.by))
             lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
         await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())
         return
     who = int(argument)
-    if refusal := _check_request(who, grants, bot.id, desk):
+    if refusal := _check_request(who, grants, bot.id, context):
         await message.answer(words(refusal, id=str(who)))
         return
     question = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
     buttons = _build_confirm_keyboard(
-        _GrantCallback(on=grants, who=who, at=int(time.time())), message.chat.id, desk.archive, words
+        _GrantCallback(on=grants, who=who, at=int(time.time())), message.chat.id, context.archive, words
     )
     await message.answer(**question.as_kwargs(), reply_markup=buttons)
 
 
-def _check_request(who: int, grants: bool, bot_id: int, desk: AppContext) -> str:
+def _check_request(who: int, grants: bool, bot_id: int, context: AppContext) -> str:
     """Check a /grant or /revoke request; returns the id of the refusal's sentence, "" where it is allowed."""
-    if who in desk.admins.owners:
+    if who in context.admins.owners:
         return "grant-owner"
     if grants:
-        return "grant-bot" if who == bot_id else "grant-already" if who in desk.admins else ""
-    return "" if who in desk.admins else "revoke-none"
+        return "grant-bot" if who == bot_id else "grant-already" if who in context.admins else ""
+    return "" if who in context.admins else "revoke-none"
 
 
 def _build_confirm_keyboard(
@@ -88,15 +88,11 @@ def _build_confirm_keyboard(
 ) -> InlineKeyboardMarkup:
     yes = press.model_copy(update={"token": _make_grant_token(archive, press, asker)})
     label = words("button-grant" if press.on else "button-revoke")
-    row = [
-        InlineKeyboardButton(text=label, callback_data=yes.pack(), style="danger"),
-        InlineKeyboardButton(text=words("button-cancel"), callback_data=press.pack()),
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=[row])
+    return build_keyboard([(label, yes, "danger"), (words("button-cancel"), press)])
 
 
 async def _press_confirm(
-    pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     actor, who = pressed.from_user.id, callback_data.who
     if not callback_data.token:
@@ -106,14 +102,14 @@ async def _press_confirm(
     if (
         late
         or not _is_button_present(pressed)
-        or callback_data.token != _make_grant_token(desk.archive, callback_data, actor)
+        or callback_data.token != _make_grant_token(context.archive, callback_data, actor)
     ):
         await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
         return
-    if refusal := _check_request(who, callback_data.on, bot.id, desk):
+    if refusal := _check_request(who, callback_data.on, bot.id, context):
         await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
-    await (_grant_admin if callback_data.on else _revoke_admin)(pressed, who, bot, desk, words)
+    await (_grant_admin if callback_data.on else _revoke_admin)(pressed, who, bot, context, words)
 
 
 def _is_button_present(pressed: CallbackQuery) -> bool:
@@ -124,38 +120,38 @@ def _is_button_present(pressed: CallbackQuery) -> bool:
     )
 
 
-async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, desk: AppContext, words: Translator) -> None:
+async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
     actor = pressed.from_user.id
-    await desk.admins.grant(desk.archive, who, actor)
+    await context.admins.grant(context.archive, who, actor)
     log.info("admin %d granted admin rights to %d", actor, who)
-    reached = await _notify_user(bot, who, "granted-told", desk)
+    reached = await _notify_user(bot, who, "granted-told", context)
     done = words.rich("grant-done" if reached else "grant-done-untold", who=Code(str(who)))
     await redraw_message(pressed, done, None)
     await publish_menu(bot, (who,), readers=False)
-    await _notify_other_admins(bot, (actor, who), "granted-others", desk, who=str(who), by=str(actor))
+    await _notify_other_admins(bot, (actor, who), "granted-others", context, who=str(who), by=str(actor))
 
 
-async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, desk: AppContext, words: Translator) -> None:
+async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
     actor = pressed.from_user.id
-    await desk.admins.revoke(desk.archive, who)
+    await context.admins.revoke(context.archive, who)
     log.info("admin %d revoked the admin rights of %d", actor, who)
     await redraw_message(pressed, words.rich("revoke-done", who=Code(str(who))), None)
     if actor != who:
-        await _notify_user(bot, who, "revoked-told", desk)
+        await _notify_user(bot, who, "revoked-told", context)
     await withdraw_menu(bot, who)
-    await _notify_other_admins(bot, (actor, who), "revoked-others", desk, who=str(who), by=str(actor))
+    await _notify_other_admins(bot, (actor, who), "revoked-others", context, who=str(who), by=str(actor))
 
 
-async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, desk: AppContext, **values: str) -> None:
+async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, context: AppContext, **values: str) -> None:
     """Notify the other admins: nobody should gain access to channels unnoticed."""
-    for admin in desk.admins:
+    for admin in context.admins:
         if admin not in but:
-            await _notify_user(bot, admin, said, desk, **values)
+            await _notify_user(bot, admin, said, context, **values)
 
 
-async def _notify_user(bot: Bot, user_id: int, said: str, desk: AppContext, **values: str) -> bool:
+async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
     """Send a user a sentence in the language of their questions; False where they cannot be reached."""
-    lang = await stats.get_user_language(desk.archive, user_id) or desk.settings.bot.language
+    lang = await stats.get_user_language(context.archive, user_id) or context.settings.bot.language
     try:
         await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
     except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it

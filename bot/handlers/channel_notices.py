@@ -60,20 +60,20 @@ class ChannelNotificationLimiter:
             self._buckets.take(*one)
         return True
 
-    def merge(self, channel: Channel, bot: Bot, desk: AppContext) -> None:
+    def merge(self, channel: Channel, bot: Bot, context: AppContext) -> None:
         """Add this channel to the next digest."""
         if channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
             _, times = self._merged.get(channel.chat_id, (channel, 0))
             self._merged[channel.chat_id] = channel, times + 1
-        self._schedule(bot, desk)
+        self._schedule(bot, context)
 
-    def count_refused(self, bot: Bot, desk: AppContext) -> None:
+    def count_refused(self, bot: Bot, context: AppContext) -> None:
         """Count a channel that was refused because too many wait; the digest shows the number."""
         self._refused += 1
-        self._schedule(bot, desk)
+        self._schedule(bot, context)
 
-    def _schedule(self, bot: Bot, desk: AppContext) -> None:
-        self._target = bot, desk
+    def _schedule(self, bot: Bot, context: AppContext) -> None:
+        self._target = bot, context
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._send_later())
 
@@ -94,11 +94,11 @@ class ChannelNotificationLimiter:
     async def _send_digest(self) -> None:
         if self._target is None:
             return
-        (bot, desk), merged, refused = self._target, self._merged, self._refused
+        (bot, context), merged, refused = self._target, self._merged, self._refused
         self._target, self._merged, self._refused = None, {}, 0
         try:
-            known = await channels.load_channels(desk.archive)
-            async for words, admin in iterate_admin_translators(desk):
+            known = await channels.load_channels(context.archive)
+            async for words, admin in iterate_admin_translators(context):
                 await send_channel_notice(bot, admin, _format_digest(merged, refused, known, words))
         except RagError as exc:
             log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
@@ -125,15 +125,15 @@ def _format_digest(
 
 
 async def iterate_admin_translators(
-    desk: AppContext, actor: User | None = None
+    context: AppContext, actor: User | None = None
 ) -> AsyncIterator[tuple[Translator, int]]:
     """Iterate over the admins with a translator each: the actor's own language, others by their questions."""
-    spoken = desk.settings.bot.language
-    for admin in list(desk.admins):
+    spoken = context.settings.bot.language
+    for admin in list(context.admins):
         if actor is not None and actor.id == admin:
             yield get_translator(choose_interface_language(actor.language_code, spoken)), admin
         else:
-            yield get_translator(await stats.get_user_language(desk.archive, admin) or spoken), admin
+            yield get_translator(await stats.get_user_language(context.archive, admin) or spoken), admin
 
 
 async def send_channel_notice(bot: Bot, user_id: int, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:

@@ -83,38 +83,38 @@ _VISIBILITY_BY_ACTION = {
 
 
 async def find_pressed_channel(
-    pressed: CallbackQuery, data: ChannelCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
 ) -> Channel | None:
     """Channel of a button; None where it is gone, which the presser is told."""
-    channel = find_channel_by_token(desk.archive, data.token, await channels.load_channels(desk.archive))
+    channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
     if channel is None:
         await pressed.answer(words("channel-gone"), show_alert=True)
     return channel
 
 
 async def press_card(
-    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Show a channel's card, with its current name and the bot's membership."""
-    if channel := await find_pressed_channel(pressed, callback_data, desk, words):
-        await _refresh_channel(bot, desk, channel)
-        await _show_card(pressed, channel.chat_id, desk, words)
+    if channel := await find_pressed_channel(pressed, callback_data, context, words):
+        await _refresh_channel(bot, context, channel)
+        await _show_card(pressed, channel.chat_id, context, words)
 
 
 async def press_switch(
-    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Change a channel and show its card."""
-    channel = await find_pressed_channel(pressed, callback_data, desk, words)
+    channel = await find_pressed_channel(pressed, callback_data, context, words)
     if channel is None:
         return
-    done = await _apply_action(callback_data.action, channel, desk, words)
-    await _show_card(pressed, channel.chat_id, desk, words, done)
+    done = await _apply_action(callback_data.action, channel, context, words)
+    await _show_card(pressed, channel.chat_id, context, words, done)
 
 
-async def _apply_action(action: ChannelAction, channel: Channel, desk: AppContext, words: Translator) -> str:
+async def _apply_action(action: ChannelAction, channel: Channel, context: AppContext, words: Translator) -> str:
     """Apply a button's action and return the sentence about it."""
-    title, archive, chat_id = format_channel_title(channel, words, 60), desk.archive, channel.chat_id
+    title, archive, chat_id = format_channel_title(channel, words, 60), context.archive, channel.chat_id
     if visibility := _VISIBILITY_BY_ACTION.get(action):
         await channels.set_channel_visibility(archive, chat_id, visibility)
         if awaits_approval(channel):
@@ -123,7 +123,7 @@ async def _apply_action(action: ChannelAction, channel: Channel, desk: AppContex
         return words("channel-set", title=title, visibility=reply)
     if action in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
         await channels.allow_guarded_posts(archive, chat_id, action is ChannelAction.GUARDED_IN)
-        desk.indexing.wake()
+        context.indexing.wake()
         return words("channel-set-guarded", title=title, shown="yes" if action is ChannelAction.GUARDED_IN else "no")
     if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
         await channels.set_channel_bindable(archive, chat_id, action is ChannelAction.BINDABLE)
@@ -134,13 +134,15 @@ async def _apply_action(action: ChannelAction, channel: Channel, desk: AppContex
     return words("channel-paused" if action is ChannelAction.PAUSE else "channel-resumed", title=title)
 
 
-async def _show_card(pressed: CallbackQuery, chat_id: int, desk: AppContext, words: Translator, done: str = "") -> None:
-    channel = (await channels.load_channels(desk.archive)).get(chat_id)
+async def _show_card(
+    pressed: CallbackQuery, chat_id: int, context: AppContext, words: Translator, done: str = ""
+) -> None:
+    channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel is None:  # removed by another admin meanwhile
         await pressed.answer(words("channel-gone"), show_alert=True)
         return
-    (view,) = await load_channel_views(desk, [channel])
-    text, buttons = render_channel_card(view, desk, words)
+    (view,) = await load_channel_views(context, [channel])
+    text, buttons = render_channel_card(view, context, words)
     await redraw_message(pressed, text, buttons, done)
 
 
@@ -150,7 +152,7 @@ async def mark_channel_joined(archive: Archive, chat_id: int) -> None:
     await gaps.note_gap_before_joining(archive, chat_id)
 
 
-async def _refresh_channel(bot: Bot, desk: AppContext, channel: Channel) -> None:
+async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> None:
     """Update the channel's name and the bot's membership from Telegram.
 
     No update reports a new username, nor what happened while the bot was off for more than a day.
@@ -164,48 +166,48 @@ async def _refresh_channel(bot: Bot, desk: AppContext, channel: Channel) -> None
             if inside:
                 chat = await bot.get_chat(channel.chat_id)
                 named = Channel(channel.chat_id, chat.title or channel.title, chat.username, channel.kind)
-                await channels.save_channel(desk.archive, named)
+                await channels.save_channel(context.archive, named)
     except TelegramForbiddenError:
         inside = False
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return  # unknown now: the card shows the stored data
     if inside and not channel.inside:
-        await mark_channel_joined(desk.archive, channel.chat_id)
+        await mark_channel_joined(context.archive, channel.chat_id)
     elif channel.inside and not inside:
-        await channels.record_bot_left(desk.archive, channel.chat_id)
+        await channels.record_bot_left(context.archive, channel.chat_id)
 
 
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
-async def on_channels(message: Message, desk: AppContext, words: Translator) -> None:
+async def on_channels(message: Message, context: AppContext, words: Translator) -> None:
     """Answer /channels with the list of channels."""
-    text, buttons = await render_channel_list(desk, 0, words)
+    text, buttons = await render_channel_list(context, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
 async def press_list(
-    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Show another page of the list."""
-    await redraw_message(pressed, *await render_channel_list(desk, callback_data.number, words))
+    await redraw_message(pressed, *await render_channel_list(context, callback_data.number, words))
 
 
 async def render_channel_list(
-    desk: AppContext, number: int, words: Translator
+    context: AppContext, number: int, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the channel list; the nearest page where this one does not exist."""
-    listed = await _list_channels(desk)
+    listed = await _list_channels(context)
     if not listed:
         return Text(words("channels-none")), None
     shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
-    lines = [render_channel_line(view, desk, words) for view in await load_channel_views(desk, shown)]
+    lines = [render_channel_line(view, context, words) for view in await load_channel_views(context, shown)]
     head = Bold(words("channels-title", count=len(listed)))
     rows = [
         [
             (
                 format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                ChannelCallback(action=ChannelAction.CARD, token=make_channel_token(desk.archive, c.chat_id)),
+                ChannelCallback(action=ChannelAction.CARD, token=make_channel_token(context.archive, c.chat_id)),
             )
         ]
         for c in shown
@@ -214,10 +216,10 @@ async def render_channel_list(
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
 
 
-async def _list_channels(desk: AppContext) -> list[Channel]:
+async def _list_channels(context: AppContext) -> list[Channel]:
     """List all channels except those being removed; what these post afterwards has to be approved."""
-    known = (await channels.load_channels(desk.archive)).values()
-    there = [c for c in known if c.state != "removed" or await posts.count_posts(desk.archive, c.chat_id)]
+    known = (await channels.load_channels(context.archive)).values()
+    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
     return sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
 
 
@@ -236,7 +238,7 @@ class BotMembershipHandlers:
         self._lock = asyncio.Lock()
         self._latest_updates: dict[int, int] = {}
 
-    async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, desk: AppContext) -> None:
+    async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, context: AppContext) -> None:
         """Handle that the bot became an administrator of a channel, or is none any more."""
         chat_id, number = event.chat.id, event_update.update_id
         before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
@@ -248,95 +250,97 @@ class BotMembershipHandlers:
             if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
                 self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
             self._latest_updates[chat_id] = number
-            known = (await channels.load_channels(desk.archive)).get(chat_id)
-            refused = after and known is None and await self._is_refused(event, desk)
+            known = (await channels.load_channels(context.archive)).get(chat_id)
+            refused = after and known is None and await self._is_refused(event, context)
             if after and not refused:
-                await _register_channel(event, desk, known)
+                await _register_channel(event, context, known)
             elif known:
-                await channels.record_bot_left(desk.archive, chat_id)
+                await channels.record_bot_left(context.archive, chat_id)
         if refused:
-            await self._leave(event, bot, desk)
+            await self._leave(event, bot, context)
         elif after:
-            await self._notify_joined(event, bot, desk, known)
+            await self._notify_joined(event, bot, context, known)
         elif known:
-            await self._notify_left(event, bot, desk, known)
+            await self._notify_left(event, bot, context, known)
 
-    async def _is_refused(self, event: ChatMemberUpdated, desk: AppContext) -> bool:
+    async def _is_refused(self, event: ChatMemberUpdated, context: AppContext) -> bool:
         """Refuse a channel that a stranger adds while the maximum number waits for approval."""
-        return event.from_user.id not in desk.admins and await unapproved.is_approval_queue_full(
-            desk.archive, MAX_WAITING_CHANNELS
+        return event.from_user.id not in context.admins and await unapproved.is_approval_queue_full(
+            context.archive, MAX_WAITING_CHANNELS
         )
 
-    async def _leave(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext) -> None:
+    async def _leave(self, event: ChatMemberUpdated, bot: Bot, context: AppContext) -> None:
         chat, adder = event.chat, event.from_user
         log.warning(
             "%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id
         )
-        self._notices.count_refused(bot, desk)
+        self._notices.count_refused(bot, context)
         if not adder.is_bot and self._notices.allow(adder.id):
-            words = get_translator(choose_interface_language(adder.language_code, desk.settings.bot.language))
+            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
             title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
             await send_channel_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
         await leave_channel(bot, chat.id)
 
-    async def _notify_joined(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel | None) -> None:
+    async def _notify_joined(
+        self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel | None
+    ) -> None:
         chat, adder = event.chat, event.from_user
         pending = known is None or awaits_approval(known)
         found = Channel(chat.id, chat.title or "", chat.username)
-        if not desk.admins:
+        if not context.admins:
             log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
         if not self._notices.allow(adder.id):
             log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
-            self._notices.merge(found, bot, desk)
+            self._notices.merge(found, bot, context)
             return
         state = known.state if known and not pending else "pending"
-        async for words, admin in iterate_admin_translators(desk, adder):
+        async for words, admin in iterate_admin_translators(context, adder):
             text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
             by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
-            buttons = build_approval_keyboard(desk.archive, chat.id, words) if pending else None
+            buttons = build_approval_keyboard(context.archive, chat.id, words) if pending else None
             await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
-        if pending and adder.id not in desk.admins and not adder.is_bot:
-            words = get_translator(choose_interface_language(adder.language_code, desk.settings.bot.language))
+        if pending and adder.id not in context.admins and not adder.is_bot:
+            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
             await send_channel_notice(
                 bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words))
             )
 
-    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, desk: AppContext, known: Channel) -> None:
+    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel) -> None:
         actor = event.from_user
         # Leaving on an admin's order, or an unapproved channel, needs no notification.
         if actor.id == bot.id or awaits_approval(known):
             return
         if not self._notices.allow(actor.id):
             log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
-            self._notices.merge(known, bot, desk)
+            self._notices.merge(known, bot, context)
             return
-        async for words, admin in iterate_admin_translators(desk, actor):
+        async for words, admin in iterate_admin_translators(context, actor):
             text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
             await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
-async def _register_channel(event: ChatMemberUpdated, desk: AppContext, known: Channel | None) -> None:
+async def _register_channel(event: ChatMemberUpdated, context: AppContext, known: Channel | None) -> None:
     chat = event.chat
     # For a known channel `save_channel` takes over only title and username.
-    await channels.save_channel(desk.archive, Channel(chat.id, chat.title or "", chat.username, state="pending"))
+    await channels.save_channel(context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending"))
     if known and known.state == "removed":
-        await channels.set_channel_state(desk.archive, chat.id, "pending")
-    await mark_channel_joined(desk.archive, chat.id)
+        await channels.set_channel_state(context.archive, chat.id, "pending")
+    await mark_channel_joined(context.archive, chat.id)
 
 
-async def on_group_title(message: Message, desk: AppContext) -> None:
+async def on_group_title(message: Message, context: AppContext) -> None:
     """Update the title of an imported group. Channels send theirs with every post."""
-    known = (await channels.load_channels(desk.archive)).get(message.chat.id)
+    known = (await channels.load_channels(context.archive)).get(message.chat.id)
     if known and message.chat.title:
         await channels.save_channel(
-            desk.archive, Channel(known.chat_id, message.chat.title, message.chat.username, known.kind)
+            context.archive, Channel(known.chat_id, message.chat.title, message.chat.username, known.kind)
         )
 
 
-async def on_chat_member(event: ChatMemberUpdated, desk: AppContext) -> None:
+async def on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
     """Forget a cached membership after a change in a chat where the bot is an administrator."""
-    desk.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
+    context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
 
 
 # An older button was probably pressed by mistake.
@@ -344,13 +348,13 @@ _CONFIRMATION_SECONDS = 600
 
 
 async def press_remove(
-    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
-    channel = await find_pressed_channel(pressed, callback_data, desk, words)
+    channel = await find_pressed_channel(pressed, callback_data, context, words)
     if channel is None:
         return
-    count, token = await posts.count_posts(desk.archive, channel.chat_id), callback_data.token
+    count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
     yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
     buttons = build_keyboard(
@@ -361,10 +365,10 @@ async def press_remove(
 
 
 async def press_confirm_remove(
-    pressed: CallbackQuery, callback_data: ChannelCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Second press: remove the channel."""
-    channel = await find_pressed_channel(pressed, callback_data, desk, words)
+    channel = await find_pressed_channel(pressed, callback_data, context, words)
     if channel is None:
         return
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
@@ -373,8 +377,8 @@ async def press_confirm_remove(
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
-    count = await posts.remove_channel(desk.archive, channel.chat_id)
-    desk.indexing.wake()
+    count = await posts.remove_channel(context.archive, channel.chat_id)
+    context.indexing.wake()
     log.info("admin %d removed channel %d with %d posts", pressed.from_user.id, channel.chat_id, count)
     blocks = [words.rich("channel-removed", title=link_channel_title(channel, words), count=count)]
     rows = []
@@ -387,11 +391,11 @@ async def press_confirm_remove(
 
 
 async def press_leave(
-    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Leave a removed channel, and delete what it posted since."""
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
-    if callback_data.token != make_channel_token(desk.archive, chat_id):
+    if callback_data.token != make_channel_token(context.archive, chat_id):
         await pressed.answer(words("channel-gone"), show_alert=True)
         return
     try:
@@ -401,10 +405,10 @@ async def press_leave(
         TelegramForbiddenError,
     ) as exc:  # removed from the channel, or it is deleted
         log.info("channel %d was left before: %s", chat_id, exc)
-    channel = (await channels.load_channels(desk.archive)).get(chat_id)
+    channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel and awaits_approval(channel):
-        await posts.remove_channel(desk.archive, chat_id)
-        desk.indexing.wake()
+        await posts.remove_channel(context.archive, chat_id)
+        context.indexing.wake()
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
     text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
@@ -425,8 +429,8 @@ _SWITCH_ACTIONS = {
 _SWITCH_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
 
 
-async def _on_channel_post(_: Message, desk: AppContext) -> None:
-    desk.indexing.wake()
+async def _on_channel_post(_: Message, context: AppContext) -> None:
+    context.indexing.wake()
 
 
 def routes(notices: ChannelNotificationLimiter) -> Router:

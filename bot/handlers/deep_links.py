@@ -64,22 +64,22 @@ async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archi
 
 
 async def _on_start_link(
-    message: Message, command: CommandObject, event_update: Update, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
-    text = await decode_payload(command.args or "", desk.archive)
+    text = await decode_payload(command.args or "", context.archive)
     if text is None or len(text) > MAX_QUESTION_LENGTH:
         raise SkipHandler  # handled as a plain /start
     await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
-    await submit_question(message, text, event_update.update_id, desk, words)
+    await submit_question(message, text, event_update.update_id, context, words)
 
 
-async def _on_link(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:
-    asked = await find_asked_answer(message, bot, desk.archive)
+async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
+    asked = await find_asked_answer(message, bot, context.archive)
     if isinstance(asked, str):
         if addressed:
             await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
         return
-    text = await create_question_link(asked.text, asked.user_id, bot, desk.archive, words)
+    text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
     await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 

@@ -15,18 +15,18 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from aiogram import Bot, Router
-from aiogram.enums import ButtonStyle, MessageEntityType
+from aiogram.enums import MessageEntityType
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
-from aiogram.utils.keyboard import InlineKeyboardBuilder
 
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.answer import make_link
+from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts
@@ -144,14 +144,14 @@ class _LinkedPost:
         return Text(line, "\n", neutralize_links(self.words)) if self.words else line
 
 
-async def _on_delete(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    links = await _get_requested_links(message, command, desk, words)
+async def _on_delete(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    links = await _get_requested_links(message, command, context, words)
     if not links:
         return
-    items, others = await _resolve_links(desk.archive, links)
+    items, others = await _resolve_links(context.archive, links)
     blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
     if items:
-        shown = RenderContext(words, desk.settings.bot.zone)
+        shown = RenderContext(words, context.settings.bot.zone)
         lines = [item.line(number, shown) for number, item in enumerate(items, 1)]
         blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
     buttons = _build_confirm_keyboard(items, words) if items else None
@@ -159,7 +159,7 @@ async def _on_delete(message: Message, command: CommandObject, desk: AppContext,
 
 
 async def _press_delete(
-    pressed: CallbackQuery, callback_data: DeleteCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: DeleteCallback, context: AppContext, words: Translator
 ) -> None:
     """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
@@ -168,41 +168,41 @@ async def _press_delete(
         return
     reply = words("delete-kept")
     if callback_data.sure:
-        items, _ = await _resolve_links(desk.archive, find_post_links(_extract_hidden_links(message)))
+        items, _ = await _resolve_links(context.archive, find_post_links(_extract_hidden_links(message)))
         if _make_posts_token(items) != callback_data.which:
             await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
             return
-        await posts.mark_posts_deleted(desk.archive, [key for item in items for key in item.keys], how="admin")
-        desk.indexing.wake()
+        await posts.mark_posts_deleted(context.archive, [key for item in items for key in item.keys], how="admin")
+        context.indexing.wake()
         reply = words("delete-done", count=len(items))
     with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
         await message.edit_text(f"{message.text}\n\n{reply}", entities=message.entities)
     await pressed.answer(reply)
 
 
-async def _on_check(message: Message, command: CommandObject, bot: Bot, desk: AppContext, words: Translator) -> None:
-    links = await _get_requested_links(message, command, desk, words)
+async def _on_check(message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator) -> None:
+    links = await _get_requested_links(message, command, context, words)
     if not links:
         return
-    items, others = await _resolve_links(desk.archive, links)
+    items, others = await _resolve_links(context.archive, links)
     blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
-    shown = RenderContext(words, desk.settings.bot.zone)
+    shown = RenderContext(words, context.settings.bot.zone)
     for number, item in enumerate(items, 1):
-        result = await _check_post(item, message.chat.id, bot, desk, words)
+        result = await _check_post(item, message.chat.id, bot, context, words)
         blocks.append(as_list(item.line(number, shown), Text(result)))
     for page in split_pages(as_list(*blocks, sep="\n\n")):
         await message.answer(page.text, entities=list(page.entities))
 
 
-async def _check_post(item: _LinkedPost, chat_id: int, bot: Bot, desk: AppContext, words: Translator) -> str:
+async def _check_post(item: _LinkedPost, chat_id: int, bot: Bot, context: AppContext, words: Translator) -> str:
     """Check a post by copying it to the admin's chat; returns the sentence about it."""
     results = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
     gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
     there = [key for key, presence in results.items() if presence is PostPresence.THERE]
-    marked = await posts.mark_posts_suspected(desk.archive, gone)
-    cleared = await posts.clear_suspicion(desk.archive, there)
+    marked = await posts.mark_posts_suspected(context.archive, gone)
+    cleared = await posts.clear_suspicion(context.archive, there)
     if marked or cleared:
-        desk.indexing.wake()
+        context.indexing.wake()
     # If only some posts of an album are gone, it is there without them.
     worst = (
         PostPresence.GONE
@@ -223,7 +223,7 @@ async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:
 
 
 async def _get_requested_links(
-    message: Message, command: CommandObject, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, context: AppContext, words: Translator
 ) -> list[PostLink]:
     """Links of a command, or of the post that it replies to; none where the sender was told why not."""
     links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}") or _get_forwarded_link(
@@ -286,12 +286,8 @@ def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
 
 
 def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> InlineKeyboardMarkup:
-    keys, which = InlineKeyboardBuilder(), _make_posts_token(items)
-    keys.button(
-        text=words("button-delete"), callback_data=DeleteCallback(sure=True, which=which), style=ButtonStyle.DANGER
-    )
-    keys.button(text=words("button-keep"), callback_data=DeleteCallback(sure=False, which=which))
-    return keys.as_markup()
+    yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
+    return build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
 
 
 def routes() -> Router:

@@ -17,12 +17,12 @@ from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import get_reader_id, is_admin
+from bot.access import get_reader, get_reader_id, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
 from bot.filters import ChatCommand
 from bot.i18n import Translator, get_translator
-from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
 from bot.views.message_text import format_changes, split_pages, style_text
@@ -161,28 +161,29 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
 
 
 async def _on_why(
-    message: Message, command: CommandObject, addressed: bool, bot: Bot, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, addressed: bool, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    admin = message.chat.type == "private" and is_admin(message, desk.admins)
+    admin = message.chat.type == "private" and is_admin(message, context.admins)
     if admin and command.args:
-        stages = await render_trace(command.args.strip(), desk.archive, words)
+        stages = await render_trace(command.args.strip(), context.archive, words)
         await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
         return
-    asked = await find_asked_answer(message, bot, desk.archive)
+    asked = await find_asked_answer(message, bot, context.archive)
     if isinstance(asked, str):
         if addressed:
             await message.reply(words(asked, why="/why"), allow_sending_without_reply=True)
         return
-    where = {"user_id": get_reader_id(message), "chat_id": message.chat.id}
-    private = message.chat.type == "private"
-    viewer = await access.build_viewer(desk.archive, desk.admins, **where, private=private)
-    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
-    shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
-    text = await explain_answer(asked, viewer, desk.archive, shown)
-    if admin and (stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, desk.archive, words)):
+    reader = get_reader(message)
+    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    shown = RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not reader.private)
+    text = await explain_answer(asked, viewer, context.archive, shown)
+    if admin and (
+        stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
+    ):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
-    with recheck_before_sending(basis, Reader(**where, private=private), desk.archive, desk.admins):
+    with recheck_before_sending(basis, reader, context.archive, context.admins):
         await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
         for page in rest:
             await message.answer(page.text, entities=list(page.entities))

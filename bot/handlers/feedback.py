@@ -17,14 +17,14 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
 from bot.i18n import Translator, get_translator
-from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
@@ -33,10 +33,11 @@ from bot.views.keyboards import (
     REASONS_BY_ACTION,
     AnswerAction,
     AnswerCallback,
-    ButtonRow,
     add_reason_buttons,
+    build_keyboard,
+    build_page_row,
+    cut_page,
     get_button_action,
-    make_answer_button,
     redraw_message,
     remove_buttons,
     update_vote_counts,
@@ -64,18 +65,18 @@ _ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEP
 
 
 async def check_button_access(
-    pressed: CallbackQuery, press: AnswerCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, press: AnswerCallback, context: AppContext, words: Translator
 ) -> tuple[AnsweredQuestion, Message] | None:
     """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
     presser, message, asked = (
         pressed.from_user.id,
         pressed.message,
-        await fetch_answered_question(desk.archive, press.handle),
+        await fetch_answered_question(context.archive, press.handle),
     )
     # The message was deleted or is too old; or the callback data is forged, or from another chat.
     if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
         refusal = "answer-gone"
-    elif not asked.private and not await access.is_chat_member(desk.admins, user_id=presser, chat_id=asked.chat_id):
+    elif not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
         refusal = "answer-not-member"
     elif press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
         refusal = "answer-not-yours"
@@ -86,23 +87,21 @@ async def check_button_access(
 
 
 async def prepare_viewer(
-    asked: AnsweredQuestion, user_id: int, desk: AppContext
+    asked: AnsweredQuestion, user_id: int, context: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
     """Build the viewer of an answer's posts, and the context in which to send what is made of them.
 
     Call it before rendering: changes after this keep the message from being sent.
     """
     here = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(
-        desk.archive, desk.admins, user_id=user_id, chat_id=asked.chat_id, private=asked.private
-    )
-    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, desk.archive)
-    return viewer, recheck_before_sending(basis, here, desk.archive, desk.admins)
+    viewer = await access.build_viewer(context.archive, context.admins, here)
+    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    return viewer, recheck_before_sending(basis, here, context.archive, context.admins)
 
 
-def build_render_context(asked: AnsweredQuestion, desk: AppContext) -> RenderContext:
+def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
     """Render context in the language of the answer."""
-    return RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not asked.private)
+    return RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not asked.private)
 
 
 async def shorten_answer(
@@ -126,7 +125,7 @@ async def shorten_answer(
         for key in keys
         for piece in (" ", make_link(f"[{numbers[key]}]", format_channel_post_link(key, known.get(key.chat_id))))
     ]
-    lines = [_format_source(numbers[key], stored[key], known, shown) for key in keys]
+    lines = [_format_source(numbers[key], stored[key].key, stored[key], known.get(key.chat_id), shown) for key in keys]
     sentence = Text(neutralize_links(strip_control_characters(_format_sentence(first, stored))), *marks)
     return as_list(sentence, BlockQuote(as_list(*lines)), Italic(shown.words("shorter-note")), sep="\n\n")
 
@@ -143,9 +142,9 @@ def _format_sentence(sentence: StoredSentence, stored: dict[PostKey, Post]) -> s
     return f"{sentence.around} {stored[key].text[start:end]}".strip()
 
 
-def _format_source(number: int, post: Post, known: dict[int, Channel], shown: RenderContext) -> Text:
-    channel = known.get(post.key.chat_id)
-    author = link_author(channel, post.origin, format_channel_post_link(post.key, channel), shown.words)
+def _format_source(number: int, key: PostKey, post: Post, channel: Channel | None, shown: RenderContext) -> Text:
+    """Format the head of a source: its number, its author as a link to the post, and its date."""
+    author = link_author(channel, post.origin, format_channel_post_link(key, channel), shown.words)
     return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
 
 
@@ -173,15 +172,14 @@ async def render_sources_page(
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
         return Text(words("why-closed" if answer.cited else "sources-none")), None
-    last = (len(cited) - 1) // SOURCES_PER_PAGE
-    page = max(0, min(page, last))
-    here = cited[page * SOURCES_PER_PAGE : (page + 1) * SOURCES_PER_PAGE]
+    here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
     stored = await posts.fetch_posts(archive, [one.key for _, one in here])
     context = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
     head: list[Text] = [Bold(words("sources", count=len(cited)))]
     head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
     blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, context) for number, one in here)]
-    return as_list(*blocks, sep="\n\n"), _build_page_buttons(page, last, asked.handle)
+    row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
+    return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
 
 
 def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Text:
@@ -190,8 +188,7 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
     if post is None:
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
-    author = link_author(channel, post.origin, format_channel_post_link(one.key, channel), words)
-    head = Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
+    head = _format_source(number, one.key, post, channel, shown)
     if kept.hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
     if quotes := list(_list_quotes(one.key, post, context.answer)):
@@ -210,22 +207,16 @@ def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str
         yield text if len(text) <= longest else f"{text[:longest].rstrip()}…"
 
 
-def _build_page_buttons(page: int, last: int, handle: str) -> InlineKeyboardMarkup | None:
-    row: ButtonRow = [make_answer_button("◀", AnswerAction.PAGE, handle, page - 1)] if page > 0 else []
-    row += [make_answer_button("▶", AnswerAction.PAGE, handle, page + 1)] if page < last else []
-    return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
-
-
-async def _on_sources(message: Message, addressed: bool, bot: Bot, desk: AppContext, words: Translator) -> None:
-    found = await find_asked_answer(message, bot, desk.archive)
-    asked = None if isinstance(found, str) else await fetch_answered_question(desk.archive, found.handle)
+async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
+    found = await find_asked_answer(message, bot, context.archive)
+    asked = None if isinstance(found, str) else await fetch_answered_question(context.archive, found.handle)
     if asked is None:
         if addressed:
             refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
             await message.reply(refusal, allow_sending_without_reply=True)
         return
-    viewer, checked = await prepare_viewer(asked, get_reader_id(message), desk)
-    text, buttons = await render_sources_page(asked, viewer, desk.archive, build_render_context(asked, desk))
+    viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
+    text, buttons = await render_sources_page(asked, viewer, context.archive, build_render_context(asked, context))
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
@@ -238,14 +229,9 @@ class _ButtonPress:
     press: AnswerCallback
     asked: AnsweredQuestion
     message: Message
-    desk: AppContext
+    context: AppContext
     words: Translator
     update_id: int
-
-    @property
-    def user_id(self) -> int:
-        """Id of the user who pressed."""
-        return self.query.from_user.id
 
 
 class AnswerButtonHandlers:
@@ -259,19 +245,19 @@ class AnswerButtonHandlers:
         query: CallbackQuery,
         callback_data: AnswerCallback,
         event_update: Update,
-        desk: AppContext,
+        context: AppContext,
         words: Translator,
     ) -> None:
         """Handle a press of any button under an answer."""
-        found = await check_button_access(query, callback_data, desk, words)
+        found = await check_button_access(query, callback_data, context, words)
         if found is None:
             return
-        pressed = _ButtonPress(query, callback_data, *found, desk, words, event_update.update_id)
+        pressed = _ButtonPress(query, callback_data, *found, context, words, event_update.update_id)
         action = callback_data.action
         if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
         elif action is AnswerAction.PAGE:
-            await _press_page(pressed)
+            await _press_text(pressed)
         else:
             async with self._claim_press(pressed) as first:
                 if first:
@@ -299,9 +285,9 @@ class AnswerButtonHandlers:
 async def _press_vote(pressed: _ButtonPress) -> None:
     """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
     action, words = pressed.press.action, pressed.words
-    archive, asked = pressed.desk.archive, pressed.asked
+    archive, asked = pressed.context.archive, pressed.asked
     good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
-    new = await feedback.save_vote(archive, asked.id, pressed.user_id, good=good, reason=reason)
+    new = await feedback.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
     shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
     if action is AnswerAction.BAD:
@@ -311,60 +297,48 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     await pressed.query.answer(words(sentence if new else "vote-same"))
 
 
-async def _press_page(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    shown = build_render_context(pressed.asked, pressed.desk)
-    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown, pressed.press.page)
-    with checked:
-        await redraw_message(pressed.query, text, buttons)
-
-
-async def _press_sources(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    shown = build_render_context(pressed.asked, pressed.desk)
-    text, buttons = await render_sources_page(pressed.asked, viewer, pressed.desk.archive, shown)
-    with checked:
-        await _reply_with_text(pressed, text, buttons)
-
-
-async def _press_why(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    shown = build_render_context(pressed.asked, pressed.desk)
-    text = await explain_answer(pressed.asked, viewer, pressed.desk.archive, shown)
-    with checked:
-        await _reply_with_text(pressed, text)
-
-
-async def _press_shorter(pressed: _ButtonPress) -> None:
-    viewer, checked = await prepare_viewer(pressed.asked, pressed.user_id, pressed.desk)
-    text = await shorten_answer(
-        pressed.asked, viewer, pressed.desk.archive, build_render_context(pressed.asked, pressed.desk)
-    )
+async def _press_text(pressed: _ButtonPress) -> None:
+    """Show what is made of the answer's posts, as far as the presser may read them now."""
+    asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
+    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
+    shown = build_render_context(asked, pressed.context)
+    text, buttons = None, None
+    if action is AnswerAction.WHY:
+        text = await explain_answer(asked, viewer, archive, shown)
+    elif action is AnswerAction.SHORTER:
+        text = await shorten_answer(asked, viewer, archive, shown)
+    else:
+        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
     if text is None:
         await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
         return
     with checked:
-        await _reply_with_text(pressed, text)
+        if action is AnswerAction.PAGE:
+            await redraw_message(pressed.query, text, buttons)
+        else:
+            await _reply_with_text(pressed, text, buttons)
 
 
 async def _press_deeper(pressed: _ButtonPress) -> None:
     """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
     asked = pressed.asked
-    async with pressed.desk.turns.limits.counted(asked.user_id, asked.chat_id) as wait:
+    async with pressed.context.worker.limits.counted(asked.user_id, asked.chat_id) as wait:
         if wait is None:
             again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
-            await questions.queue_question(pressed.desk.archive, again)
+            await questions.queue_question(pressed.context.archive, again)
     if wait is not None:
         await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
         return
-    pressed.desk.turns.wake()
+    pressed.context.worker.wake()
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
 
 
 async def _press_link(pressed: _ButtonPress) -> None:
     bot = pressed.query.bot
     assert bot is not None
-    text = await create_question_link(pressed.asked.text, pressed.user_id, bot, pressed.desk.archive, pressed.words)
+    text = await create_question_link(
+        pressed.asked.text, pressed.query.from_user.id, bot, pressed.context.archive, pressed.words
+    )
     await _reply_with_text(pressed, text)
 
 
@@ -393,9 +367,9 @@ async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> No
 
 _VOTE_ACTIONS = {AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION}
 _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
-    AnswerAction.SOURCES: _press_sources,
-    AnswerAction.WHY: _press_why,
-    AnswerAction.SHORTER: _press_shorter,
+    AnswerAction.SOURCES: _press_text,
+    AnswerAction.WHY: _press_text,
+    AnswerAction.SHORTER: _press_text,
     AnswerAction.DEEPER: _press_deeper,
     AnswerAction.LINK: _press_link,
 }

@@ -49,31 +49,31 @@ def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
     return named[0] if len(named) == 1 else None
 
 
-async def _on_bind(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
-    text = await _bind_or_unbind(message.chat.id, command, desk, words)
+async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    text = await _bind_or_unbind(message.chat.id, command, context, words)
     await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 
-async def _bind_or_unbind(group: int, command: CommandObject, desk: AppContext, words: Translator) -> Text:
+async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
     asked = (command.args or "").strip()
-    known = await channels.load_channels(desk.archive)
+    known = await channels.load_channels(context.archive)
     if not asked:
-        return await _list_bound_channels(group, known, desk, words)
+        return await _list_bound_channels(group, known, context, words)
     channel = find_channel(asked, known)
     if channel is None:
         return words.rich("bind-unknown", name=format_one_line(asked), channels="/channels")
     title = style_text(Bold, format_channel_title(channel, words))
     if command.command.lower() == "unbind":
-        await channels.unbind_channel(desk.archive, group, channel.chat_id)
+        await channels.unbind_channel(context.archive, group, channel.chat_id)
         return words.rich("bind-undone", title=title)
     if channel.state == "pending":
         return words.rich("bind-pending", title=title, channels="/channels")
-    await channels.bind_channel(desk.archive, group, channel.chat_id)
+    await channels.bind_channel(context.archive, group, channel.chat_id)
     return words.rich("bind-done", title=title)
 
 
-async def _list_bound_channels(group: int, known: dict[int, Channel], desk: AppContext, words: Translator) -> Text:
-    ids = await channels.list_bound_channels(desk.archive, group)
+async def _list_bound_channels(group: int, known: dict[int, Channel], context: AppContext, words: Translator) -> Text:
+    ids = await channels.list_bound_channels(context.archive, group)
     listed = [channel for key, channel in known.items() if key in ids]
     how = words.rich("bind-how", example=Code("/bind @channel"))
     if not listed:
@@ -85,13 +85,13 @@ async def _on_bind_in_private(message: Message, words: Translator) -> None:
     await message.answer(words("bind-in-group"))
 
 
-async def _on_supergroup_migration(message: Message, desk: AppContext) -> None:
+async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
     """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
     old, new = message.chat.id, message.migrate_to_chat_id
     assert new is not None
-    await move_group(desk.archive, old, new)
-    await save_answer_mode(desk.archive, new, await load_answer_mode(desk.archive, old))
-    await migrate_memory_setting(old, new, desk.rag)
+    await move_group(context.archive, old, new)
+    await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
+    await migrate_memory_setting(old, new, context.rag)
 
 
 _MAX_LABEL_LENGTH = 48
@@ -129,11 +129,11 @@ _RULE_CHANGES: dict[_SettingsAction, Callable[[GroupRules], GroupRules]] = {
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
-async def _on_settings(message: Message, desk: AppContext, words: Translator) -> None:
-    if not await is_group_admin(desk.admins, get_reader_id(message), message.chat.id):
+async def _on_settings(message: Message, context: AppContext, words: Translator) -> None:
+    if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
         await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
         return
-    text, buttons = await _render_settings(message.chat.id, desk.archive, words)
+    text, buttons = await _render_settings(message.chat.id, context.archive, words)
     await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
 
@@ -142,25 +142,25 @@ async def _on_settings_in_private(message: Message, words: Translator) -> None:
 
 
 async def _press_settings(
-    pressed: CallbackQuery, callback_data: _SettingsCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: _SettingsCallback, context: AppContext, words: Translator
 ) -> None:
     group = pressed.message.chat if pressed.message else None
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
-    if group is None or not mine or not await is_group_admin(desk.admins, pressed.from_user.id, group.id):
+    if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
         await pressed.answer(words("group-admins-only"), show_alert=True)
         return
-    done = await _apply_action(callback_data, group.id, desk.archive, words)
+    done = await _apply_action(callback_data, group.id, context.archive, words)
     if not done:
         await pressed.answer(words("settings-channel-gone"), show_alert=True)
         return
     if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
-        chosen = (await load_group_rules(desk.archive, group.id)).lang
-        spoken = choose_interface_language(pressed.from_user.language_code, desk.settings.bot.language)
+        chosen = (await load_group_rules(context.archive, group.id)).lang
+        spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
         words = get_translator(chosen or spoken)
     if callback_data.action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
-        text, buttons = await _render_channel_choices(group.id, callback_data.number, desk.archive, words)
+        text, buttons = await _render_channel_choices(group.id, callback_data.number, context.archive, words)
     else:
-        text, buttons = await _render_settings(group.id, desk.archive, words)
+        text, buttons = await _render_settings(group.id, context.archive, words)
     await redraw_message(
         pressed,
         text,

@@ -26,7 +26,7 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, Document, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
@@ -40,6 +40,7 @@ from bot.imports.unpack import DocumentRefused
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
+from bot.views.keyboards import build_keyboard
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import strip_control_characters
 from ingest.exports.scan import resolve_chat_id
@@ -90,7 +91,7 @@ class StopImportButton(CallbackData, prefix="import-stop"):
 
 def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
     """Keyboard of the offer to import."""
-    return _build_one_button_keyboard(words("button-import"), StartImportButton())
+    return build_keyboard([(words("button-import"), StartImportButton())])
 
 
 class ImportProgressMessage:
@@ -100,13 +101,13 @@ class ImportProgressMessage:
         self.message = message
         self._file = file
         self._words = words
-        self._buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
+        self._buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
         self._edited_at = time.monotonic()
 
     @classmethod
     async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
-        buttons = _build_one_button_keyboard(words("button-stop"), StopImportButton(run=run))
+        buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
         text = words("import-fetching", file=file)
         sent = await to.reply(text, reply_markup=buttons, allow_sending_without_reply=True)
         return cls(sent, file, run, words)
@@ -159,10 +160,6 @@ async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel]
             await to.answer(**text.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
     except (TelegramAPIError, ClientDecodeError) as exc:
         log.warning("an admin could not be asked who may read what was imported: %s", exc)
-
-
-def _build_one_button_keyboard(label: str, press: CallbackData) -> InlineKeyboardMarkup:
-    return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text=label, callback_data=press.pack())]])
 
 
 _INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.json", "document"
@@ -347,14 +344,14 @@ _LOOKUP_TIMEOUT_SECONDS = 3.0
 
 
 async def _on_import(
-    message: Message, command: CommandObject, bot: Bot, desk: AppContext, imports: ImportRunner, words: Translator
+    message: Message, command: CommandObject, bot: Bot, context: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
     if document is None:
         await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
         return
     asked = (command.args or "").strip()
-    chat, username = await _resolve_channel(bot, desk.archive, asked) if asked else (None, None)
+    chat, username = await _resolve_channel(bot, context.archive, asked) if asked else (None, None)
     await _begin_import(ImportOrder(document, message, words, chat, username), imports)
 
 
@@ -383,11 +380,11 @@ async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str,
     return (str(chat.id), chat.username) if chat.type in ("channel", "supergroup") else (asked, name)
 
 
-async def _is_export_from_admin(message: Message, desk: AppContext) -> bool:
+async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
     """Filter: an admin sent a document that looks like an export, without a caption."""
     name = (message.document.file_name if message.document else None) or ""
     export = PurePath(name).suffix.lower() in _EXPORT_SUFFIXES
-    return export and not message.caption and is_admin(message, desk.admins)
+    return export and not message.caption and is_admin(message, context.admins)
 
 
 async def _on_document(message: Message, words: Translator) -> None:
@@ -397,10 +394,12 @@ async def _on_document(message: Message, words: Translator) -> None:
     await message.reply(offer, reply_markup=build_start_keyboard(words), allow_sending_without_reply=True)
 
 
-async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: ImportRunner, words: Translator) -> None:
+async def _on_start_button(
+    pressed: CallbackQuery, context: AppContext, imports: ImportRunner, words: Translator
+) -> None:
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
-    if sent is None or sent.document is None or not is_admin(sent, desk.admins):
+    if sent is None or sent.document is None or not is_admin(sent, context.admins):
         await pressed.answer(words("import-gone", command="/import"), show_alert=True)
         return
     await pressed.answer()
@@ -408,7 +407,11 @@ async def _on_start_button(pressed: CallbackQuery, desk: AppContext, imports: Im
 
 
 async def _on_stop_button(
-    pressed: CallbackQuery, callback_data: StopImportButton, desk: AppContext, imports: ImportRunner, words: Translator
+    pressed: CallbackQuery,
+    callback_data: StopImportButton,
+    context: AppContext,
+    imports: ImportRunner,
+    words: Translator,
 ) -> None:
     stopped = imports.cancel(callback_data.run)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))

@@ -8,14 +8,14 @@ from __future__ import annotations
 from aiogram import Router
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.access import get_reader_id, is_admin, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.views.keyboards import edit_message
+from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
 from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
@@ -35,7 +35,7 @@ class _ModeCallback(CallbackData, prefix="md"):
 
 
 async def _on_mode(
-    message: Message, command: CommandObject, addressed: bool, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:
     private = message.chat.type == "private"
     wanted = (command.args or "").strip().casefold()
@@ -45,40 +45,40 @@ async def _on_mode(
     if wanted and not known:
         await message.reply(words("mode-unknown", names=", ".join((*_list_offered_modes(), _CAREFUL_MODE))))
         return
-    if wanted and not await may_change_chat_settings(desk.admins, message.chat, get_reader_id(message)):
+    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
         await message.reply(words("mode-not-yours"))
         return
     if wanted:
-        await _set_chat_mode(desk, message.chat.id, wanted)
-    admin = private and is_admin(message, desk.admins)
-    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+        await _set_chat_mode(context, message.chat.id, wanted)
+    admin = private and is_admin(message, context.admins)
+    text, buttons = await _render_mode(context, message.chat.id, words, admin=admin)
     await message.answer(text, reply_markup=buttons)
 
 
 async def _press_mode(
-    pressed: CallbackQuery, callback_data: _ModeCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
 ) -> None:
     message = pressed.message
     if message is None:
         await pressed.answer()
         return
-    admin = message.chat.type == "private" and pressed.from_user.id in desk.admins
+    admin = message.chat.type == "private" and pressed.from_user.id in context.admins
     action, name = callback_data.action, callback_data.name
     if action == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
-        if not await may_change_chat_settings(desk.admins, message.chat, pressed.from_user.id):
+        if not await may_change_chat_settings(context.admins, message.chat, pressed.from_user.id):
             await pressed.answer(words("mode-not-yours"), show_alert=True)
             return
-        await _set_chat_mode(desk, message.chat.id, name)
+        await _set_chat_mode(context, message.chat.id, name)
     elif not admin:
         await pressed.answer(words("mode-not-yours"), show_alert=True)
         return
     elif action in {"on", "off"} and name in RECIPES:
-        await set_recipe_enabled(desk.rag, name, on=action == "on")
+        await set_recipe_enabled(context.rag, name, on=action == "on")
     elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
-        await set_recipe_enabled(desk.rag, AGENT, on=True)
-        await set_recipe_share(desk.rag, AGENT, callback_data.number / 100)
+        await set_recipe_enabled(context.rag, AGENT, on=True)
+        await set_recipe_share(context.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
-    text, buttons = await _render_mode(desk, message.chat.id, words, admin=admin)
+    text, buttons = await _render_mode(context, message.chat.id, words, admin=admin)
     await edit_message(pressed, Text(text), buttons)
 
 
@@ -86,17 +86,17 @@ def _list_offered_modes() -> tuple[str, ...]:
     return (AUTO_RECIPE, *RECIPES)
 
 
-async def _set_chat_mode(desk: AppContext, chat_id: int, wanted: str) -> None:
-    now = await load_answer_mode(desk.archive, chat_id)
+async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
+    now = await load_answer_mode(context.archive, chat_id)
     chosen = AnswerMode(now.recipe, not now.careful) if wanted == _CAREFUL_MODE else AnswerMode(wanted, now.careful)
-    await save_answer_mode(desk.archive, chat_id, chosen)
+    await save_answer_mode(context.archive, chat_id, chosen)
 
 
 async def _render_mode(
-    desk: AppContext, chat_id: int, words: Translator, *, admin: bool
+    context: AppContext, chat_id: int, words: Translator, *, admin: bool
 ) -> tuple[str, InlineKeyboardMarkup]:
     """Render the mode of a chat with its buttons; for an admin also the global switches."""
-    now, state = await load_answer_mode(desk.archive, chat_id), await load_recipe_switches(desk.rag)
+    now, state = await load_answer_mode(context.archive, chat_id), await load_recipe_switches(context.rag)
     lines = [words("mode-now", recipe=now.recipe), words("mode-about", recipe=now.recipe)]
     if now.careful:
         lines.append(words("mode-careful-on"))
@@ -110,10 +110,10 @@ async def _render_mode(
     rows.append([_make_button(f"{'✓ ' if now.careful else ''}{words('mode-careful')}", "use", _CAREFUL_MODE)])
     if admin:
         rows += _build_recipe_switches(state, words)
-    return "\n".join(lines), InlineKeyboardMarkup(inline_keyboard=rows)
+    return "\n".join(lines), build_keyboard(*rows)
 
 
-def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[InlineKeyboardButton]]:
+def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[LabelledPress]]:
     rows = []
     for name, (on, _) in state.items():
         label = words("mode-switch-off", recipe=name) if on else words("mode-switch-on", recipe=name)
@@ -127,8 +127,8 @@ def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translat
     return rows
 
 
-def _make_button(label: str, action: str, name: str, number: int = 0) -> InlineKeyboardButton:
-    return InlineKeyboardButton(text=label, callback_data=_ModeCallback(action=action, name=name, number=number).pack())
+def _make_button(label: str, action: str, name: str, number: int = 0) -> LabelledPress:
+    return label, _ModeCallback(action=action, name=name, number=number)
 
 
 def routes() -> Router:

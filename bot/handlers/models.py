@@ -44,15 +44,15 @@ def _make_model_token(archive: Archive, name: str) -> str:
     return make_callback_token(f"model {name}", archive.identity)
 
 
-async def _on_models(message: Message, desk: AppContext, words: Translator) -> None:
-    text, buttons = await _render_models(desk, words)
+async def _on_models(message: Message, context: AppContext, words: Translator) -> None:
+    text, buttons = await _render_models(context, words)
     await message.answer(text, reply_markup=buttons)
 
 
 async def _press_model(
-    pressed: CallbackQuery, callback_data: _ModelCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: _ModelCallback, context: AppContext, words: Translator
 ) -> None:
-    found = {_make_model_token(desk.archive, name): (name, use) for name, use in await _list_offered_models(desk)}
+    found = {_make_model_token(context.archive, name): (name, use) for name, use in await _list_offered_models(context)}
     if callback_data.token not in found:
         await pressed.answer(words("models-gone"), show_alert=True)
         return
@@ -60,7 +60,7 @@ async def _press_model(
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
     await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
     try:
-        done = await asyncio.shield(switch_model(desk.rag, name, use))
+        done = await asyncio.shield(switch_model(context.rag, name, use))
         result = words(
             "models-now" if done.now else "models-next",
             use=words(_USE_LABELS[use]),
@@ -68,13 +68,13 @@ async def _press_model(
         )
     except ModelUnavailable as exc:
         result = words("models-refused", reason=words.error(exc))
-    text, buttons = await _render_models(desk, words)
+    text, buttons = await _render_models(context, words)
     await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
 
 
-async def _list_offered_models(desk: AppContext) -> list[tuple[str, str]]:
+async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
     """List the downloaded models with their use, and the choice of no model."""
-    folder = get_models_folder(desk.rag.settings)
+    folder = get_models_folder(context.rag.settings)
 
     def look() -> list[tuple[str, str]]:
         return [(row.name, row.role.value) for row in MODELS if is_model_present(row, folder / row.name)]
@@ -83,9 +83,9 @@ async def _list_offered_models(desk: AppContext) -> list[tuple[str, str]]:
     return [*found, (_NO_MODEL, ModelRole.WRITER.value)] if (ModelRole.WRITER in {use for _, use in found}) else found
 
 
-async def _render_models(desk: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:
-    offered = await _list_offered_models(desk)
-    used = list_models_in_use(desk.rag.settings, await users.load_choices(desk.archive))
+async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:
+    offered = await _list_offered_models(context)
+    used = list_models_in_use(context.rag.settings, await users.load_choices(context.archive))
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if not offered:
@@ -94,7 +94,7 @@ async def _render_models(desk: AppContext, words: Translator) -> tuple[str, Inli
     for name, use in offered:
         tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
         label = f"{tick}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
-        rows.append([(label, _ModelCallback(token=_make_model_token(desk.archive, name)))])
+        rows.append([(label, _ModelCallback(token=_make_model_token(context.archive, name)))])
     return f"{text}\n\n{words('models-press')}", build_keyboard(*rows)
 
 

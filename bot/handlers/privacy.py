@@ -17,18 +17,18 @@ from typing import Any
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot import access
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.recheck import Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.settings import Settings
 from bot.views import answer
-from bot.views.keyboards import redraw_message
+from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
 from rag_core.storage.users import (
     UserDataCounts,
@@ -68,18 +68,18 @@ async def _on_privacy(message: Message, settings: Settings, words: Translator) -
 JsonObject = dict[str, Any]
 
 
-async def _on_mydata(message: Message, desk: AppContext, words: Translator) -> None:
+async def _on_mydata(message: Message, context: AppContext, words: Translator) -> None:
     with ExitStack() as checks:
         document = json.dumps(
-            await _collect_user_data(get_reader_id(message), desk, checks), ensure_ascii=False, indent=2
+            await _collect_user_data(get_reader_id(message), context, checks), ensure_ascii=False, indent=2
         )
         file = BufferedInputFile(document.encode(), "citegram-mydata.json")
         await message.answer_document(file, caption=words("mydata-here"))
 
 
-async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) -> JsonObject:
+async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStack) -> JsonObject:
     """Collect all data of a user; `checks` repeats the access checks of shown posts before sending."""
-    archive, known = desk.archive, await channels.load_channels(desk.archive)
+    archive, known = context.archive, await channels.load_channels(context.archive)
     rows = list(await list_user_questions(archive, user_id))
     cited: dict[Reader, list[PostKey]] = {}
     for row in rows:
@@ -87,14 +87,12 @@ async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) 
         cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
     open_in: dict[int, frozenset[int]] = {}
     for here, keys in cited.items():
-        viewer = await access.build_viewer(
-            archive, desk.admins, user_id=user_id, chat_id=here.chat_id, private=here.private
-        )
+        viewer = await access.build_viewer(archive, context.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
-            recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, desk.admins)
+            recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, context.admins)
         )
-    questions = [await _export_question(row, open_in[row["chat_id"]], known, desk) for row in rows]
+    questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
     votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}
              for vote in await list_user_votes(archive, user_id)]  # fmt: skip
     links = [
@@ -109,13 +107,13 @@ async def _collect_user_data(user_id: int, desk: AppContext, checks: ExitStack) 
 
 
 async def _export_question(
-    row: Row, open_here: frozenset[int], known: Mapping[int, Channel], desk: AppContext
+    row: Row, open_here: frozenset[int], known: Mapping[int, Channel], context: AppContext
 ) -> JsonObject:
     stored_answer = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
     sentences: list[JsonObject] = []
     for sentence in stored_answer.sentences if stored_answer else ():
         keys = dict.fromkeys(key for key, _, _ in sentence.places)
-        stored = await posts.fetch_posts(desk.archive, list(keys))
+        stored = await posts.fetch_posts(context.archive, list(keys))
         if any(key.chat_id not in open_here or key not in stored for key in keys):
             sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
             continue
@@ -152,13 +150,13 @@ class ForgetCallback(CallbackData, prefix="fg"):
     asked: int
 
 
-async def _on_forget(message: Message, desk: AppContext, words: Translator) -> None:
+async def _on_forget(message: Message, context: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
     if message.sender_chat or message.from_user is None:
         await message.reply(words("forget-masked"), allow_sending_without_reply=True)
         return
     user_id = message.from_user.id
-    found = await count_user_data(desk.archive, user_id, None if private else message.chat.id)
+    found = await count_user_data(context.archive, user_id, None if private else message.chat.id)
     if found.is_empty:
         text = words("forget-nothing" if private else "forget-nothing-here")
         await message.reply(text, allow_sending_without_reply=True)
@@ -169,7 +167,7 @@ async def _on_forget(message: Message, desk: AppContext, words: Translator) -> N
 
 
 async def _press_forget(
-    pressed: CallbackQuery, callback_data: ForgetCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: ForgetCallback, context: AppContext, words: Translator
 ) -> None:
     """Erase the presser's own data only: anybody can press a visible button, and callback data can be forged."""
     if callback_data.user_id != pressed.from_user.id:
@@ -184,31 +182,31 @@ async def _press_forget(
         return
     text = words("forget-kept")
     if callback_data.erase:
-        text = await _erase_user_data(pressed.from_user.id, message, desk, words)
+        text = await _erase_user_data(pressed.from_user.id, message, context, words)
     await redraw_message(pressed, Text(text), None)
 
 
-async def _erase_user_data(user_id: int, message: Message, desk: AppContext, words: Translator) -> str:
+async def _erase_user_data(user_id: int, message: Message, context: AppContext, words: Translator) -> str:
     """Erase the user's data and report what was erased."""
     private = message.chat.type == "private"
     where = None if private else message.chat.id
-    await _stop_questions(user_id, where, desk)
-    found = await erase_user_data(desk.archive, user_id, where)
-    desk.rag.caches.forget()
-    desk.turns.forget()
+    await _stop_questions(user_id, where, context)
+    found = await erase_user_data(context.archive, user_id, where)
+    context.rag.caches.forget()
+    context.worker.forget()
     if found.is_empty:
         return words("forget-nothing" if private else "forget-nothing-here")
-    rest = words("forget-rest", backups=desk.settings.data.backups)
+    rest = words("forget-rest", backups=context.settings.data.backups)
     return "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
 
 
-async def _stop_questions(user_id: int, where: int | None, desk: AppContext) -> None:
+async def _stop_questions(user_id: int, where: int | None, context: AppContext) -> None:
     """Stop the user's questions and wait until they are closed: an answer under way would be stored again."""
-    for chat_id in await list_waiting_chats(desk.archive, user_id, where):
-        await desk.turns.halt(chat_id, user_id)
+    for chat_id in await list_waiting_chats(context.archive, user_id, where):
+        await context.worker.halt(chat_id, user_id)
     with suppress(TimeoutError):
         async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
-            while await list_waiting_chats(desk.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
+            while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
                 await asyncio.sleep(0.05)
 
 
@@ -227,13 +225,8 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
 
 def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMarkup:
     now = int(time.time())
-    row = [
-        InlineKeyboardButton(
-            text=words(label), callback_data=ForgetCallback(erase=erase, user_id=user_id, asked=now).pack(), style=style
-        )
-        for label, erase, style in (("forget-yes", True, "danger"), ("forget-no", False, None))
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=[row])
+    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=now) for erase in (True, False))
+    return build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
 
 
 def routes() -> Router:

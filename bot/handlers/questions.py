@@ -36,20 +36,20 @@ _USER_CONTENT_TYPES = {
 
 
 async def _on_ask(
-    message: Message, command: CommandObject, event_update: Update, desk: AppContext, words: Translator
+    message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
-    await submit_question(message, (command.args or "").strip(), event_update.update_id, desk, words)
+    await submit_question(message, (command.args or "").strip(), event_update.update_id, context, words)
 
 
-async def _on_text(message: Message, event_update: Update, desk: AppContext, words: Translator) -> None:
+async def _on_text(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
     text = (message.text or message.caption or "").strip()
-    await submit_question(message, text, event_update.update_id, desk, words)
+    await submit_question(message, text, event_update.update_id, context, words)
 
 
 async def _on_addressed_question(
-    message: Message, question: str, event_update: Update, desk: AppContext, words: Translator
+    message: Message, question: str, event_update: Update, context: AppContext, words: Translator
 ) -> None:
-    await submit_question(message, question, event_update.update_id, desk, words)
+    await submit_question(message, question, event_update.update_id, context, words)
 
 
 async def _on_unknown_command(message: Message, words: Translator) -> None:
@@ -60,7 +60,7 @@ async def _on_no_text(message: Message, words: Translator) -> None:
     await message.answer(words("not-text"))
 
 
-async def submit_question(message: Message, text: str, update_id: int, desk: AppContext, words: Translator) -> None:
+async def submit_question(message: Message, text: str, update_id: int, context: AppContext, words: Translator) -> None:
     """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
@@ -71,17 +71,17 @@ async def submit_question(message: Message, text: str, update_id: int, desk: App
         await message.reply(too_long, allow_sending_without_reply=True)
         return
     if talk := detect_talk(text):
-        await reply_to_talk(message, talk, desk, words)
+        await reply_to_talk(message, talk, context, words)
         return
-    await queue_message_text(message, text, update_id, desk, words, lang=detect_question_language(text, words.lang))
+    await queue_message_text(message, text, update_id, context, words, lang=detect_question_language(text, words.lang))
 
 
 async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of the row
-    message: Message, text: str, update_id: int, desk: AppContext, words: Translator, *, lang: str, kind: str = "ask"
+    message: Message, text: str, update_id: int, context: AppContext, words: Translator, *, lang: str, kind: str = "ask"
 ) -> None:
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
-    limits, reader = desk.turns.limits, get_reader_id(message)
+    limits, reader = context.worker.limits, get_reader_id(message)
     async with limits.counted(reader, message.chat.id) as wait:
         if wait is None:
             asked = QuestionRow(
@@ -97,14 +97,14 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
                 private=message.chat.type == "private",
                 kind=kind,
             )
-            number = await questions.queue_question(desk.archive, asked)
+            number = await questions.queue_question(context.archive, asked)
     if wait is not None:
         if notice := limits.said(wait, reader, words):
             await message.reply(notice, allow_sending_without_reply=True)
         return
     if number is not None:
         logs.log_question(number, text)
-        desk.turns.wake()
+        context.worker.wake()
         if message.chat.type != "private":
             await acknowledge_question(message.bot, message.chat.id, message.message_id)
 

@@ -21,9 +21,10 @@ from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
+from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.recheck import Basis, Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
@@ -259,10 +260,10 @@ class QuoteButtonHandlers:
         self._recent_presses: dict[tuple[int, int, str], float] = {}
 
     async def on_press(
-        self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, desk: AppContext, words: Translator
+        self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, context: AppContext, words: Translator
     ) -> None:
         """Handle a press. In a group every member may press, for channels that are open there."""
-        wanted = await _load_quote_request(pressed, callback_data, bot, desk)
+        wanted = await _load_quote_request(pressed, callback_data, bot, context)
         if isinstance(wanted, str):
             await _answer_press(pressed, words(wanted))
             return
@@ -274,8 +275,8 @@ class QuoteButtonHandlers:
         self._recent_presses[key] = now
         try:
             await _answer_press(pressed)
-            with recheck_before_sending(wanted.basis, wanted.reader, desk.archive, desk.admins):
-                await _show_quote(wanted, bot, desk)
+            with recheck_before_sending(wanted.basis, wanted.reader, context.archive, context.admins):
+                await _show_quote(wanted, bot, context)
         except BaseException:
             del self._recent_presses[key]  # sending failed: the next press counts as the first
             raise
@@ -287,35 +288,33 @@ async def _answer_press(pressed: CallbackQuery, text: str = "") -> None:
 
 
 async def _load_quote_request(
-    pressed: CallbackQuery, button: QuoteCallback, bot: Bot, desk: AppContext
+    pressed: CallbackQuery, button: QuoteCallback, bot: Bot, context: AppContext
 ) -> _QuoteRequest | str:
     """Load what a button stands for; else the id of the sentence that says why it shows nothing."""
     if pressed.message is None:
         return "receipt-unknown"
     chat, message_id = pressed.message.chat, pressed.message.message_id
-    asked = await questions.find_question_of_message(desk.archive, bot.id, chat.id, message_id)
+    asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
     stored_answer = answer.parse_stored_answer(asked.answer) if asked else None
-    quoted = find_quote_by_token(stored_answer, desk.archive, button.token) if stored_answer else None
+    quoted = find_quote_by_token(stored_answer, context.archive, button.token) if stored_answer else None
     if asked is None or stored_answer is None or quoted is None:
         return "receipt-unknown"
-    private, reader = chat.type == "private", pressed.from_user.id
-    where = {"user_id": reader, "chat_id": chat.id}
-    if not private and not await access.is_chat_member(desk.admins, **where):
+    reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
+    if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
         return "answer-not-member"
-    readable = await access.get_readable_channels(desk.archive, desk.admins, **where, private=private)
+    readable = await access.get_readable_channels(context.archive, context.admins, reader)
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
-    basis = await build_posts_basis([quoted.key], Viewer(reader, frozenset(readable)), desk.archive)
+    basis = await build_posts_basis([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
-    shown = RenderContext(get_translator(asked.lang), desk.settings.bot.zone, group=not private)
-    found = await load_cited_words(desk.archive, quoted, one)
+    shown = RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not reader.private)
+    found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
-    here = Reader(**where, private=private)
-    return _QuoteRequest(found, basis, here, one, number, channel, shown, chat.id, message_id, asked.thread)
+    return _QuoteRequest(found, basis, reader, one, number, channel, shown, chat.id, message_id, asked.thread)
 
 
-async def _show_quote(wanted: _QuoteRequest, bot: Bot, desk: AppContext) -> None:
-    place = await locate_quote(desk.archive, wanted.found) if wanted.found else None
+async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> None:
+    place = await locate_quote(context.archive, wanted.found) if wanted.found else None
     if place is None:
         await _send_text_quote(wanted, _explain_missing_quote(wanted), bot)
         return

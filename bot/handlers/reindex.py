@@ -61,7 +61,7 @@ def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup
     return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
 
 
-async def _on_reindex(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+async def _on_reindex(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if not command.args:
         buttons = build_keyboard(
             [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
@@ -70,42 +70,42 @@ async def _on_reindex(message: Message, command: CommandObject, desk: AppContext
         )
         await message.answer(words("reindex-ask"), reply_markup=buttons)
         return
-    channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(desk))
+    channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(context))
     if channel is None:
         await message.answer(
             words("reindex-unknown", name=command.args.strip()[:_MAX_LABEL_LENGTH], channels="/channels")
         )
         return
     shown = await message.answer(words("reindex-begins"))
-    if refusal := await _start_rebuild(desk, channel.chat_id, shown, words):
+    if refusal := await _start_rebuild(context, channel.chat_id, shown, words):
         await shown.edit_text(words("reindex-busy"), reply_markup=refusal)
 
 
 async def _press_reindex(
-    pressed: CallbackQuery, callback_data: _RebuildCallback, desk: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: _RebuildCallback, context: AppContext, words: Translator
 ) -> None:
-    action, known = callback_data.action, await _list_rebuildable_channels(desk)
-    channel = find_channel_by_token(desk.archive, callback_data.token, known)
+    action, known = callback_data.action, await _list_rebuildable_channels(context)
+    channel = find_channel_by_token(context.archive, callback_data.token, known)
     if action is _RebuildAction.STOP:
-        stopped = await desk.reindexing.cancel(callback_data.number)
+        stopped = await context.reindexing.cancel(callback_data.number)
         await pressed.answer(None if stopped else words("reindex-over"))
     elif action is _RebuildAction.NOTHING:
         await redraw_message(pressed, Text(words("reindex-nothing")), None)
     elif action is _RebuildAction.CHOOSE:
         await redraw_message(
-            pressed, Text(words("reindex-which")), _build_channel_keyboard(desk, known, callback_data.number, words)
+            pressed, Text(words("reindex-which")), _build_channel_keyboard(context, known, callback_data.number, words)
         )
     elif action is _RebuildAction.ONE and channel is None:
         await redraw_message(pressed, Text(words("channel-gone")), None)
     else:
-        await _start_from_button(pressed, channel if action is _RebuildAction.ONE else None, desk, words)
+        await _start_from_button(pressed, channel if action is _RebuildAction.ONE else None, context, words)
 
 
 async def _start_from_button(
-    pressed: CallbackQuery, channel: Channel | None, desk: AppContext, words: Translator
+    pressed: CallbackQuery, channel: Channel | None, context: AppContext, words: Translator
 ) -> None:
     shown = pressed.message
-    refusal = await _start_rebuild(desk, channel.chat_id if channel else None, shown, words)
+    refusal = await _start_rebuild(context, channel.chat_id if channel else None, shown, words)
     if refusal:
         await redraw_message(pressed, Text(words("reindex-busy")), refusal)
     else:
@@ -113,24 +113,24 @@ async def _start_from_button(
 
 
 async def _start_rebuild(
-    desk: AppContext, chat_id: int | None, shown: MaybeInaccessibleMessageUnion | None, words: Translator
+    context: AppContext, chat_id: int | None, shown: MaybeInaccessibleMessageUnion | None, words: Translator
 ) -> InlineKeyboardMarkup | None:
     """Start a rebuild, shown by `report_rebuilds`; where another one runs, show the button that stops it."""
     tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
     try:
-        await desk.reindexing.start(chat_id, tell)
+        await context.reindexing.start(chat_id, tell)
     except RebuildRefused:
-        running = desk.reindexing.current
+        running = context.reindexing.current
         return build_stop_keyboard(running.id if running else 0, words)
     return None
 
 
-async def _list_rebuildable_channels(desk: AppContext) -> dict[int, Channel]:
-    return {key: c for key, c in (await channels.load_channels(desk.archive)).items() if c.state != "removed"}
+async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
+    return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
 
 
 def _build_channel_keyboard(
-    desk: AppContext, known: dict[int, Channel], number: int, words: Translator
+    context: AppContext, known: dict[int, Channel], number: int, words: Translator
 ) -> InlineKeyboardMarkup:
     """Build a page of the channel list; the nearest page where this one does not exist."""
     listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
@@ -139,7 +139,7 @@ def _build_channel_keyboard(
         [
             (
                 format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(desk.archive, c.chat_id)),
+                _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(context.archive, c.chat_id)),
             )
         ]
         for c in shown

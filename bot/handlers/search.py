@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.recheck import Basis, Reader, ShownPost, recheck_before_sending
+from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
-from bot.views.keyboards import make_callback_token, redraw_message
+from bot.views.keyboards import build_keyboard, build_page_row, make_callback_token, redraw_message
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
@@ -63,10 +63,9 @@ class SearchHandlers:
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._queues: dict[int, _ReaderQueue] = {}
 
-    async def on_search(self, message: Message, addressed: bool, desk: AppContext, words: Translator) -> None:
+    async def on_search(self, message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
         """Answer /search with the first page."""
         asked = _get_search_text(message)
-        private = message.chat.type == "private"
         if not asked and not addressed:
             return
         if not asked or len(asked) > MAX_QUESTION_LENGTH:
@@ -75,20 +74,20 @@ class SearchHandlers:
                 text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
             await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
-        reader = get_reader_id(message)
-        async with self._wait_turn(reader) as free:
+        reader = get_reader(message)
+        async with self._wait_turn(reader.user_id) as free:
             if not free:
                 await message.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            text, buttons, _, basis = await self._render_page(message, reader, 0, desk, words)
-            with recheck_before_sending(basis, Reader(reader, message.chat.id, private), desk.archive, desk.admins):
+            text, buttons, _, basis = await self._render_page(message, reader, 0, context, words)
+            with recheck_before_sending(basis, reader, context.archive, context.admins):
                 await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
-        self, pressed: CallbackQuery, callback_data: SearchPageCallback, desk: AppContext, words: Translator
+        self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
     ) -> None:
         """Turn a page. In a group only the searcher may; people who write as a chat cannot be told apart."""
-        asked = _find_search_message(pressed, callback_data, desk.archive)
+        asked = _find_search_message(pressed, callback_data, context.archive)
         if asked is None:
             await pressed.answer(words("search-stale", search="/search"), show_alert=True)
             return
@@ -100,12 +99,12 @@ class SearchHandlers:
                 await pressed.answer(words("search-busy"))
                 return
             try:
+                reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
                 text, buttons, found, basis = await self._render_page(
-                    asked, pressed.from_user.id, callback_data.number, desk, words
+                    asked, reader, callback_data.number, context, words
                 )
                 moved = found not in ("", callback_data.found)
-                here = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
-                with recheck_before_sending(basis, here, desk.archive, desk.admins):
+                with recheck_before_sending(basis, reader, context.archive, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
@@ -127,40 +126,38 @@ class SearchHandlers:
                 del self._queues[reader]
 
     async def _render_page(
-        self, asked: Message, reader: int, number: int, desk: AppContext, words: Translator
+        self, asked: Message, reader: Reader, number: int, context: AppContext, words: Translator
     ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
         """Page, buttons, results token, and basis of a search.
 
         A sentence and no token where nothing can be searched.
         """
-        where = {"user_id": reader, "chat_id": asked.chat.id}
-        private = asked.chat.type == "private"
-        viewer = await access.build_viewer(desk.archive, desk.admins, **where, private=private)
+        viewer = await access.build_viewer(context.archive, context.admins, reader)
         if not viewer.channels:
-            admin = reader in desk.admins
-            return (
-                Text(await access.format_no_access(desk.archive, words, admin=admin, private=private)),
-                None,
-                "",
-                Basis(),
-            )
-        text, zone = _get_search_text(asked), desk.settings.bot.zone
+            admin = reader.user_id in context.admins
+            refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
+            return Text(refusal), None, "", Basis()
+        text, zone = _get_search_text(asked), context.settings.bot.zone
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:
-            found = await list_posts(question, desk.rag)
+            found = await list_posts(question, context.rag)
             if not (found.sought.words or found.sought.filters):
                 return Text(words("search-common")), None, "", Basis()
             number = max(0, min(number, get_last_page(found)))
             # long posts take a while to scan
             page = await asyncio.to_thread(
-                render_search_page, found, number, RenderContext(words, zone, group=not private)
+                render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
             )
         entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
         token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
-        buttons = _build_page_buttons(number, get_last_page(found), _make_search_token(asked, desk.archive), token)
+        search = _make_search_token(asked, context.archive)
+        row = build_page_row(
+            number, get_last_page(found), lambda n: SearchPageCallback(number=n, search=search, found=token)
+        )
+        buttons = build_keyboard(row) if row else None
         return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
 
 
@@ -180,16 +177,6 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     """Token of a search: eight characters, and it cannot be forged."""
     content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
-
-
-def _build_page_buttons(number: int, last: int, search: str, found: str) -> InlineKeyboardMarkup | None:
-    turns = [("◀", number - 1)] if number > 0 else []
-    turns += [("▶", number + 1)] if number < last else []
-    row = [
-        InlineKeyboardButton(text=label, callback_data=SearchPageCallback(number=to, search=search, found=found).pack())
-        for label, to in turns
-    ]
-    return InlineKeyboardMarkup(inline_keyboard=[row]) if row else None
 
 
 def routes() -> Router:

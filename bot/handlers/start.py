@@ -24,7 +24,7 @@ from bot import access
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.recheck import Basis, Reader, recheck_before_sending
+from bot.recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links
 from rag_core.types import Channel
@@ -81,10 +81,10 @@ def _link_title(channel: Channel, words: Translator) -> Text:
     return make_link(title, f"https://t.me/{channel.username}") if channel.username else neutralize_links(title)
 
 
-async def _on_start(message: Message, desk: AppContext, words: Translator) -> None:
-    reads, checked = await _describe_readable_channels(message, desk, words)
+async def _on_start(message: Message, context: AppContext, words: Translator) -> None:
+    reads, checked = await _describe_readable_channels(message, context, words)
     blocks = [Text(words("start-hello")), *reads]
-    if not desk.admins and message.from_user:
+    if not context.admins and message.from_user:
         number = str(message.from_user.id)
         line = Code(f"BOT__ADMINS={number}")
         blocks.append(words.rich("start-no-admin", id=Code(number), line=line))
@@ -93,24 +93,23 @@ async def _on_start(message: Message, desk: AppContext, words: Translator) -> No
 
 
 async def _describe_readable_channels(
-    message: Message, desk: AppContext, words: Translator
+    message: Message, context: AppContext, words: Translator
 ) -> tuple[list[Text], AbstractContextManager[None]]:
     """Describe what can be read here and how to ask, or how to get access; returns the context to send it in too."""
-    reader, private = access.get_reader_id(message), message.chat.type == "private"
-    here = Reader(reader, message.chat.id, private)
-    channels = await access.get_readable_channels(
-        desk.archive, desk.admins, user_id=reader, chat_id=message.chat.id, private=private
-    )
-    checked = recheck_before_sending(Basis(counted=frozenset(channels)), here, desk.archive, desk.admins)
+    reader = access.get_reader(message)
+    channels = await access.get_readable_channels(context.archive, context.admins, reader)
+    checked = recheck_before_sending(Basis(counted=frozenset(channels)), reader, context.archive, context.admins)
     if not channels:
-        admin = access.is_admin(message, desk.admins)
-        return [Text(await access.format_no_access(desk.archive, words, admin=admin, private=private))], checked
+        admin = access.is_admin(message, context.admins)
+        return [
+            Text(await access.format_no_access(context.archive, words, admin=admin, private=reader.private))
+        ], checked
     reads = as_list(words("start-reads", count=len(channels)), list_channel_titles(channels.values(), words))
-    how = words("start-how") if private else words("start-how-group", command="/ask")
+    how = words("start-how") if reader.private else words("start-how-group", command="/ask")
     return [reads, Text(how)], checked
 
 
-async def _on_help(message: Message, desk: AppContext, words: Translator) -> None:
+async def _on_help(message: Message, context: AppContext, words: Translator) -> None:
     verifying = words("verify-help", verify="/verify")
     blocks = [
         words(
@@ -120,7 +119,7 @@ async def _on_help(message: Message, desk: AppContext, words: Translator) -> Non
     blocks.append(
         words("help-mine", sources="/sources", link="/link", privacy="/privacy", mydata="/mydata", forget="/forget")
     )
-    if access.is_admin(message, desk.admins):
+    if access.is_admin(message, context.admins):
         blocks.append(
             words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
                   check="/check", reindex="/reindex", models="/models", stats="/stats",
@@ -129,9 +128,9 @@ async def _on_help(message: Message, desk: AppContext, words: Translator) -> Non
     await message.answer("\n\n".join(blocks))
 
 
-async def _on_group_help(message: Message, command: CommandObject, desk: AppContext, words: Translator) -> None:
+async def _on_group_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """Answer /help@bot in groups."""
-    blocks, checked = await _describe_readable_channels(message, desk, words)
+    blocks, checked = await _describe_readable_channels(message, context, words)
     if command.command.lower() == "help":
         verifying = words("verify-help-group", verify="/verify")
         blocks = [

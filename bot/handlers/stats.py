@@ -29,7 +29,7 @@ _RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed t
 _StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
 
 
-async def _on_stats(message: Message, desk: AppContext, words: Translator) -> None:
+async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
     blocks: tuple[_StatsBlock, ...] = (
         _describe_contents,
         _describe_backlog,
@@ -37,16 +37,16 @@ async def _on_stats(message: Message, desk: AppContext, words: Translator) -> No
         _describe_machine,
         _describe_jobs,
     )
-    shown = [as_list(*[line async for line in block(desk, words)]) for block in blocks]
+    shown = [as_list(*[line async for line in block(context, words)]) for block in blocks]
     await message.answer(**as_list(*shown, sep="\n\n").as_kwargs())
 
 
-async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     """Describe channels, posts, indexes."""
-    known, rag = await channels.load_channels(desk.archive), desk.rag
-    count = await posts.count_posts(desk.archive)
+    known, rag = await channels.load_channels(context.archive), context.rag
+    count = await posts.count_posts(context.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
-    behind = max(0, await posts.get_last_seq(desk.archive) - rag.lexical.watermark)
+    behind = max(0, await posts.get_last_seq(context.archive) - rag.lexical.watermark)
     yield words("stats-words", count=len(rag.lexical), waiting=behind)
     if rag.dense is None:
         yield words("stats-no-vectors")
@@ -60,43 +60,43 @@ async def _describe_contents(desk: AppContext, words: Translator) -> AsyncIterat
         yield words(
             "stats-vectors",
             count=count,
-            waiting=await index_state.count_unembedded_changes(desk.archive, vectors.identity),
+            waiting=await index_state.count_unembedded_changes(context.archive, vectors.identity),
         )
 
 
-async def _describe_backlog(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     """Describe the inbox, quarantined updates, and gaps."""
-    aside = (await inbox.count_updates_by_state(desk.archive))["poison"]
-    yield words("stats-inbox", waiting=await stats.count_unhandled_updates(desk.archive), aside=aside)
-    for poison in await stats.list_poison_updates(desk.archive, _MAX_REASONS) if aside else ():
+    aside = (await inbox.count_updates_by_state(context.archive))["poison"]
+    yield words("stats-inbox", waiting=await stats.count_unhandled_updates(context.archive), aside=aside)
+    for poison in await stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
         yield f"• {poison.update_id}: {_cut_line(poison.error)}"
-    number = sum(map(len, (await gaps.list_open_gaps(desk.archive)).values()))
+    number = sum(map(len, (await gaps.list_open_gaps(context.archive)).values()))
     yield words("stats-gaps", count=number, channels="/channels")
 
 
-async def _describe_questions(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     """Describe the questions of today and of the last seven days, and the votes."""
-    now = datetime.now(desk.settings.bot.zone)
+    now = datetime.now(context.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
-        asked = await stats.count_questions_since(desk.archive, since)
+        asked = await stats.count_questions_since(context.archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
-    votes = await questions.count_votes_since(desk.archive, now - timedelta(days=7))
+    votes = await questions.count_votes_since(context.archive, now - timedelta(days=7))
     wrong, outdated, other, source = votes.reasons
     yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
                 source=source)  # fmt: skip
-    talked = await conversations.load_conversation_stats(desk.archive, now - timedelta(days=7))
+    talked = await conversations.load_conversation_stats(context.archive, now - timedelta(days=7))
     if understood := talked.get("rules", 0) + talked.get("model", 0):
         yield words("stats-talks", count=understood, model=talked.get("model", 0))
-    bar = desk.rag.calibration.claims
+    bar = context.rag.calibration.claims
     yield words("stats-claims", target=words.number(100 * bar.target, 1), passed=words.number(100 * bar.passed, 1),
                 kept=words.number(100 * bar.kept, 1), data=bar.data, date=bar.date)  # fmt: skip
 
 
-async def _describe_machine(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     """Describe memory, disk, and the last backup."""
-    folder = desk.archive.folder
+    folder = context.archive.folder
     disk = await asyncio.to_thread(files.measure_disk_usage, folder)
     yield words("stats-memory", size=_format_size(files.measure_memory(), words))
     archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
@@ -106,12 +106,12 @@ async def _describe_machine(desk: AppContext, words: Translator) -> AsyncIterato
     if backups:
         yield words("stats-backup", ago=format_age(get_backup_time(backups[0]), words), count=len(backups))
     else:
-        yield words("stats-no-backup" if desk.settings.data.backups else "stats-backups-off")
+        yield words("stats-no-backup" if context.settings.data.backups else "stats-backups-off")
 
 
-async def _describe_jobs(desk: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     """Describe the jobs: healthy ones in one line, failing or recently failed ones with their error."""
-    jobs = [job for _, job in sorted(desk.indexing.ledger.jobs.items())]
+    jobs = [job for _, job in sorted(context.indexing.ledger.jobs.items())]
     fine = [
         f"{_format_job_name(job, words)} {format_age(job.ran_at, words)}"
         for job in jobs

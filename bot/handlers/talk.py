@@ -12,10 +12,10 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message, ReactionTypeEmoji, Update
 
 from bot import access, logs
-from bot.access import get_reader_id
+from bot.access import Reader, get_reader
 from bot.context import AppContext
 from bot.i18n import Translator
-from bot.recheck import Basis, ContentWithdrawn, Reader, build_posts_basis, recheck_before_sending
+from bot.recheck import Basis, ContentWithdrawn, build_posts_basis, recheck_before_sending
 from bot.suggestions import SuggestedQuestion
 from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links
@@ -48,22 +48,21 @@ class SuggestionCallback(CallbackData, prefix="sq"):
     token: str
 
 
-async def reply_to_talk(message: Message, talk: Talk, desk: AppContext, words: Translator) -> None:
+async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words: Translator) -> None:
     """Reply to small talk that was addressed to the bot."""
     assert message.bot is not None
     if message.chat.type != "private":
         reaction = ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))
         await call_best_effort(message.bot.set_message_reaction(message.chat.id, message.message_id, [reaction]))
         return
-    reader = get_reader_id(message)
-    viewer = await access.build_viewer(desk.archive, desk.admins, user_id=reader, chat_id=message.chat.id, private=True)
+    viewer = await access.build_viewer(context.archive, context.admins, get_reader(message))
     suggested = (
-        await desk.suggestions.suggest(viewer, talk.lang or words.lang) if talk.kind in _SUGGESTING_KINDS else []
+        await context.suggestions.suggest(viewer, talk.lang or words.lang) if talk.kind in _SUGGESTING_KINDS else []
     )
     try:
-        await _send_reply(message, talk, viewer, suggested, desk, words)
+        await _send_reply(message, talk, viewer, suggested, context, words)
     except ContentWithdrawn:  # a post of a suggestion has just changed
-        await _send_reply(message, talk, viewer, [], desk, words)
+        await _send_reply(message, talk, viewer, [], context, words)
 
 
 async def _send_reply(
@@ -71,20 +70,18 @@ async def _send_reply(
     talk: Talk,
     viewer: Viewer,
     suggested: list[SuggestedQuestion],
-    desk: AppContext,
+    context: AppContext,
     words: Translator,
 ) -> None:
-    shown = await build_posts_basis([one.post for one in suggested], viewer, desk.archive)
+    shown = await build_posts_basis([one.post for one in suggested], viewer, context.archive)
     if talk.kind is TalkKind.ABOUT_CHANNEL:
         shown = Basis(shown.posts, counted=viewer.channels)
-    known = await channels.load_channels(desk.archive)
+    known = await channels.load_channels(context.archive)
     reply = render_talk(talk, words.lang, [known[chat] for chat in viewer.channels if chat in known])
-    buttons = build_keyboard(
-        *([(one.text, SuggestionCallback(token=desk.suggestions.make_token(one)))] for one in suggested)
-    )
+    rows = [[(one.text, SuggestionCallback(token=context.suggestions.make_token(one)))] for one in suggested]
     here = Reader(viewer.user_id, message.chat.id, private=True)
-    with recheck_before_sending(shown, here, desk.archive, desk.admins):
-        await message.answer(**reply.as_kwargs(), reply_markup=buttons if suggested else None)
+    with recheck_before_sending(shown, here, context.archive, context.admins):
+        await message.answer(**reply.as_kwargs(), reply_markup=build_keyboard(*rows) if rows else None)
 
 
 async def _on_suggestion(
@@ -92,7 +89,7 @@ async def _on_suggestion(
     callback_data: SuggestionCallback,
     event_update: Update,
     bot: Bot,
-    desk: AppContext,
+    context: AppContext,
     words: Translator,
 ) -> None:
     """Ask a suggested question in the name of who presses it, if this reader may and its post still says so."""
@@ -100,16 +97,16 @@ async def _on_suggestion(
     if not isinstance(message, Message) or message.chat.id != reader:
         await pressed.answer(words("suggestion-gone"), show_alert=True)
         return
-    viewer = await access.build_viewer(desk.archive, desk.admins, user_id=reader, chat_id=reader, private=True)
-    suggested = await desk.suggestions.find(callback_data.token, viewer)
+    here = Reader(reader, reader, private=True)
+    viewer = await access.build_viewer(context.archive, context.admins, here)
+    suggested = await context.suggestions.find(callback_data.token, viewer)
     if suggested is None:
         await pressed.answer(words("suggestion-gone"), show_alert=True)
         return
-    async with desk.turns.limits.counted(reader, reader) as wait:
+    async with context.worker.limits.counted(reader, reader) as wait:
         if wait is None:
-            here = Reader(reader, reader, private=True)
-            basis = await build_posts_basis([suggested.post], viewer, desk.archive)
-            with recheck_before_sending(basis, here, desk.archive, desk.admins):
+            basis = await build_posts_basis([suggested.post], viewer, context.archive)
+            with recheck_before_sending(basis, here, context.archive, context.admins):
                 asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
             row = QuestionRow(
                 bot_id=bot.id,
@@ -122,14 +119,14 @@ async def _on_suggestion(
                 asked_at=datetime.now(UTC),
                 private=True,
             )
-            number = await questions.queue_question(desk.archive, row)
+            number = await questions.queue_question(context.archive, row)
     if wait is not None:
         await pressed.answer(format_rate_limit(wait, words)[:200], show_alert=True)
         return
     await pressed.answer()
     if number is not None:
         logs.log_question(number, suggested.text)
-        desk.turns.wake()
+        context.worker.wake()
 
 
 def routes() -> Router:

@@ -29,7 +29,7 @@ async def _on_verify(
     command: CommandObject,
     addressed: bool,
     event_update: Update,
-    desk: AppContext,
+    context: AppContext,
     words: Translator,
 ) -> None:
     text, own = (command.args or "").strip(), True
@@ -37,16 +37,16 @@ async def _on_verify(
         text, own = _extract_replied_text(message), False
     if text:
         lang = detect_question_language(text, words.lang) if own else words.lang
-        await queue_message_text(message, text, event_update.update_id, desk, words, lang=lang, kind="verify")
+        await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
     elif addressed:
         refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
         await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
 
 
-async def _on_forwarded_message(message: Message, event_update: Update, desk: AppContext, words: Translator) -> None:
+async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
     text = (message.text or message.caption or "").strip()
     if text:
-        await queue_message_text(message, text, event_update.update_id, desk, words, lang=words.lang, kind="verify")
+        await queue_message_text(message, text, event_update.update_id, context, words, lang=words.lang, kind="verify")
     # other pictures of an album: only the one with the caption counts
     elif not message.media_group_id:
         await message.reply(words("verify-not-text"), allow_sending_without_reply=True)

@@ -64,10 +64,10 @@ class _CachedValue(Generic[T]):
 
 
 class StateCollector:
-    """Prometheus collector of a bot's states. `desk` returns its AppContext, None before it exists."""
+    """Prometheus collector of a bot's states. `context` returns its AppContext, None before it exists."""
 
-    def __init__(self, desk: Callable[[], AppContext | None], meter: Meter) -> None:
-        self._get_context = desk
+    def __init__(self, context: Callable[[], AppContext | None], meter: Meter) -> None:
+        self._get_context = context
         self._meter = meter
         self._seq: int | None = None  # of the last counted change
         self._change_counts: dict[tuple[str, str], int] = {}

@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReadinessCheck:
-    """Readiness check of the bot's parts. `desk` returns its AppContext, None before it exists."""
+    """Readiness check of the bot's parts. `context` returns its AppContext, None before it exists."""
 
-    desk: Callable[[], AppContext | None]
+    context: Callable[[], AppContext | None]
     wire: TelegramCallMetrics
 
     async def look(self) -> dict[str, str]:
         """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
-        context = self.desk()
+        context = self.context()
         if context is None:
             starting = "starting"
             return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._check_telegram()}
@@ -161,11 +161,11 @@ async def serve_monitoring(
 
 
 class Monitoring:
-    """Monitoring of one bot: `meter` counts, `desk` is set once the AppContext exists."""
+    """Monitoring of one bot: `meter` counts, `context` is set once the AppContext exists."""
 
     def __init__(self) -> None:
         self.meter = Meter()
-        self.desk: AppContext | None = None
+        self.context: AppContext | None = None
 
 
 @asynccontextmanager
@@ -173,11 +173,11 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
     """Count until the block ends. Raises SettingsWrong for a port that cannot or must not be opened."""
     monitoring, before, root = Monitoring(), rag.traced, logging.getLogger()
 
-    readiness = ReadinessCheck(lambda: monitoring.desk, monitoring.meter.wire)
+    readiness = ReadinessCheck(lambda: monitoring.context, monitoring.meter.wire)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
             serve_monitoring(
-                settings, monitoring.meter, StateCollector(lambda: monitoring.desk, monitoring.meter), readiness
+                settings, monitoring.meter, StateCollector(lambda: monitoring.context, monitoring.meter), readiness
             )
         )
         root.addHandler(monitoring.meter.lines)

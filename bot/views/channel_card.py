@@ -94,37 +94,39 @@ class ChannelView:
     gaps: Sequence[Gap]
 
 
-async def load_channel_views(desk: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
+async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
     """Load the views of channels, with what both legs have indexed."""
-    found = await gaps.list_open_gaps(desk.archive)
-    watermark, store = desk.rag.lexical.watermark, desk.rag.dense.store if desk.rag.dense else None
+    found = await gaps.list_open_gaps(context.archive)
+    watermark, store = context.rag.lexical.watermark, context.rag.dense.store if context.rag.dense else None
     return [
-        ChannelView(c, await fetch_channel_status(desk.archive, c.chat_id, watermark, store), found.get(c.chat_id, ()))
+        ChannelView(
+            c, await fetch_channel_status(context.archive, c.chat_id, watermark, store), found.get(c.chat_id, ())
+        )
         for c in channels
     ]
 
 
-def render_channel_line(view: ChannelView, desk: AppContext, words: Translator) -> Text:
+def render_channel_line(view: ChannelView, context: AppContext, words: Translator) -> Text:
     """Render a channel's line in the list."""
-    return Text(link_channel_title(view.channel, words), "\n", " · ".join(_format_facts(view, desk, words)))
+    return Text(link_channel_title(view.channel, words), "\n", " · ".join(_format_facts(view, context, words)))
 
 
-def render_channel_card(view: ChannelView, desk: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+def render_channel_card(view: ChannelView, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     """Render a channel's card, with its buttons."""
-    blocks = [render_channel_line(view, desk, words), *_format_gaps(view, desk, words)]
+    blocks = [render_channel_line(view, context, words), *_format_gaps(view, context, words)]
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
-    token = make_channel_token(desk.archive, view.channel.chat_id)
+    token = make_channel_token(context.archive, view.channel.chat_id)
     rows = [*_build_visibility_rows(token, words), *_build_switch_rows(token, view, words)]
     back: _ButtonRow = [(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]
     remove: _ButtonRow = [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))]
     return as_list(*blocks, sep="\n\n"), build_keyboard(*rows, remove, back)
 
 
-def _format_gaps(view: ChannelView, desk: AppContext, words: Translator) -> Iterator[Text]:
+def _format_gaps(view: ChannelView, context: AppContext, words: Translator) -> Iterator[Text]:
     """Periods in which posts may be missing, and how to import them: a bot cannot read earlier posts."""
     if not view.gaps:
         return
-    times = [format_gap(gap, words, desk.settings.bot) for gap in view.gaps[:_MAX_GAPS]]
+    times = [format_gap(gap, words, context.settings.bot) for gap in view.gaps[:_MAX_GAPS]]
     if more := len(view.gaps) - len(times):
         times.append(words("titles-more", more=more))
     yield Text(words("channel-missing", times="; ".join(times)), "\n", words.rich("gaps-fill"))
@@ -167,7 +169,7 @@ def _build_switch_rows(token: str, view: ChannelView, words: Translator) -> Iter
         yield [(words("button-pause"), ChannelCallback(action=ChannelAction.PAUSE, token=token))]
 
 
-def _format_facts(view: ChannelView, desk: AppContext, words: Translator) -> Iterator[str]:
+def _format_facts(view: ChannelView, context: AppContext, words: Translator) -> Iterator[str]:
     channel, stands = view.channel, view.stands
     yield words("channel-posts", count=stands.posts)
     yield words("channel-state", state="pending" if awaits_approval(channel) else channel.state)
@@ -176,7 +178,7 @@ def _format_facts(view: ChannelView, desk: AppContext, words: Translator) -> Ite
     if channel.bindable:
         yield words("channel-bindable")
     if stands.last:
-        yield words("channel-last", date=words.date(stands.last, desk.settings.bot.zone))
+        yield words("channel-last", date=words.date(stands.last, context.settings.bot.zone))
     if not channel.inside:
         yield words("channel-left" if stands.left else "channel-outside")
     if view.gaps:

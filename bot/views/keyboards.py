@@ -32,6 +32,7 @@ __all__ = [
     "AnswerAction",
     "AnswerCallback",
     "ButtonRow",
+    "LabelledPress",
     "QuoteCallback",
     "add_reason_buttons",
     "build_answer_keyboard",
@@ -53,6 +54,7 @@ __all__ = [
 CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 
 T = TypeVar("T")
+LabelledPress = tuple[str, CallbackData] | tuple[str, CallbackData, str]
 
 
 def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
@@ -86,16 +88,23 @@ def cut_page(items: Sequence[T], number: int, size: int) -> tuple[Sequence[T], i
 
 
 def build_page_row(
-    number: int, last: int, press: Callable[[int], CallbackData], words: Translator
+    number: int, last: int, press: Callable[[int], CallbackData], words: Translator | None = None
 ) -> list[tuple[str, CallbackData]]:
-    """Build the row of buttons to the page before and the page after."""
-    row = [(words("button-earlier"), press(number - 1))] if number > 0 else []
-    return row + ([(words("button-later"), press(number + 1))] if number < last else [])
+    """Build the row of buttons to the page before and the page after: arrows, or words."""
+    earlier, later = (words("button-earlier"), words("button-later")) if words else ("◀", "▶")
+    row = [(earlier, press(number - 1))] if number > 0 else []
+    return row + ([(later, press(number + 1))] if number < last else [])
 
 
-def build_keyboard(*rows: Sequence[tuple[str, CallbackData]]) -> InlineKeyboardMarkup:
-    """Build a keyboard from rows of labels and callback data."""
-    shown = [[InlineKeyboardButton(text=label, callback_data=press.pack()) for label, press in row] for row in rows]
+def build_keyboard(*rows: Sequence[LabelledPress]) -> InlineKeyboardMarkup:
+    """Build a keyboard from rows of labels and callback data, with a style where one is given; no empty rows."""
+    shown = [
+        [
+            InlineKeyboardButton(text=label, callback_data=press.pack(), style=style[0] if style else None)
+            for label, press, *style in row
+        ]
+        for row in rows
+    ]
     return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
 
 

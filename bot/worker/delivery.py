@@ -34,17 +34,9 @@ from aiogram.exceptions import (
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 from aiohttp import ClientConnectorError
 
-from bot.access import AdminRegistry
+from bot.access import AdminRegistry, Reader
 from bot.i18n import get_translator
-from bot.recheck import (
-    Basis,
-    ContentWithdrawn,
-    Reader,
-    RecheckUnavailable,
-    parse_basis,
-    recheck_basis,
-    recheck_before_sending,
-)
+from bot.recheck import Basis, ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis, recheck_before_sending
 from bot.telegram.session import SendWithoutRetry, compute_retry_delay
 from bot.views import answer
 from bot.views.message_text import Page

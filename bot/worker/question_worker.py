@@ -24,14 +24,13 @@ from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
-from bot.access import AdminRegistry
+from bot.access import AdminRegistry, Reader
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.recheck import (
     ContentWithdrawn,
-    Reader,
     RecheckUnavailable,
     build_answer_basis,
     build_verdicts_basis,
@@ -385,8 +384,7 @@ class QuestionWorker:
 
     async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
         archive = self._rag.archive
-        where = {"user_id": asked.user_id, "chat_id": asked.chat_id}
-        viewer = await access.build_viewer(archive, self._rights, **where, private=asked.private)
+        viewer = await access.build_viewer(archive, self._rights, _build_reader(asked))
         if not viewer.channels:
             self.meter.noted("refused")
             admin = asked.user_id in self._rights

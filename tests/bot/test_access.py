@@ -9,7 +9,7 @@ import pytest
 from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
-from bot.access import AdminRegistry, MembershipCache, build_viewer, get_reader_id, is_admin
+from bot.access import AdminRegistry, MembershipCache, Reader, build_viewer, get_reader_id, is_admin
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
@@ -58,12 +58,12 @@ def rights(*admins: int) -> AdminRegistry:
     ],
 )
 async def test_who_reads_what_where(archive: Archive, who: int, where: int, seen: set[int]) -> None:
-    viewer = await build_viewer(archive, rights(ADMIN), user_id=who, chat_id=where, private=where >= 0)
+    viewer = await build_viewer(archive, rights(ADMIN), Reader(who, where, where >= 0))
     assert (viewer.user_id, viewer.channels) == (who, seen)
 
 
 async def test_without_admins_nobody_is_one(archive: Archive) -> None:
-    viewer = await build_viewer(archive, rights(), user_id=ADMIN, chat_id=ADMIN, private=True)
+    viewer = await build_viewer(archive, rights(), Reader(ADMIN, ADMIN, True))
     assert viewer.channels == {PUBLIC}
 
 

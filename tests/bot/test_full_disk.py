@@ -29,7 +29,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
     monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.worker.delivery.FAILURE_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr("bot.dispatcher._CLAIM_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr("bot.middlewares._CLAIM_RETRY_SECONDS", 0.02)
     monkeypatch.setattr("bot.indexing._MAX_PAUSE_SECONDS", 0.05)
 
 

@@ -13,8 +13,8 @@ import pytest
 from aiogram import Bot
 from slow import Slow
 
-from bot.access import AdminRegistry, MembershipCache
-from bot.recheck import ContentWithdrawn, Reader, RecheckUnavailable, parse_basis, recheck_basis
+from bot.access import AdminRegistry, MembershipCache, Reader
+from bot.recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.permissions import set_chat_member

@@ -37,6 +37,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
 from qdrant_http import StandIn
 
+pytestmark = pytest.mark.slow
+
 HARBOUR, KILN, VAULT, LEDGER, PENDING, PAUSED = (-1001000000000 - n for n in range(1, 7))
 CHANNELS = (
     Channel(HARBOUR, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC),

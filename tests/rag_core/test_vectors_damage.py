@@ -21,6 +21,8 @@ from rag_core.index.vector_store import AsyncVectorStore
 from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
 

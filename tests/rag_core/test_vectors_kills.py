@@ -23,6 +23,8 @@ from rag_core.index.vector_store import AsyncVectorStore
 from rag_core.index.vectors_edge import EdgeVectorStore
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
 

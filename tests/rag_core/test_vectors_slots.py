@@ -17,6 +17,8 @@ from rag_core.index.vector_store import compute_slot, list_filter_slots, make_st
 from rag_core.index.vectors_edge import StoreFolder
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY, FORTNIGHT = 86_400, 14 * 86_400
 NOW = int(datetime.now(UTC).timestamp())
 SIZE = 8

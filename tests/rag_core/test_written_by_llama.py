@@ -23,6 +23,8 @@ from rag_core.settings import LlmSettings
 from rag_core.writing.grammar import LineSplitter, equals_phrase, parse_answer_line
 from rag_core.writing.prompts import load_prompt
 
+pytestmark = pytest.mark.slow
+
 ANSWERS = 40
 QUESTIONS = (
     "How much does a ferry ticket cost?",

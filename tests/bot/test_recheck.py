@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -127,8 +128,11 @@ def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
 # Answers that come late
 
 
-@pytest.mark.parametrize("change", HOW)
-@pytest.mark.parametrize("asking", [PADLOCK, "/verify The boathouse padlock opens with the digits 4417."])
+@pytest.mark.parametrize(
+    ("asking", "change"),
+    [(PADLOCK, change) for change in HOW]
+    + [("/verify The boathouse padlock opens with the digits 4417.", change) for change in (kicked, edited)],
+)
 async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
     sandbox: Sandbox, live: Any, home: Path, change: Change, asking: str
 ) -> None:
@@ -363,8 +367,10 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", list(VIEWS))
-@pytest.mark.parametrize("change", [kicked, left_unseen, paused])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [*zip(VIEWS, itertools.cycle([kicked, left_unseen, paused])), ("why", left_unseen), ("why", paused)],
+)
 async def test_a_view_that_is_late_is_checked_before_each_attempt(
     sandbox: Sandbox, live: Any, home: Path, change: Change, name: str
 ) -> None:

@@ -25,7 +25,7 @@ from rag_core.writing.prompts import load_prompt
 
 pytestmark = pytest.mark.slow
 
-ANSWERS = 40
+ANSWERS = 20
 QUESTIONS = (
     "How much does a ferry ticket cost?",
     "Сколько стоит абонемент в мастерскую?",

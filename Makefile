@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null)
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles all modules anew
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,11 +21,12 @@ test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not alone" && $(BIN)/python -m pytest -q -m alone
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" && \
+	  $(BIN)/python -m pytest -q -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 endif
 
-check: lint  ## lint, types and the tests of the pure parts: seconds
-	@$(BIN)/python -m pytest -q tests/rag_core tests/ingest tests/test_house.py
+check: lint  ## lint, types and the tests of the pure parts: a minute
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" tests/rag_core tests/ingest tests/test_house.py
 
 audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/audit.md
 	@.venv/.audit/bin/python deploy/audit.py $${OUT:-/tmp/citegram-audit}

@@ -21,7 +21,7 @@ from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_quest
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import find_models
 from rag_core.models.download import pull_model
-from rag_core.storage import channels, posts
+from rag_core.storage import Archive, channels, posts
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -115,6 +115,14 @@ def make_post() -> MakePost:
         return Post(PostKey(chat, number), date, text, **fields)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+    """An empty archive in the test's folder."""
+    archive = await Archive.open(tmp_path)
+    yield archive
+    await archive.close()
 
 
 HARBOUR, KILN, SAFE = -1001000000001, -1001000000002, -1001000000003

@@ -50,7 +50,8 @@ class Sandbox:
         self.url = ""
         bot = SandboxUser(int(self.token.partition(":")[0]), name, username, lang=None, is_bot=True)
         # Update ids grow with time: a bot that remembers them must not drop those of the next run.
-        self.world = SandboxState(bot, clock, UpdateQueue(clock, next_id=max(1, int(clock()) - _UPDATE_ID_EPOCH)))
+        queue = UpdateQueue(clock, next_id=max(1, int(clock()) - _UPDATE_ID_EPOCH))
+        self.world = SandboxState(bot, clock, queue, bell=queue.bell)  # `until` wakes when updates are taken, too
         self.observed = DemoObserver(self.world)
         self.faults = FaultInjector(clock)
         self.hooks = WebhookSender(self.world.queue)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from aiogram import Bot
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE
 
 from bot.__main__ import main
 from bot.app import run_bot
@@ -31,10 +32,7 @@ FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --d
 FLAGS += ["--disable-component-update", "--disable-sync"]
 FLAGS += ["--host-resolver-rules=MAP evil.example 127.0.0.1"]  # a name that its owner points at this machine
 
-ADMIN, RITA, OTTO = 501, 500, 502
-GROUP = -1009
 TOKEN = "42:" + "SANDBOX-" * 4 + "abc"  # as long as a real one: the check of all output looks for it
-HARBOUR, KILN, CREW, SAFE = -1001000001, -1001000002, -1001000003, -1001000004
 
 CHANNELS = [
     Channel(HARBOUR, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC),

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.types import Chat, Message, User
+from driver import ADMIN, GROUP
 
 from bot.access import AdminRegistry, MembershipCache, Reader, build_viewer, get_reader_id, is_admin
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
 
-ADMIN, READER, GROUP, OTHER_GROUP = 501, 500, -1009, -1010
+READER, OTHER_GROUP = 500, -1010
 PUBLIC, MEMBERS, ADMINS, PENDING = -1001, -1002, -1003, -1004
 ANONYMOUS = 1087968824
 SECRETS = {

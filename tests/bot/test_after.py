@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, current
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
@@ -17,8 +18,6 @@ from bot.views.keyboards import AnswerAction, AnswerCallback
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post, PostKey, Visibility
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
 MARCH = "What was posted in March 2024?"
@@ -31,22 +30,11 @@ def buttons(message: dict[str, Any]) -> dict[str, str]:
     return {label: data for label, data in found.items() if not label.startswith("❝")}  # test_receipts.py has those
 
 
-def now(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
-    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
-
-
 async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> str:
     """Press a button by its label, or with made-up data; what the bot says to it."""
-    data = buttons(now(sandbox, message)).get(label, label)
+    data = buttons(current(sandbox, message)).get(label, label)
     pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
     return pressed["answer"].get("text") or ""
-
-
-async def bind(home: Path, *chats: int) -> None:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.bind_channel(archive, GROUP, chat)
-    await archive.close()
 
 
 def votes(home: Path) -> list[tuple[Any, ...]]:
@@ -68,12 +56,12 @@ async def test_a_reader_votes_changes_their_mind_and_says_why(
         assert await press(sandbox, answer, "👍 1", OTTO) == "That is what you said before."
         assert await press(sandbox, answer, "👎", OTTO) == "Noted. What is wrong with it?"
         assert votes(home) == [(OTTO, 0, None)]
-        assert list(buttons(now(sandbox, answer)))[1:6] == [
+        assert list(buttons(current(sandbox, answer)))[1:6] == [
             "👎 1", "It is wrong", "Out of date", "Not what I asked", "Wrong source"
         ]  # fmt: skip
         assert await press(sandbox, answer, "Out of date", OTTO) == "Thank you, the reason is noted."
         assert votes(home) == [(OTTO, 0, "outdated")]
-        assert "Out of date" not in buttons(now(sandbox, answer))
+        assert "Out of date" not in buttons(current(sandbox, answer))
         stats = await ask(ADMIN, "/stats")
     assert "Votes in 7 days: 👍 0, 👎 1 (wrong 0, out of date 1, not what was asked 0, wrong source 0)" in stats["text"]
 
@@ -100,10 +88,10 @@ async def test_in_a_group_every_member_has_one_vote(
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, **more)
         await press(sandbox, answer, "👍", OTTO)
         await press(sandbox, answer, "👍 1", RITA)
-        assert "👍 2" in buttons(now(sandbox, answer))
+        assert "👍 2" in buttons(current(sandbox, answer))
         await press(sandbox, answer, "👎", RITA)
-        assert {"👍 1", "👎 1"} <= set(buttons(now(sandbox, answer)))
-        assert now(sandbox, answer).get("message_thread_id") == more.get("thread")
+        assert {"👍 1", "👎 1"} <= set(buttons(current(sandbox, answer)))
+        assert current(sandbox, answer).get("message_thread_id") == more.get("thread")
     assert votes(home) == [(RITA, 0, None), (OTTO, 1, None)]
 
 
@@ -176,10 +164,10 @@ async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live
         assert first["reply_to_message"]["message_id"] == answer["message_id"]
         await press(sandbox, first, "▶", OTTO)
         await press(sandbox, first, "▶", OTTO)
-        last = now(sandbox, first)
+        last = current(sandbox, first)
         assert last["text"] == "Sources · page 3 of 3\n\n7. Harbour News · 7 June 2024\nTug 6 is red."
         assert list(buttons(last)) == ["◀"]
-        assert "Sources" not in buttons(now(sandbox, answer))
+        assert "Sources" not in buttons(current(sandbox, answer))
         assert await press(sandbox, answer, buttons(answer)["Sources"], OTTO) == "It is below already."
 
 
@@ -193,7 +181,7 @@ async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: An
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
         await archive.close()
         await press(sandbox, shown, "▶", OTTO)
-        assert now(sandbox, shown)["text"] == "Nothing behind this answer is open to you now."
+        assert current(sandbox, shown)["text"] == "Nothing behind this answer is open to you now."
         assert (await ask(OTTO, "/sources"))["text"] == "Nothing behind this answer is open to you now."
         await press(sandbox, answer, "Why", OTTO)
         (why,) = await sandbox.replies(OTTO)
@@ -320,7 +308,7 @@ async def test_deeper_asks_again_and_says_what_came_of_it(
         assert "7:30 every morning" in deep["text"]
         assert "it stands on no other posts than before" in deep["text"]
         assert deep["reply_to_message"]["message_id"] == answer["reply_to_message"]["message_id"]
-        assert "Deeper" not in buttons(now(sandbox, answer))
+        assert "Deeper" not in buttons(current(sandbox, answer))
         assert not {"Deeper", "Подробнее"} & set(buttons(deep))
         assert deep.get("message_thread_id") == more.get("thread")
 
@@ -340,7 +328,7 @@ async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
     async with live(reader_limit=1):
         answer = await ask(OTTO, FERRY)
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("You have asked a lot just now")
-        assert "Deeper" in buttons(now(sandbox, answer))
+        assert "Deeper" in buttons(current(sandbox, answer))
         an_hour_passes(home)
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("I search again")
         await sandbox.replies(OTTO)

@@ -8,13 +8,13 @@ import threading
 from typing import Any
 
 import pytest
+from driver import ADMIN, OTTO, RITA
 
 from bot import access, notifications
 from bot.notifications import notify_of_errors
 from bot.sandbox import Sandbox
 from ingest.notices import AdminNotice, ErrorsLogged
 
-ADMIN, OTTO, RITA = 501, 502, 500
 ours = logging.getLogger("bot.somewhere")
 
 

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind
 from slow import Slow
 
 from bot.sandbox import Sandbox
 from rag_core.models.selection import LanguageModels
-from rag_core.storage import Archive
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR = -1001000001
 FERRY = "When does the ferry to Owl Island leave?"
 VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 WRITTEN = "The ferry leaves at 7:30 every morning. [1]\nIt leaves from pier four. [1]\n"
@@ -62,14 +60,6 @@ async def queued(home: Path, reader: int, number: int) -> None:
         async with asyncio.timeout(30):
             while archive.execute(asked, (reader,)).fetchone()[0] < number:  # noqa: ASYNC110 - an archive rings no bell
                 await asyncio.sleep(0.01)
-
-
-async def bind(home: Path) -> None:
-    archive = await Archive.open(home)
-    from rag_core.storage import channels
-
-    await channels.bind_channel(archive, GROUP, HARBOUR)
-    await archive.close()
 
 
 async def drafted(sandbox: Sandbox, count: int = 1, chat_id: int = OTTO) -> dict[str, Any]:
@@ -136,7 +126,7 @@ async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
 async def test_nobody_stops_the_question_of_somebody_else(
     sandbox: Sandbox, live: Any, home: Path, writes: Writes
 ) -> None:
-    await bind(home)
+    await bind(home, HARBOUR)
     writes(1.5)
     async with live():
         await sandbox.say(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
@@ -152,7 +142,7 @@ async def test_nobody_stops_the_question_of_somebody_else(
 async def test_in_a_group_one_message_becomes_the_answer(
     sandbox: Sandbox, live: Any, home: Path, writes: Writes
 ) -> None:
-    await bind(home)
+    await bind(home, HARBOUR)
     writes(1.0)
     async with live():
         asked = await sandbox.say(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import HARBOUR, OTTO, RITA
 
 from bot.app import run_bot
 from bot.files import lock_data_folder
@@ -18,7 +19,6 @@ from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, inbox, questions
 
-OTTO, RITA, ADMIN, HARBOUR = 502, 500, 501, -1001000001
 FERRY = "When does the ferry to Owl Island leave?"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import HARBOUR
 
 from bot.control import client, server
 from bot.control import server as requests
@@ -28,7 +29,6 @@ from rag_core.storage import Archive, posts
 from rag_core.types import Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
-HARBOUR = -1001000001
 
 Live = Callable[..., AbstractAsyncContextManager[None]]
 

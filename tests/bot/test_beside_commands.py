@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from driver import OTTO
 
 from bot.app import run_bot
 from bot.cli import ask, doctor, imports
@@ -29,7 +30,6 @@ from bot.settings import Settings
 from rag_core.errors import RagError
 
 FERRY = "When does the ferry to Owl Island leave?"
-OTTO = 502
 NOBODY = "http://127.0.0.1:9"  # where no Telegram is
 
 Process = subprocess.Popen[bytes]

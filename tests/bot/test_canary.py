@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, sent, wait_until_idle
 
 from bot import access
 from bot.sandbox import Sandbox
@@ -26,8 +27,8 @@ from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-RITA, OTTO, ADMIN, GROUP, CREW_GROUP, OTHER_GROUP = 500, 502, 501, -1009, -1010, -1011
-HARBOUR, BASE = -1001000001, -1009990000
+CREW_GROUP, OTHER_GROUP = -1010, -1011
+BASE = -1009990000
 # kind -> (visibility, state, the bot is in the channel)
 KINDS = {
     "members": (Visibility.MEMBERS, "active", True),
@@ -114,20 +115,11 @@ class Hunt:
         await self.rest()
 
     async def rest(self) -> None:
-        """Wait until the bot has nothing left to do."""
-        await self.sandbox.until(lambda: not self.sandbox.world.queue.kept, timeout=30)
-        with closing(sqlite3.connect(self.home / "citegram.db")) as archive:
-            sql = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
-            done = -1
-            async with asyncio.timeout(30):
-                while done != len(self.sandbox.transcript) or archive.execute(sql).fetchone()[0]:
-                    done = len(self.sandbox.transcript)
-                    await asyncio.sleep(0.06)
+        await wait_until_idle(self.sandbox, self.home)
 
     def shown(self, *chats: int) -> list[dict[str, Any]]:
         """The bot's messages in chats, as they are now."""
-        rooms = [(self.sandbox.world.room(chat), self.sandbox.world.sent.get(chat, ())) for chat in chats]
-        return [room.messages[i] for room, sent in rooms for i in sent if i in room.messages]
+        return sent(self.sandbox, *chats)
 
     def buttons(self, *chats: int) -> list[str]:
         """What all the buttons in these chats carry."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, current, query_archive, say
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
@@ -21,25 +22,8 @@ from rag_core.storage import Archive, channels, gaps, index_state, posts
 from rag_core.storage import channels as standing
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-RITA, OTTO, ADMIN = 500, 502, 501
-HARBOUR, SAFE = -1001000001, -1001000004
 TROPHY = "Where did the treasurer hide the silver trophy?"
 FERRY = "When does the ferry to Owl Island leave?"
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = message.get("reply_markup", {"inline_keyboard": []})["inline_keyboard"]
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
-
-
-async def told(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return reply
-
-
-def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
-    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
 
 
 class Card:
@@ -50,7 +34,7 @@ class Card:
 
     @classmethod
     async def asked(cls, sandbox: Sandbox, admin: int = ADMIN) -> Card:
-        return cls(sandbox, admin, await told(sandbox, admin, "/channels"))
+        return cls(sandbox, admin, await say(sandbox, admin, "/channels"))
 
     async def press(self, *labels: str) -> dict[str, Any]:
         """Press one button after another; what the bot said to the last."""
@@ -69,23 +53,15 @@ class Card:
 
     @property
     def text(self) -> str:
-        return str(shown(self.sandbox, self.message)["text"])
+        return str(current(self.sandbox, self.message)["text"])
 
     @property
     def buttons(self) -> dict[str, str]:
-        return buttons(shown(self.sandbox, self.message))
-
-
-async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
-    archive = await Archive.open(home)
-    try:
-        return await ask(archive)
-    finally:
-        await archive.close()
+        return buttons(current(self.sandbox, self.message))
 
 
 async def channel_of(home: Path, chat_id: int) -> Channel | None:
-    found: dict[int, Channel] = await of_archive(home, channels.load_channels)
+    found: dict[int, Channel] = await query_archive(home, channels.load_channels)
     return found.get(chat_id)
 
 
@@ -99,7 +75,7 @@ async def found(sandbox: Sandbox, question: str, words: str, timeout: float = 10
     """Ask until an answer holds the words."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
-        if words in (await told(sandbox, ADMIN, question))["text"]:
+        if words in (await say(sandbox, ADMIN, question))["text"]:
             return True
     return False
 
@@ -121,7 +97,7 @@ async def test_an_admin_sees_the_channels_and_opens_one_to_everybody(sandbox: Sa
         await card.press("Everyone")  # again: nothing to change, no error
         await card.press("‹ Back")
         assert card.text.startswith("4 channels")
-        answer = await told(sandbox, OTTO, TROPHY)
+        answer = await say(sandbox, OTTO, TROPHY)
     assert "under the staircase" in answer["text"]
 
 
@@ -140,7 +116,7 @@ async def test_in_russian_as_well(sandbox: Sandbox, live: Any) -> None:
 
 async def test_readers_have_no_list_and_no_buttons(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        refused = await told(sandbox, RITA, "/channels")
+        refused = await say(sandbox, RITA, "/channels")
         assert refused["text"].startswith("Это могут только администраторы бота.")
         card = Card(sandbox, RITA, refused)
         for act in ChannelAction:
@@ -151,7 +127,7 @@ async def test_readers_have_no_list_and_no_buttons(sandbox: Sandbox, live: Any, 
         assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
     channel = await channel_of(home, SAFE)
     assert channel and (channel.visibility, channel.state) == (Visibility.ADMINS, "active")
-    assert await of_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
+    assert await query_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
 
 
 async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -174,18 +150,18 @@ async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, h
 async def test_made_up_buttons_change_nothing_and_are_answered(
     sandbox: Sandbox, live: Any, home: Path, data: str
 ) -> None:
-    before = await of_archive(home, channels.load_channels)
+    before = await query_archive(home, channels.load_channels)
     async with live():
         card = await Card.asked(sandbox)
         await card.send(data)
-    assert await of_archive(home, channels.load_channels) == before
+    assert await query_archive(home, channels.load_channels) == before
     assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
 
 
 async def test_a_mark_of_another_archive_is_nothing_here(
     sandbox: Sandbox, live: Any, home: Path, tmp_path: Path
 ) -> None:
-    await of_archive(tmp_path / "other", channels.load_channels)
+    await query_archive(tmp_path / "other", channels.load_channels)
     other = mark(tmp_path / "other")
     assert other != mark(home)
     async with live():
@@ -200,7 +176,7 @@ async def test_a_long_list_is_turned_like_pages(sandbox: Sandbox, live: Any, hom
         for number in range(15):
             await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
 
-    await of_archive(home, more)
+    await query_archive(home, more)
     async with live():
         card = await Card.asked(sandbox)
         seen = list(card.buttons)
@@ -233,7 +209,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
             title = HOSTILE[number % len(HOSTILE)]
             await channels.save_channel(archive, Channel(-(10**15) - number, title, visibility=Visibility.PUBLIC))
 
-    await of_archive(home, more)
+    await query_archive(home, more)
     async with live():
         card = await Card.asked(sandbox)
         assert card.text.startswith("304 channels")
@@ -246,7 +222,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
         for number in range(len(HOSTILE)):
             await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, -(10**15) - number)).pack())
             assert "Who may read it" in card.text
-        assert "I read" in (await told(sandbox, ADMIN, "/start"))["text"]
+        assert "I read" in (await say(sandbox, ADMIN, "/start"))["text"]
 
 
 # pause
@@ -257,17 +233,17 @@ async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox: Sandb
         card = await Card.asked(sandbox)
         assert (await card.press("Harbour News", "Pause"))["text"].startswith("Paused: Harbour News")
         assert "4 posts · paused · for everyone" in card.text
-        assert "7:30" not in (await told(sandbox, OTTO, FERRY))["text"]
+        assert "7:30" not in (await say(sandbox, OTTO, FERRY))["text"]
         await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
         assert (await card.press("Members"))["text"] == "Done: Harbour News is for members."
         assert "paused · for members" in card.text
         await card.press("Everyone", "Resume")
         assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
-        assert "7:30" in (await told(sandbox, OTTO, FERRY))["text"]
+        assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
 
 
 async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await of_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
+    await query_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
     async with live():
         card = await Card.asked(sandbox)
         for act in (ChannelAction.PAUSE, ChannelAction.RESUME):
@@ -290,16 +266,16 @@ async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox: Sand
         await sandbox.post(HARBOUR, "The harbour master's velvet umbrella is crimson.", extra=protected)
         await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
         assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
-        assert words not in (await told(sandbox, ADMIN, question))["text"]
+        assert words not in (await say(sandbox, ADMIN, question))["text"]
         await card.press("‹ Back", "Harbour News")
         assert "1 protected or paid post left out" in card.text
         assert "are searched too" in (await card.press("Search protected and paid posts too"))["text"]
         assert await found(sandbox, question, words)
         await card.press("Leave protected and paid posts out")
         end = time.monotonic() + 10
-        while words in (await told(sandbox, ADMIN, question))["text"] and time.monotonic() < end:
+        while words in (await say(sandbox, ADMIN, question))["text"] and time.monotonic() < end:
             pass
-        assert words not in (await told(sandbox, ADMIN, question))["text"]
+        assert words not in (await say(sandbox, ADMIN, question))["text"]
 
 
 # removal
@@ -313,7 +289,7 @@ async def gone_for_good(home: Path) -> bool:
 
 
 async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await of_archive(home, lambda archive: channels.bind_channel(archive, -1009, SAFE))
+    await query_archive(home, lambda archive: channels.bind_channel(archive, -1009, SAFE))
     async with live():
         card = await Card.asked(sandbox)
         await card.press("The safe", "Remove…")
@@ -325,10 +301,10 @@ async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sa
         assert (await card.send(yes))["text"] == "Removing The safe …"
         assert await card.says("Removed: The safe. Its 2 posts are found no more")
         assert "I am still in the channel" in card.text
-        assert "staircase" not in (await told(sandbox, ADMIN, TROPHY))["text"]
+        assert "staircase" not in (await say(sandbox, ADMIN, TROPHY))["text"]
         end = time.monotonic() + 10
         while not await gone_for_good(home) and time.monotonic() < end:
-            await told(sandbox, ADMIN, "/help")
+            await say(sandbox, ADMIN, "/help")
         assert await gone_for_good(home)
         assert "do not know this channel" in (await card.send(yes))["text"]
         await card.press("‹ Back")
@@ -347,7 +323,7 @@ async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox: Sandb
                 ChannelCallback(action=ChannelAction.LIST).pack()
             )
         assert "The safe\n1 post · waits for your approval" in card.text
-        assert "nine four" not in (await told(sandbox, ADMIN, "What is the new combination?"))["text"]
+        assert "nine four" not in (await say(sandbox, ADMIN, "What is the new combination?"))["text"]
         await card.press("The safe", "Admins only")
         assert await found(sandbox, "What is the new combination?", "nine four")
 
@@ -371,7 +347,7 @@ async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox: Sandbox, l
         assert card.text.count("I have left the channel.") == 1
         end = time.monotonic() + 10
         while not await gone_for_good(home) and time.monotonic() < end:
-            await told(sandbox, ADMIN, "/help")
+            await say(sandbox, ADMIN, "/help")
         assert await gone_for_good(home)
 
 
@@ -383,7 +359,7 @@ async def test_a_yes_of_yesterday_removes_nothing(sandbox: Sandbox, live: Any, h
                 ChannelCallback(action=ChannelAction.REMOVE, token=mark(home), number=int(when)).pack()
             )
             assert said["text"] == "This question is too old. Open the channel again with /channels."
-    assert await of_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
+    assert await query_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
 
 
 # gaps, and what the indexes have not taken in
@@ -402,7 +378,7 @@ async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: 
             ]
             await connection.executemany(sql, rows)
 
-    await of_archive(home, noted)
+    await query_archive(home, noted)
     async with live():
         card = await Card.asked(sandbox)
         assert "for admins · last post 13 March 2024 · I am not in it · 7 gaps" in card.text
@@ -434,7 +410,7 @@ async def test_what_the_indexes_have_not_taken_in_is_counted_for_each_channel(
         assert (after.lexical, after.dense) == (0, 0)
         assert (await standing.fetch_channel_status(archive, SAFE, done, "another store")).dense == 5
 
-    await of_archive(home, counted)
+    await query_archive(home, counted)
 
 
 async def test_what_waits_is_said(sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,13 +437,13 @@ async def test_a_card_shows_the_name_the_channel_has_now(sandbox: Sandbox, live:
         card = await Card.asked(sandbox)
         rename_chat(world, HARBOUR, "Harbour News", username="harbour_today")  # no update tells of a username
         await card.press("Harbour News")
-        entities = shown(sandbox, card.message)["entities"]
+        entities = current(sandbox, card.message)["entities"]
         assert [e["url"] for e in entities if e["type"] == "text_link"] == ["https://t.me/harbour_today"]
         await card.press("‹ Back")
         rename_chat(world, HARBOUR, "Port Herald", username=None)
         await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, HARBOUR)).pack())
         assert card.text.startswith("Port Herald\n")
-        assert not [e for e in shown(sandbox, card.message)["entities"] if e["type"] == "text_link"]
+        assert not [e for e in current(sandbox, card.message)["entities"] if e["type"] == "text_link"]
 
 
 async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, query_archive, say_text
 
 from bot.handlers import channel_notices
 from bot.handlers import channels as membership
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import rename_chat, set_chat_member
-from rag_core.storage import Archive, channels, gaps
+from rag_core.storage import channels, gaps
 from rag_core.types import Channel, Visibility
 
-RITA, OTTO, ADMIN = 500, 502, 501
-HARBOUR, SAFE, NEW = -1001000001, -1001000004, -1001000009
+NEW = -1001000009
 FERRY = "When does the ferry to Owl Island leave?"
-
-
-async def told(sandbox: Sandbox, who: int, text: str) -> str:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return str(reply["text"])
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    return {b["text"]: b["callback_data"] for row in message["reply_markup"]["inline_keyboard"] for b in row}
 
 
 def started(sandbox: Sandbox, *people: int) -> None:
@@ -36,19 +26,11 @@ def started(sandbox: Sandbox, *people: int) -> None:
         sandbox.world.people[person].started = True
 
 
-async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
-    archive = await Archive.open(home)
-    try:
-        return await ask(archive)
-    finally:
-        await archive.close()
-
-
 async def channel_when(home: Path, chat_id: int, true: Callable[[Channel], bool]) -> Channel:
     """The channel, once this is true of it."""
     async with asyncio.timeout(30):
         while True:
-            channel: Channel | None = (await of_archive(home, channels.load_channels)).get(chat_id)
+            channel: Channel | None = (await query_archive(home, channels.load_channels)).get(chat_id)
             if channel and true(channel):
                 return channel
 
@@ -67,8 +49,8 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
         assert "reply_markup" not in thanks
         before = await channel_when(home, NEW, lambda c: c.inside)
         assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
-        assert [gap.since for gap in (await of_archive(home, gaps.list_open_gaps))[NEW]] == [None]
-        assert "waits for your approval" in await told(sandbox, ADMIN, "/channels")
+        assert [gap.since for gap in (await query_archive(home, gaps.list_open_gaps))[NEW]] == [None]
+        assert "waits for your approval" in await say_text(sandbox, ADMIN, "/channels")
         await sandbox.press(ADMIN, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
         after = await channel_when(home, NEW, lambda c: c.state == "active")
         assert after.visibility is Visibility.PUBLIC
@@ -82,7 +64,7 @@ async def test_whoever_added_it_is_told_in_their_language(sandbox: Sandbox, live
         set_chat_member(world, NEW, world.bot.id, "administrator", by=RITA)
         (thanks,) = await sandbox.replies(RITA)
         assert thanks["text"].startswith("Спасибо, что добавили меня в канал Пекарня. Сначала его должен одобрить")
-        assert "Пекарня" not in await told(sandbox, RITA, "/start")
+        assert "Пекарня" not in await say_text(sandbox, RITA, "/start")
 
 
 async def test_the_adder_cannot_approve_their_own_channel(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -107,7 +89,7 @@ async def test_an_admin_who_adds_it_is_asked_once(sandbox: Sandbox, live: Any) -
         set_chat_member(world, NEW, world.bot.id, "administrator", by=ADMIN)
         (notice,) = await sandbox.replies(ADMIN)
         assert "Everyone" in buttons(notice)
-        assert "7:30" in await told(sandbox, ADMIN, FERRY)
+        assert "7:30" in await say_text(sandbox, ADMIN, FERRY)
     assert len(world.sent[ADMIN]) == 2
 
 
@@ -117,7 +99,7 @@ async def test_an_admin_who_never_wrote_to_the_bot_is_no_obstacle(sandbox: Sandb
     async with live():
         set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         await channel_when(home, NEW, lambda c: c.state == "pending")
-        assert "7:30" in await told(sandbox, RITA, FERRY)
+        assert "7:30" in await say_text(sandbox, RITA, FERRY)
 
 
 async def test_a_channel_that_is_read_already_is_not_closed_by_adding_the_bot_again(
@@ -132,14 +114,14 @@ async def test_a_channel_that_is_read_already_is_not_closed_by_adding_the_bot_ag
         (notice,) = await sandbox.replies(ADMIN)
         assert "I know it already: new posts are read" in notice["text"]
         assert (await channel_when(home, HARBOUR, lambda c: c.inside)).visibility is Visibility.PUBLIC
-        assert "7:30" in await told(sandbox, OTTO, FERRY)
+        assert "7:30" in await say_text(sandbox, OTTO, FERRY)
 
 
 async def test_a_paused_channel_stays_paused_when_the_bot_is_added_again(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     world = sandbox.world
-    await of_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
+    await query_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
     started(sandbox, ADMIN, OTTO)
     async with live():
         set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
@@ -163,10 +145,10 @@ async def test_admins_are_told_when_the_bot_is_thrown_out_and_posts_stay_readabl
         assert notice["text"].startswith("I am no longer an administrator of the channel Harbour News")
         assert notice["text"].endswith("Done by Otto (id 502).")
         await channel_when(home, HARBOUR, lambda c: not c.inside)
-        assert "for everyone · last post 15 March 2024 · I am no longer in it" in await told(
+        assert "for everyone · last post 15 March 2024 · I am no longer in it" in await say_text(
             sandbox, ADMIN, "/channels"
         )
-        assert "7:30" in await told(sandbox, OTTO, FERRY)
+        assert "7:30" in await say_text(sandbox, OTTO, FERRY)
     assert len(world.sent[ADMIN]) == 2
 
 
@@ -189,7 +171,7 @@ async def test_a_channel_nobody_approved_goes_without_a_word(sandbox: Sandbox, l
         await channel_when(home, NEW, lambda c: c.inside)
         set_chat_member(world, NEW, world.bot.id, "kicked", by=OTTO)
         await channel_when(home, NEW, lambda c: not c.inside)
-        await told(sandbox, OTTO, "/help")
+        await say_text(sandbox, OTTO, "/help")
     assert len(world.sent[ADMIN]) == 1
 
 
@@ -204,13 +186,13 @@ async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(
             set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
         for number in range(20):
             await channel_when(home, NEW - number, lambda c: c.inside)
-        assert (await told(sandbox, RITA, "/start")).startswith("Я отвечаю")
+        assert (await say_text(sandbox, RITA, "/start")).startswith("Я отвечаю")
         assert len(world.sent[ADMIN]) == len(world.sent[OTTO]) == 5
         world.add_channel(SAFE - 100, "Honest", members=[RITA], bot=False)
         set_chat_member(world, SAFE - 100, world.bot.id, "administrator", by=RITA)
         notices = await sandbox.replies(ADMIN, 6)
         assert "Honest" in notices[-1]["text"]
-        assert (await told(sandbox, ADMIN, "/channels")).startswith("25 channels")
+        assert (await say_text(sandbox, ADMIN, "/channels")).startswith("25 channels")
 
 
 async def test_changes_that_come_together_are_taken_in_their_order(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -222,7 +204,7 @@ async def test_changes_that_come_together_are_taken_in_their_order(sandbox: Sand
         set_chat_member(world, SAFE, world.bot.id, "administrator", by=ADMIN)
         set_chat_member(world, SAFE, world.bot.id, "left", by=ADMIN)
     async with live():
-        await told(sandbox, OTTO, "/help")
+        await say_text(sandbox, OTTO, "/help")
         await channel_when(home, HARBOUR, lambda c: c.inside)
         await channel_when(home, SAFE, lambda c: not c.inside)
 
@@ -235,14 +217,14 @@ async def test_names_are_followed_by_the_posts_that_bring_them(sandbox: Sandbox,
         rename_chat(world, HARBOUR, "Port Herald", username="port_herald")
         await sandbox.post(HARBOUR, "We have moved.")
         await channel_when(home, HARBOUR, lambda c: c.username == "port_herald")
-        assert "Port Herald" in await told(sandbox, ADMIN, "/channels")
-        assert "Port Herald" in await told(sandbox, OTTO, "/start")
+        assert "Port Herald" in await say_text(sandbox, ADMIN, "/channels")
+        assert "Port Herald" in await say_text(sandbox, OTTO, "/start")
 
 
 async def test_the_name_of_an_imported_group_is_followed(sandbox: Sandbox, live: Any, home: Path) -> None:
     world, group = sandbox.world, -1009
     imported = Channel(group, "Neighbours", kind="supergroup", visibility=Visibility.MEMBERS)
-    await of_archive(home, lambda archive: channels.save_channel(archive, imported))
+    await query_archive(home, lambda archive: channels.save_channel(archive, imported))
     async with live():
         rename_chat(world, group, "Good neighbours", by=ADMIN)
         after = await channel_when(home, group, lambda c: c.title == "Good neighbours")
@@ -278,7 +260,7 @@ async def test_what_was_held_back_is_told_when_the_bot_stops(sandbox: Sandbox, l
             set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
             set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
         set_chat_member(world, HARBOUR, world.bot.id, "kicked", by=OTTO)
-        await told(sandbox, OTTO, "/help")
+        await say_text(sandbox, OTTO, "/help")
     assert len(world.sent[ADMIN]) == 6
     assert "I am no longer in it" in world.room(ADMIN).messages[world.sent[ADMIN][-1]]["text"]
 
@@ -293,8 +275,8 @@ async def test_only_so_many_channels_of_strangers_wait(
         for number in range(5):
             world.add_channel(NEW - number, f"Spam {number}", members=[OTTO], bot=False)
             set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
-            await told(sandbox, RITA, "/start")
-        known = await of_archive(home, channels.load_channels)
+            await say_text(sandbox, RITA, "/start")
+        known = await query_archive(home, channels.load_channels)
         assert [NEW - n in known for n in range(5)] == [True, True, True, False, False]
         assert not any(world.room(NEW - n).member(world.bot.id).inside for n in (3, 4))
         refused = world.room(OTTO).messages[world.sent[OTTO][-1]]["text"]

@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from driver import HARBOUR, KILN, OTTO, SAFE
+
 from bot.cli.open_index import open_up_to_date_engine
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.storage import copies, posts
 from rag_core.types import PostKey
 
-OTTO, RITA, HARBOUR, KILN, SAFE = 502, 500, -1001000001, -1001000002, -1001000004
 RACE = "The tortoise race on the long beach begins at noon and ends in September."
 QUESTION = "When does the tortoise race on the long beach begin?"
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_chat_member
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Media, Post, PostKey
 
-RITA, OTTO, ADMIN = 500, 502, 501
-HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 FERRY_POST = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 COURSE = "Когда открывается запись на курс керамики?"

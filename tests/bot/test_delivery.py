@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import GROUP, HARBOUR, OTTO, RITA
 
 from bot.sandbox import Sandbox
 from bot.sandbox.faults import FaultKind
@@ -16,8 +17,6 @@ from bot.worker import question_worker
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import PostKey
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR = -1001000001
 QUESTIONS = [
     "When does the ferry to Owl Island leave?",
     "Where is fresh mackerel sold?",

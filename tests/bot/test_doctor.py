@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from aiohttp import web
+from driver import ADMIN, GROUP, HARBOUR, KILN
 
 from bot.cli import doctor
 from bot.doctor import machine
@@ -35,8 +36,6 @@ from rag_core.storage import Archive, channels
 from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
 from rag_core.storage.schema import MIGRATIONS
 from rag_core.types import PostKey
-
-ADMIN, GROUP, HARBOUR, KILN, SAFE = 501, -1009, -1001000001, -1001000002, -1001000004
 
 
 class Said(NamedTuple):

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 from aiogram.types import MessageEntity
+from driver import HARBOUR, KILN, OTTO, RITA
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-
-RITA, OTTO = 500, 502
-HARBOUR, KILN = -1001000001, -1001000002
 
 FERRY = "When does the ferry to Owl Island leave?"
 FERRY_WAS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import HARBOUR, RITA
 
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
@@ -15,8 +16,6 @@ from rag_core import RagSettings, open_engine
 from rag_core.storage import posts
 from rag_core.types import Post, PostKey
 
-RITA = 500
-HARBOUR = -1001000001
 ATTACKERS = range(9000, 9006)
 PATTERNS = ["не ", "Anna Ivanova ", "monday ", "isn't ", "1 ", "Анна и "]
 MOST_S = 2.0  # of waiting

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from driver import HARBOUR, OTTO
 
 from bot.files import find_exposed_files
 from bot.sandbox import Sandbox
 
-OTTO, HARBOUR = 502, -1001000001
 EXPORT = b"""{"name": "Bakery", "type": "public_channel", "id": 77, "messages": [
  {"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls are ready at six in the morning."}]}"""
 

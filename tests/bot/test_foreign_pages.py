@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 from aiohttp import web
+from driver import ADMIN, OTTO
 from watching import free_port, until
 
 from bot.sandbox import Sandbox
@@ -21,7 +22,6 @@ from bot.settings import Settings
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
 
-OTTO, ADMIN = 502, 501
 EVIL = "http://evil.example"
 
 

@@ -14,11 +14,11 @@ from typing import Any, get_args
 
 import pytest
 from aiogram.filters.callback_data import CallbackData
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, wait_until_idle
 
 import bot.dispatcher  # noqa: F401 - declares every kind of button
 from bot.sandbox import Sandbox
 
-ADMIN, RITA, OTTO, GROUP, HARBOUR = 501, 500, 502, -1009, -1001000001
 TABLES = "channels posts bindings grants group_rules rebuilds votes".split()
 ODD = ["", "0", "-1", "9" * 20, "x", "'; DROP TABLE posts; --", "\u202e", str(OTTO), str(HARBOUR), "True", "None"]
 MOST = 64  # bytes: https://core.telegram.org/bots/api#inlinekeyboardbutton
@@ -75,15 +75,6 @@ def buttons(sandbox: Sandbox, *chats: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-async def still(sandbox: Sandbox, home: Path) -> None:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        sql, done = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')", -1
-        async with asyncio.timeout(60):
-            while done != len(sandbox.transcript) or archive.execute(sql).fetchone()[0]:
-                done = len(sandbox.transcript)
-                await asyncio.sleep(0.15)
-
-
 async def seen_by_others(sandbox: Sandbox, home: Path) -> None:
     """The admins and Rita open whatever has buttons; Otto has an answer of his own."""
     for who, text in (
@@ -95,7 +86,7 @@ async def seen_by_others(sandbox: Sandbox, home: Path) -> None:
         await sandbox.say(who, text)
     await sandbox.say(ADMIN, "/settings@citegram_bot", chat_id=GROUP)
     await sandbox.send_file(ADMIN, "result.json", b'{"id": 1}')
-    await still(sandbox, home)
+    await wait_until_idle(sandbox, home)
 
 
 async def pressed(sandbox: Sandbox, who: int, chat: int, message: int, data: list[str]) -> None:
@@ -125,7 +116,7 @@ async def test_no_button_of_others_or_of_nobody_does_anything(
         await pressed(sandbox, OTTO, OTTO, hangs, [*theirs, *(d for d in forged if len(d.encode()) <= MOST)])
         in_group = max(sandbox.world.sent[GROUP])
         await pressed(sandbox, RITA, GROUP, in_group, [*buttons(sandbox, ADMIN, GROUP), *forged[::5]])
-        await still(sandbox, home)
+        await wait_until_idle(sandbox, home)
         assert state(home) == before
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR and r.name.startswith("bot")] == []
 
@@ -135,21 +126,21 @@ async def test_what_was_granted_removed_or_erased_is_not_done_again_by_the_same_
 ) -> None:
     async with live(reader_limit=10_000):
         await sandbox.say(RITA, "hello")
-        await still(sandbox, home)
+        await wait_until_idle(sandbox, home)
         for command, undo in ((f"/grant {RITA}", f"/revoke {RITA}"), ("/delete https://t.me/harbour_news/10", None)):
             await sandbox.say(ADMIN, command)
-            await still(sandbox, home)
+            await wait_until_idle(sandbox, home)
             found = buttons(sandbox, ADMIN)
             await press_all(sandbox, found)
             if undo:
                 await sandbox.say(ADMIN, undo)
-                await still(sandbox, home)
+                await wait_until_idle(sandbox, home)
                 new = {data: place for data, place in buttons(sandbox, ADMIN).items() if data not in found}
                 await press_all(sandbox, new)
-            await still(sandbox, home)
+            await wait_until_idle(sandbox, home)
             after = state(home)
             await press_all(sandbox, found)
-            await still(sandbox, home)
+            await wait_until_idle(sandbox, home)
             assert state(home) == after, command
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiogram.types import Update
+from driver import OTTO, SAFE
 
 from bot.middlewares import DeduplicationMiddleware
 from bot.sandbox import Sandbox
@@ -18,7 +19,6 @@ from bot.worker import question_worker
 from rag_core.storage import Archive, inbox, posts
 from rag_core.types import PostKey
 
-OTTO, SAFE = 502, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "слово " * 400
 

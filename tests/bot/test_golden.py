@@ -9,13 +9,14 @@ import asyncio
 import json
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import sent, wait_until_idle
 
 from bot.__main__ import main
+from bot.sandbox import Sandbox
 from bot.sandbox.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.settings import Settings
 
@@ -135,22 +136,12 @@ def settings_in(folder: Path) -> Settings:
     )
 
 
-async def replies(sandbox: Any, chat: int, who: int, text: str) -> list[dict[str, Any]]:
-    """What the bot leaves in a chat after somebody wrote there, once nothing moves any more."""
-    room = sandbox.world.room(chat)
-    before = set(room.messages)
+async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) -> list[dict[str, Any]]:
+    """What the bot leaves in a chat after somebody wrote there, once it has nothing left to do."""
+    before = set(sandbox.world.room(chat).messages)
     await sandbox.say(who, text, chat_id=chat)
-    still, seen = 0.0, ""
-    with suppress(TimeoutError):  # some things are answered by silence
-        async with asyncio.timeout(15):
-            while still < 0.3:
-                await asyncio.sleep(0.05)
-                mine = {number: message for number, message in room.messages.items() if number not in before}
-                now = json.dumps(mine, default=str) if len(mine) > 1 else ""
-                still = still + 0.05 if now and now == seen and not sandbox.world.queue.kept else 0.0
-                seen = now
-    sent = sandbox.world.sent.get(chat, ())
-    return [shown(room.messages[number]) for number in sent if number in room.messages and number not in before]
+    await wait_until_idle(sandbox, home)
+    return [shown(message) for message in sent(sandbox, chat) if message["message_id"] not in before]
 
 
 @pytest.mark.timeout(300)
@@ -158,9 +149,11 @@ async def test_the_chat_shows_what_it_showed(tmp_path: Path) -> None:
     found = []
     async with open_demo_sandbox(settings_in(tmp_path), 0) as (sandbox, settings), run_demo_bot(settings):
         for who, text in CHAT:
-            found.append({"asked": text, "by": who, "shown": await replies(sandbox, who, who, text)})
+            found.append({"asked": text, "by": who, "shown": await replies(sandbox, tmp_path, who, who, text)})
         for text in IN_GROUP:
-            found.append({"asked": text, "by": ADMIN_ID, "shown": await replies(sandbox, GROUP_ID, ADMIN_ID, text)})
+            found.append(
+                {"asked": text, "by": ADMIN_ID, "shown": await replies(sandbox, tmp_path, GROUP_ID, ADMIN_ID, text)}
+            )
     compare("chat", found)
 
 

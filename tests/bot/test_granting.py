@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, say
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import admins
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, users
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR = -1001000001
 TROPHY = "where did the treasurer hide the silver trophy?"
-
-
-async def told(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return reply
 
 
 def buttons(message: dict[str, Any]) -> list[str]:
@@ -32,7 +25,7 @@ def buttons(message: dict[str, Any]) -> list[str]:
 
 async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
     """Send the command, press yes (or no), and read what the message says then."""
-    message = await told(sandbox, who, text)
+    message = await say(sandbox, who, text)
     before = message["text"]
     await sandbox.press(who, who, message["message_id"], buttons(message)[choice])
     room = sandbox.world.room(who)
@@ -51,20 +44,20 @@ async def test_an_admin_makes_another_who_is_told_and_may_do_everything(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     async with live():
-        assert "staircase" not in (await told(sandbox, OTTO, TROPHY))["text"]
-        assert (await told(sandbox, OTTO, "/channels"))["text"].startswith("Only the bot's admins")
-        asked = await told(sandbox, ADMIN, f"/grant {OTTO}")
+        assert "staircase" not in (await say(sandbox, OTTO, TROPHY))["text"]
+        assert (await say(sandbox, OTTO, "/channels"))["text"].startswith("Only the bot's admins")
+        asked = await say(sandbox, ADMIN, f"/grant {OTTO}")
         assert asked["text"].startswith("Make Otto (502) an admin of the bot?")
         assert "is an admin of the bot now, and has been told" in await sure(sandbox, ADMIN, f"/grant {OTTO}")
         (news,) = await sandbox.replies(OTTO)
         assert news["text"].startswith("You are an admin of this bot now")
-        assert "staircase" in (await told(sandbox, OTTO, TROPHY))["text"]
-        assert (await told(sandbox, OTTO, "/channels"))["text"].startswith("4 channels")
+        assert "staircase" in (await say(sandbox, OTTO, TROPHY))["text"]
+        assert (await say(sandbox, OTTO, "/channels"))["text"].startswith("4 channels")
         menu = (json.dumps({"chat_id": OTTO, "type": "chat"}), "ru")
         assert await sandbox.until(lambda: menu in sandbox.world.commands)
     async with live():  # kept
-        assert "staircase" in (await told(sandbox, OTTO, TROPHY))["text"]
-        listed = (await told(sandbox, ADMIN, "/grant"))["text"]
+        assert "staircase" in (await say(sandbox, OTTO, TROPHY))["text"]
+        listed = (await say(sandbox, ADMIN, "/grant"))["text"]
         assert "• 501 — from the settings" in listed
         assert "• 502 — by 501, " in listed
     assert await granted(home) == [(OTTO, ADMIN)]
@@ -74,7 +67,7 @@ async def test_it_is_taken_back_at_once(sandbox: Sandbox, live: Any, home: Path)
     async with live():
         await sure(sandbox, ADMIN, f"/grant {OTTO}")
         assert "is no admin of the bot any more" in await sure(sandbox, ADMIN, f"/revoke {OTTO}")
-        assert "staircase" not in (await told(sandbox, OTTO, TROPHY))["text"]
+        assert "staircase" not in (await say(sandbox, OTTO, TROPHY))["text"]
         menu = (json.dumps({"chat_id": OTTO, "type": "chat"}), "ru")
         assert await sandbox.until(lambda: menu not in sandbox.world.commands)
     assert await granted(home) == []
@@ -83,7 +76,7 @@ async def test_it_is_taken_back_at_once(sandbox: Sandbox, live: Any, home: Path)
 async def test_in_russian(sandbox: Sandbox, live: Any) -> None:
     async with live(admins=(RITA,)):
         sandbox.world.people[OTTO].started = True
-        assert (await told(sandbox, RITA, "/grant"))["text"].startswith("/grant 123456789 делает человека")
+        assert (await say(sandbox, RITA, "/grant"))["text"].startswith("/grant 123456789 делает человека")
         said = await sure(sandbox, RITA, f"/grant {OTTO}")
         assert said == "Готово: 502 теперь администратор бота, я ему сообщил."
         assert await sure(sandbox, RITA, f"/revoke {OTTO}") == "Готово: 502 больше не администратор бота."
@@ -95,7 +88,7 @@ async def test_an_admin_of_the_settings_stays_one(sandbox: Sandbox, live: Any) -
         await sure(sandbox, ADMIN, f"/grant {OTTO}")
         await sandbox.replies(OTTO)
         for text in (f"/revoke {ADMIN}", f"/grant {ADMIN}"):
-            assert (await told(sandbox, OTTO, text))["text"].startswith("501 is an admin by the settings of the bot")
+            assert (await say(sandbox, OTTO, text))["text"].startswith("501 is an admin by the settings of the bot")
 
 
 async def test_other_admins_hear_of_it(sandbox: Sandbox, live: Any) -> None:
@@ -119,12 +112,12 @@ async def test_other_admins_hear_of_it(sandbox: Sandbox, live: Any) -> None:
 )
 async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any, text: str, said: str) -> None:
     async with live():
-        assert (await told(sandbox, ADMIN, text))["text"].startswith(said)
+        assert (await say(sandbox, ADMIN, text))["text"].startswith(said)
 
 
 async def test_the_bot_itself_is_no_admin(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        reply = await told(sandbox, ADMIN, f"/grant {sandbox.world.bot.id}")
+        reply = await say(sandbox, ADMIN, f"/grant {sandbox.world.bot.id}")
     assert "my own number" in reply["text"]
 
 
@@ -132,8 +125,8 @@ async def test_nobody_else_grants_not_even_with_an_admins_button(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live():
-        assert (await told(sandbox, OTTO, f"/grant {OTTO}"))["text"].startswith("Only the bot's admins")
-        asked = await told(sandbox, ADMIN, f"/grant {OTTO}")
+        assert (await say(sandbox, OTTO, f"/grant {OTTO}"))["text"].startswith("Only the bot's admins")
+        asked = await say(sandbox, ADMIN, f"/grant {OTTO}")
         mine = sandbox.world.sent[OTTO][-1]
         for data in buttons(asked):
             pressed = await sandbox.press(OTTO, OTTO, mine, data)

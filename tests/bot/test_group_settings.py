@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, buttons, current, say, wait_until_handled
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic, set_chat_member
@@ -16,30 +18,16 @@ from rag_core.storage import channels as group_rules
 from rag_core.storage.channels import GroupRules
 from rag_core.types import Certainty, Visibility
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009  # Otto owns the group, Rita is a member
-HARBOUR, KILN, CREW, SAFE = -1001000001, -1001000002, -1001000003, -1001000004
 FERRY = "/ask@citegram_bot when does the ferry to Owl Island leave?"
 SETTINGS = "/settings@citegram_bot"
 
 
-async def said(sandbox: Sandbox, who: int, text: str, **more: Any) -> dict[str, Any]:
-    await sandbox.say(who, text, chat_id=GROUP, **more)
-    (reply,) = await sandbox.replies(GROUP)
-    return reply
-
-
-def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
-    return sandbox.world.room(GROUP).messages[message["message_id"]]
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = message["reply_markup"]["inline_keyboard"]
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
+said = partial(say, chat=GROUP)
 
 
 async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int = OTTO) -> str:
     """Press a button by its label; what the bot said to it."""
-    data = buttons(shown(sandbox, message))[label]
+    data = buttons(current(sandbox, message))[label]
     return await send(sandbox, message, data, who)
 
 
@@ -63,11 +51,11 @@ async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: San
         settings = await said(sandbox, OTTO, SETTINGS)
         assert "This group asks no channel yet" in settings["text"]
         await press(sandbox, settings, "Channels")
-        assert list(buttons(shown(sandbox, settings))) == ["＋ Harbour News", "＋ Печь и глина", "‹ Back"]
+        assert list(buttons(current(sandbox, settings))) == ["＋ Harbour News", "＋ Печь и глина", "‹ Back"]
         assert await press(sandbox, settings, "＋ Harbour News") == "Saved."
         assert "7:30" in (await said(sandbox, RITA, FERRY))["text"]
         await press(sandbox, settings, "‹ Back")
-        assert "This group asks 1 channel:\n• Harbour News" in shown(sandbox, settings)["text"]
+        assert "This group asks 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
         await press(sandbox, settings, "Channels")
         await press(sandbox, settings, "✓ Harbour News")
         assert (await said(sandbox, RITA, FERRY))["text"].startswith("No channel is bound to this group yet")
@@ -104,7 +92,7 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: S
     async with live():
         settings = await said(sandbox, RITA, SETTINGS)
         set_chat_member(sandbox.world, GROUP, RITA, "member", by=OTTO)
-        await sandbox.until(lambda: not sandbox.world.queue.kept)
+        await wait_until_handled(sandbox)
         assert "администраторы этой группы" in await press(sandbox, settings, "Спрашивают только администраторы", RITA)
         assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
@@ -129,7 +117,7 @@ async def test_a_closed_channel_cannot_be_bound_by_a_made_up_button(sandbox: San
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
         await press(sandbox, settings, "Channels")
-        assert "Crew only" not in str(shown(sandbox, settings))
+        assert "Crew only" not in str(current(sandbox, settings))
         for chat in (CREW, SAFE):
             answer = await send(sandbox, settings, f"gs:b:{make_channel_token(archive, chat)}:0")
             assert answer.startswith("This channel cannot be chosen here now")
@@ -214,9 +202,9 @@ async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, l
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
         await press(sandbox, settings, "Speak English")
-        assert "My own sentences: in English" in shown(sandbox, settings)["text"]
+        assert "My own sentences: in English" in current(sandbox, settings)["text"]
         await press(sandbox, settings, "Speak Russian")
-        assert "Мои собственные фразы: по-русски" in shown(sandbox, settings)["text"]
+        assert "Мои собственные фразы: по-русски" in current(sandbox, settings)["text"]
         answer = (await said(sandbox, OTTO, FERRY))["text"]
         assert "The ferry to Owl Island leaves at 7:30" in answer  # a quote stays as it is
         assert "Источник" in answer

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, say_text
 
 from bot.handlers.group_settings import find_channel
 from bot.sandbox import Sandbox
@@ -11,23 +13,9 @@ from bot.sandbox.permissions import create_topic
 from rag_core.storage import Archive, channels, users
 from rag_core.types import Channel
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, SAFE = -1001000001, -1001000004
 FERRY = "when does the ferry to Owl Island leave?"
 ASK = f"/ask@citegram_bot {FERRY}"
-
-
-async def told(sandbox: Sandbox, who: int, text: str, **more: Any) -> str:
-    await sandbox.say(who, text, chat_id=GROUP, **more)
-    (reply,) = await sandbox.replies(GROUP)
-    return str(reply["text"])
-
-
-async def bind(home: Path, *chats: int) -> None:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.bind_channel(archive, GROUP, chat)
-    await archive.close()
+told = partial(say_text, chat=GROUP)
 
 
 async def test_an_admin_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:

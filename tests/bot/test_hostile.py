@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, sent, wait_until_idle
 from hostile import entities, posts, prompt_leaks, questions
 from obedient import KNOWN, TOKEN, obedient_server
 
@@ -19,8 +20,6 @@ from bot.sandbox import Sandbox
 from bot.sandbox.entities import count_utf16_units
 from bot.settings import Settings
 
-ADMIN, RITA, OTTO, GROUP = 501, 500, 502, -1009
-HARBOUR, KILN = -1001000001, -1001000002
 # What only members, only admins may read; the bot's own token; what the model claims to know.
 HIDDEN = ("4417", "blue door", "staircase", "counted twice", "The safe", KNOWN, TOKEN, TOKEN[9:])
 OURS = re.compile(r"https://t\.me/(?:harbour_news|pech_i_glina|citegram_bot\?start=)")
@@ -51,23 +50,6 @@ def state(home: Path) -> dict[str, list[Any]]:
         found = {table: archive.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES if table in there}
     assert {"channels", "posts"} <= set(found)
     return found
-
-
-async def rest(sandbox: Sandbox, home: Path) -> None:
-    """Wait until the bot has nothing left to do."""
-    await sandbox.until(lambda: not sandbox.world.queue.kept, timeout=30)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        sql, done = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')", -1
-        async with asyncio.timeout(60):
-            while done != len(sandbox.transcript) or archive.execute(sql).fetchone()[0]:
-                done = len(sandbox.transcript)
-                await asyncio.sleep(0.15)
-
-
-def sent(sandbox: Sandbox, *chats: int) -> list[dict[str, Any]]:
-    """The bot's messages in these chats, as they are now."""
-    rooms = [(sandbox.world.room(chat), sandbox.world.sent.get(chat, ())) for chat in chats]
-    return [room.messages[i] for room, ids in rooms for i in ids if i in room.messages]
 
 
 def check(sandbox: Sandbox, *chats: int, said: str = "") -> int:
@@ -104,17 +86,17 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
         for row in rows:
             marks = entities(row, count_utf16_units(row["text"]))[:100]
             await sandbox.post(HARBOUR if row["lang"] == "en" else KILN, row["text"], extra={"entities": marks})
-        await rest(sandbox, home)
+        await wait_until_idle(sandbox, home)
         before = state(home)
         asked = [row for row in rows if row["id"] % 4 < 2]  # half of each language: all are asked where no chat is
         for number, row in enumerate(asked):
             await sandbox.say(READERS[number % len(READERS)], row["asked"])
-        await rest(sandbox, home)
+        await wait_until_idle(sandbox, home)
         for number, row in enumerate(asked[::3]):
             reader = READERS[number % len(READERS)]
             for text in (f"/search {row['asked']}", "/sources", "/why", "/verify " + row["text"].split(". ")[0]):
                 await sandbox.say(reader, text)
-        await rest(sandbox, home)
+        await wait_until_idle(sandbox, home)
         await press_all(sandbox, home)
         said = "".join(row["text"] for row in rows)
         assert check(sandbox, *READERS, said=said.replace("staircase", "")) > 70
@@ -131,7 +113,7 @@ async def press_all(sandbox: Sandbox, home: Path) -> None:
                     if data := button.get("callback_data"):
                         kinds[data[:5]] = (message["message_id"], data)
         await asyncio.gather(*(sandbox.press(reader, reader, number, data) for number, data in kinds.values()))
-    await rest(sandbox, home)
+    await wait_until_idle(sandbox, home)
 
 
 async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sandbox, home: Path) -> None:
@@ -139,7 +121,7 @@ async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sa
         sandbox.world.add_person(reader, "Reader", lang="ru")
     async with running(sandbox, home):
         await sandbox.say(OTTO, "hello")
-        await rest(sandbox, home)
+        await wait_until_idle(sandbox, home)
         before = state(home)
         rows = questions()
         for number, row in enumerate(rows):
@@ -147,7 +129,7 @@ async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sa
             await sandbox.say(reader, text)
             await sandbox.say(reader, f"/{'verify' if number % 2 else 'search'} {text}"[:4096])
             await sandbox.say(OTTO, f"/ask@citegram_bot {text}"[:4096], chat_id=GROUP)
-        await rest(sandbox, home)
+        await wait_until_idle(sandbox, home)
         said = "".join(row["text"] for row in rows)
         assert check(sandbox, *READERS, GROUP, said=said.replace("staircase", "")) > 100
     assert state(home) == before

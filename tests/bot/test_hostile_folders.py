@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import OTTO
 
 from bot.control.client import FolderOwner
 from bot.control.server import serve_control_socket
@@ -21,7 +22,7 @@ from bot.files import lock_data_folder
 from bot.sandbox import Sandbox
 from rag_core.errors import RagError
 
-OTTO, NOBODY = 502, 65534
+NOBODY = 65534
 FERRY = "When does the ferry to Owl Island leave?"
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 

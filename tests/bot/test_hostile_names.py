@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiogram.types import MessageEntity
+from driver import ADMIN, GROUP, RITA, wait_until_idle
 
 from bot.handlers.start import _ADMIN_COMMANDS, _GROUP_COMMANDS, _READER_COMMANDS
 from bot.i18n import get_translator
@@ -26,7 +25,7 @@ from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Media, Origin, Post, PostKey, Visibility
 
-ADMIN, RITA, EVE, GROUP = 501, 500, 666, -1009
+EVE = 666
 FIRST, SECOND, THIRD, NEW = -1001000101, -1001000102, -1001000103, -1001000199
 LINKS = "Go evil.com/x @evil_chat злой.рф/приз"
 TAGS = "See #evil@evil_chat #evil $EVIL /unbind now"
@@ -89,16 +88,6 @@ def world(sandbox: Sandbox) -> Sandbox:
     return sandbox
 
 
-async def rest(sandbox: Sandbox, home: Path) -> None:
-    await sandbox.until(lambda: not sandbox.world.queue.kept, timeout=30)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        sql, done = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')", -1
-        async with asyncio.timeout(60):
-            while done != len(sandbox.transcript) or archive.execute(sql).fetchone()[0]:
-                done = len(sandbox.transcript)
-                await asyncio.sleep(0.1)
-
-
 def active(text: str, entities: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """What can be tapped in a message, but for links to posts and channels and commands that the bot names."""
     found = []
@@ -144,22 +133,22 @@ async def test_no_view_shows_a_link_that_a_stranger_named(world: Sandbox, home: 
         sandbox.world.add_channel(NEW, LINKS, members=[EVE], bot=False)
         set_chat_member(sandbox.world, NEW, sandbox.world.bot.id, "administrator", by=EVE)
         set_chat_member(sandbox.world, SECOND, sandbox.world.bot.id, "left", by=EVE)
-        await rest(sandbox, home)
+        await wait_until_idle(sandbox, home)
         asked = ["/start", "/help", "When does the ferry leave?", "/why", "/sources", "/link", f"/search {LINKS}",
                  "/search ferry", f"/search \"{TAGS}\" ferry", f"Is it true that {NUMBERS}?", "xylophone lessons?",
                  f"/verify The ferry leaves at 7:30. {LINKS}", "timeline of the ferry", f"/mode {TAGS}",
                  f"/verify {NUMBERS}", "/privacy", "/mydata", "/unknown", f"/start {TAGS}", "/stop"]  # fmt: skip
         for text in asked:
             await sandbox.say(RITA, text)
-            await rest(sandbox, home)
+            await wait_until_idle(sandbox, home)
         for text in ("/channels", f"/grant {EVE}", f"/revoke {EVE}", f"/delete {LINKS}", "/check", "/import",
                      "/delete https://t.me/second_chan/1", "/reindex", f"/reindex {TAGS}", "/models", "/stats",
                      "/grant", "/why"):  # fmt: skip
             await sandbox.say(ADMIN, text)
-            await rest(sandbox, home)
+            await wait_until_idle(sandbox, home)
         for name in NAMES:
             await sandbox.send_file(ADMIN, f"{name}.json", b'{"name": "x"')
-            await rest(sandbox, home)
+            await wait_until_idle(sandbox, home)
         for text in (f"/bind@citegram_bot {FIRST}", f"/bind@citegram_bot {TAGS}",
                      f"/bind@citegram_bot {LINKS} no",
                      f"/bind@citegram_bot {THIRD}", "/bind@citegram_bot", "/settings@citegram_bot",
@@ -167,12 +156,12 @@ async def test_no_view_shows_a_link_that_a_stranger_named(world: Sandbox, home: 
                      "/ask@citegram_bot When does the ferry leave?", "/why", "/sources",
                      f"/unbind@citegram_bot {FIRST}"):  # fmt: skip
             await sandbox.say(ADMIN, text, chat_id=GROUP)
-            await rest(sandbox, home)
+            await wait_until_idle(sandbox, home)
         seen: set[str] = set()
         for _ in range(2):
             for who, chat in ((RITA, RITA), (ADMIN, GROUP), (ADMIN, ADMIN)):
                 await press_each(sandbox, who, chat, seen)
-            await rest(sandbox, home)
+            await wait_until_idle(sandbox, home)
         assert len(seen) > 30
     messages = [*sent(sandbox)]
     assert len(messages) > 60

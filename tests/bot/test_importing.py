@@ -9,11 +9,11 @@ import logging
 import os
 import sys
 import zipfile
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive
 
 from bot.imports import import_process
 from bot.sandbox import Sandbox, methods
@@ -22,9 +22,7 @@ from bot.sandbox.user_actions import press_button, send_file_as_person
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Visibility
 
-RITA, OTTO, ADMIN = 500, 502, 501
-HARBOUR, BAKERY = -1001000001, -10077
-GROUP = -1009
+BAKERY = -10077
 ROLLS = "When does the bakery sell cinnamon rolls?"
 
 
@@ -88,20 +86,12 @@ async def told(sandbox: Sandbox, who: int, text: str, **more: Any) -> dict[str, 
     return reply
 
 
-async def of_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
-    archive = await Archive.open(home)
-    try:
-        return await ask(archive)
-    finally:
-        await archive.close()
-
-
 async def kept(home: Path, chat_id: int = BAKERY) -> int:
-    return int(await of_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
+    return int(await query_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
 
 
 async def channel_of(home: Path, chat_id: int = BAKERY) -> Channel:
-    found: dict[int, Channel] = await of_archive(home, channels.load_channels)
+    found: dict[int, Channel] = await query_archive(home, channels.load_channels)
     return found[chat_id]
 
 
@@ -265,7 +255,7 @@ async def test_a_name_that_only_telegram_knows_is_looked_up(sandbox: Sandbox, li
 
 
 async def test_a_known_channel_keeps_its_readers_and_its_pause(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await of_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
+    await query_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
     bare = int(str(HARBOUR).removeprefix("-100"))
     async with live():
         report = await (await sent(sandbox, export(name="Harbour News", chat=bare))).end()
@@ -280,7 +270,7 @@ async def test_an_import_brings_a_removed_channel_back_to_admins_only(sandbox: S
         await channels.save_channel(archive, Channel(BAKERY, "Bakery", visibility=Visibility.PUBLIC, state="removed"))
 
     async with live():
-        await of_archive(home, removed)
+        await query_archive(home, removed)
         assert "New: 3" in await (await sent(sandbox, export())).end()
         channel = await channel_of(home)
     assert (channel.visibility, channel.state) == (Visibility.ADMINS, "active")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import RITA
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
@@ -22,7 +23,6 @@ from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel
 
-RITA, ADMIN = 500, 501
 CHAT = b'{"name": "Bakery", "type": "private_channel", "id": 77, "messages": [%s]}'
 EXPORT = CHAT % b'{"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls at six."}'
 HEAD = CHAT.partition(b"%s")[0] + b'{"id": 1, "type": "message", '

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, OTTO, RITA, wait_until_handled
 
 from bot.sandbox import Sandbox
 from bot.sandbox.user_actions import press_button
 from bot.worker.limits import TokenBuckets
 
-ADMIN, RITA, OTTO, GROUP = 501, 500, 502, -1009
 FERRY = "When does the ferry to Owl Island leave?"
 LIMITED = "You have asked a lot just now: please go on in"
 
@@ -18,13 +18,6 @@ LIMITED = "You have asked a lot just now: please go on in"
 def texts(sandbox: Sandbox, chat: int) -> list[str]:
     room = sandbox.world.room(chat)
     return [room.messages[number].get("text", "") for number in sandbox.world.sent.get(chat, ())]
-
-
-async def rest(sandbox: Sandbox) -> None:
-    """Wait until every update is handled; somebody who is not limited asks last."""
-    await sandbox.say(ADMIN, "/help")
-    await sandbox.replies(ADMIN)
-    await sandbox.until(lambda: not sandbox.world.queue.kept)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +29,7 @@ async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: 
     async with live(reader_limit=5):
         for _ in range(25):
             await sandbox.say(OTTO, command)
-        await rest(sandbox)
+        await wait_until_handled(sandbox)
     said = texts(sandbox, OTTO)
     assert len([text for text in said if text.startswith(LIMITED)]) == 1
     assert len(said) <= 6
@@ -50,7 +43,7 @@ async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
         before = len(sandbox.transcript)
         for _ in range(80):
             press_button(sandbox.world, OTTO, OTTO, answer["message_id"], first)
-        await rest(sandbox)
+        await wait_until_handled(sandbox)
     answered = [c for c in sandbox.transcript[before:] if c["method"].lower() == "answercallbackquery"]
     assert len(answered) == 21
     assert sum(str(call["params"].get("text")).startswith(LIMITED) for call in answered) == 1
@@ -77,11 +70,11 @@ async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandb
             await sandbox.say(OTTO, "/start@another_bot", chat_id=GROUP)
             await sandbox.say(OTTO, "/weather", chat_id=GROUP)
             await sandbox.say(OTTO, "just talking", chat_id=GROUP)
-        await rest(sandbox)
+        await wait_until_handled(sandbox)
         assert texts(sandbox, GROUP) == []
         for _ in range(10):
             await sandbox.say(OTTO, "/help@citegram_bot", chat_id=GROUP)
-        await rest(sandbox)
+        await wait_until_handled(sandbox)
     said = texts(sandbox, GROUP)
     assert len(said) == 5
     assert sum(text.startswith(LIMITED) for text in said) == 1

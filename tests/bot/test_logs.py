@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from driver import GROUP, OTTO
 from pydantic import TypeAdapter
 
 from bot import logs
@@ -18,7 +19,6 @@ from bot.logs import SecretFilter, TextFilter
 from bot.sandbox import Sandbox
 from rag_core.errors import IndexUnavailable
 
-OTTO, GROUP = 502, -1009
 SECRET = "heliotrope"
 QUESTION = f"When does the {SECRET} ferry to Owl Island leave?"
 

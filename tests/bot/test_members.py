@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
+from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, press, say_text, wait_until_handled
 
 from bot import access as membership
 from bot.access import MembershipCache
@@ -18,8 +19,6 @@ from bot.telegram.session import TelegramSession
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-CREW, SAFE = -1001000003, -1001000004
 PADLOCK = "Which digits open the boathouse padlock?"
 
 
@@ -167,25 +166,19 @@ async def inside(home: Path, *chats: int) -> None:
     await archive.close()
 
 
-async def told(sandbox: Sandbox, who: int, text: str = PADLOCK) -> str:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return str(reply["text"])
-
-
 async def test_a_member_reads_the_channel_until_they_leave(sandbox: Sandbox, live: Any, home: Path) -> None:
     await inside(home, CREW)
     set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
-        assert "4417" not in await told(sandbox, OTTO)
-        assert "4417" in await told(sandbox, RITA)
-        assert "Crew only" in await told(sandbox, RITA, "/start")
-        assert "Crew only" not in await told(sandbox, OTTO, "/start")
+        assert "4417" not in await say_text(sandbox, OTTO, PADLOCK)
+        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
+        assert "Crew only" in await say_text(sandbox, RITA, "/start")
+        assert "Crew only" not in await say_text(sandbox, OTTO, "/start")
         set_chat_member(sandbox.world, CREW, OTTO, "member")
         set_chat_member(sandbox.world, CREW, RITA, "kicked", by=ADMIN)
-        assert await sandbox.until(lambda: not sandbox.world.queue.kept)
-        assert "4417" not in await told(sandbox, RITA)
-        assert "4417" in await told(sandbox, OTTO)
+        await wait_until_handled(sandbox)
+        assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
+        assert "4417" in await say_text(sandbox, OTTO, PADLOCK)
 
 
 async def test_the_update_alone_closes_it_at_once(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -193,20 +186,20 @@ async def test_the_update_alone_closes_it_at_once(sandbox: Sandbox, live: Any, h
     await inside(home, CREW)
     set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
-        assert "4417" in await told(sandbox, RITA)
+        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
         before = calls(sandbox)
-        assert "4417" in await told(sandbox, RITA)
+        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
         assert calls(sandbox) == before + 1  # before the answer is sent; the search goes by what is remembered
         set_chat_member(sandbox.world, CREW, RITA, "left")
-        await sandbox.until(lambda: not sandbox.world.queue.kept)
-        assert "4417" not in await told(sandbox, RITA)
+        await wait_until_handled(sandbox)
+        assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
 
 
 async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox: Sandbox, live: Any, home: Path) -> None:
     set_chat_member(sandbox.world, CREW, RITA, "member")  # the archive knows it from an export only
     async with live():
-        assert "4417" not in await told(sandbox, RITA)
-        assert "4417" in await told(sandbox, ADMIN)
+        assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
+        assert "4417" in await say_text(sandbox, ADMIN, PADLOCK)
     assert calls(sandbox) == 0
 
 
@@ -214,10 +207,10 @@ async def test_the_bot_thrown_out_closes_the_channel_to_its_members(sandbox: San
     await inside(home, CREW)
     set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
-        assert "4417" in await told(sandbox, RITA)
+        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
         set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked", by=ADMIN)
-        assert await sandbox.until(lambda: bool(sandbox.world.sent.get(ADMIN)) or not sandbox.world.queue.kept)
-        assert "4417" not in await told(sandbox, RITA)
+        await wait_until_handled(sandbox)
+        assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
 
 
 async def test_an_admin_opens_a_channel_to_its_members_with_a_button(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -225,20 +218,13 @@ async def test_an_admin_opens_a_channel_to_its_members_with_a_button(sandbox: Sa
     set_chat_member(sandbox.world, SAFE, RITA, "member")
     trophy = "where did the treasurer hide the silver trophy?"
     async with live():
-        assert "staircase" not in await told(sandbox, RITA, trophy)
+        assert "staircase" not in await say_text(sandbox, RITA, trophy)
         await sandbox.say(ADMIN, "/channels")
         (listed,) = await sandbox.replies(ADMIN)
-        await press(sandbox, listed, "The safe")
-        await press(sandbox, listed, "Members")
-        assert "staircase" in await told(sandbox, RITA, trophy)
-        assert "staircase" not in await told(sandbox, OTTO, trophy)
-
-
-async def press(sandbox: Sandbox, message: dict[str, Any], label: str) -> None:
-    shown = sandbox.world.room(ADMIN).messages[message["message_id"]]
-    rows = shown["reply_markup"]["inline_keyboard"]
-    data = next(button["callback_data"] for row in rows for button in row if button["text"] == label)
-    await sandbox.press(ADMIN, ADMIN, message["message_id"], data)
+        await press(sandbox, listed, "The safe", ADMIN)
+        await press(sandbox, listed, "Members", ADMIN)
+        assert "staircase" in await say_text(sandbox, RITA, trophy)
+        assert "staircase" not in await say_text(sandbox, OTTO, trophy)
 
 
 def test_a_channel_begins_closed() -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from driver import GROUP, OTTO, RITA
 from watching import fetched, free_port, metrics, until, value
 
 from bot.app import run_bot
@@ -23,7 +24,6 @@ from rag_core.settings import Budgets
 from rag_core.tracing import Run, Span
 from rag_core.types import Shortfall
 
-OTTO, RITA, GROUP = 502, 500, -1009
 FERRY = "When does the ferry to Owl Island leave?"
 NOTHING = "Who won the chess tournament in Reykjavik?"
 

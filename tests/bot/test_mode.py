@@ -7,34 +7,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, say
+
 from bot.handlers.mode import _ModeCallback
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
 FERRY = "When does the ferry to Owl Island leave?"
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = message.get("reply_markup", {}).get("inline_keyboard", [])
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
-
-
-async def told(sandbox: Sandbox, who: int, text: str, chat: int | None = None) -> dict[str, Any]:
-    await sandbox.say(who, text, chat_id=chat)
-    (reply,) = await sandbox.replies(chat or who)
-    return reply
-
-
-def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
-    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
 
 
 async def pressed(sandbox: Sandbox, who: int, message: dict[str, Any], label: str, then: str) -> None:
     """Press, and see a button with that label afterwards."""
-    data = buttons(shown(sandbox, message))[label]
+    data = buttons(current(sandbox, message))[label]
     await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
-    assert await sandbox.until(lambda: then in buttons(shown(sandbox, message))), buttons(shown(sandbox, message))
+    assert await sandbox.until(lambda: then in buttons(current(sandbox, message))), buttons(current(sandbox, message))
 
 
 def recipes_of(home: Path) -> list[str]:
@@ -47,25 +33,25 @@ async def test_a_reader_chooses_and_the_next_question_is_answered_so(
     sandbox: Sandbox, live: Any, home: Path, ask: Any
 ) -> None:
     async with live():
-        asked = await told(sandbox, OTTO, "/mode")
+        asked = await say(sandbox, OTTO, "/mode")
         assert asked["text"].startswith("Mode of this chat: auto.")
         assert list(buttons(asked))[:3] == ["✓ auto: chosen for each question", "direct: short and quick",
                                             "agent: looks twice"]  # fmt: skip
         assert not [label for label in buttons(asked) if label.startswith("Switch")]
         await pressed(sandbox, OTTO, asked, "agent: looks twice", "✓ agent: looks twice")
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
-        assert (await told(sandbox, OTTO, "/mode direct"))["text"].startswith("Mode of this chat: direct.")
+        assert (await say(sandbox, OTTO, "/mode direct"))["text"].startswith("Mode of this chat: direct.")
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
         assert recipes_of(home) == ["agent", "direct"]
-        assert "There are: auto, direct, agent" in (await told(sandbox, OTTO, "/mode oracle"))["text"]
+        assert "There are: auto, direct, agent" in (await say(sandbox, OTTO, "/mode oracle"))["text"]
 
 
 async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None:
     sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
     async with live():
-        said = await told(sandbox, OTTO, "/mode@citegram_bot agent", GROUP)
+        said = await say(sandbox, OTTO, "/mode@citegram_bot agent", GROUP)
         assert said["text"] == "Only admins choose the mode here."
-        asked = await told(sandbox, RITA, "/mode@citegram_bot agent", GROUP)
+        asked = await say(sandbox, RITA, "/mode@citegram_bot agent", GROUP)
         assert asked["text"].startswith("Режим этого чата: agent.")
         await sandbox.press(OTTO, GROUP, asked["message_id"], buttons(asked)["direct: коротко и быстро"])
         await pressed(sandbox, RITA, asked, "council: проверяю каждую часть", "✓ council: проверяю каждую часть")
@@ -73,25 +59,25 @@ async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None
 
 async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
     async with live():
-        await told(sandbox, OTTO, "/mode agent")
-        asked = await told(sandbox, ADMIN, "/mode")
+        await say(sandbox, OTTO, "/mode agent")
+        asked = await say(sandbox, ADMIN, "/mode")
         await pressed(sandbox, ADMIN, asked, "Switch off for everyone: agent", "Switch on for everyone: agent")
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
         assert recipes_of(home) == ["direct"]
-        assert "It is switched off now" in (await told(sandbox, OTTO, "/mode"))["text"]
+        assert "It is switched off now" in (await say(sandbox, OTTO, "/mode"))["text"]
         await pressed(sandbox, ADMIN, asked, "Switch on for everyone: agent", "auto 10 %")
         await pressed(sandbox, ADMIN, asked, "auto 10 %", "✓ auto 10 %")
 
 
 async def test_a_made_up_button_of_a_reader_switches_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        asked = await told(sandbox, OTTO, "/mode")
+        asked = await say(sandbox, OTTO, "/mode")
         for data in (
             _ModeCallback(action="off", name="agent"),
             _ModeCallback(action="share", name="agent", number=100),
         ):
             await sandbox.press(OTTO, OTTO, asked["message_id"], data.pack())
-        await told(sandbox, OTTO, "/mode")
+        await say(sandbox, OTTO, "/mode")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         assert archive.execute("SELECT count(*) FROM choices WHERE name LIKE '%agent'").fetchone() == (0,)
 

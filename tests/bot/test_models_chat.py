@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, OTTO, buttons, current, say
 
 from bot.handlers.models import _ModelCallback
 from bot.sandbox import Sandbox
 from rag_core.models.catalog import find_models
-
-OTTO, ADMIN = 502, 501
 
 
 @pytest.fixture
@@ -25,32 +24,19 @@ def pulled(home: Path, tiny_gguf: Path) -> Path:
     return home
 
 
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = message.get("reply_markup", {}).get("inline_keyboard", [])
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
-
-
-async def told(sandbox: Sandbox, who: int, text: str = "/models") -> dict[str, Any]:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return reply
-
-
-def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
-    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
-
-
 async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str, begins: str) -> str:
     """Press, and what the message says once it begins so."""
-    data = buttons(shown(sandbox, message))[label]
+    data = buttons(current(sandbox, message))[label]
     await sandbox.press(ADMIN, ADMIN, message["message_id"], data)
-    assert await sandbox.until(lambda: shown(sandbox, message)["text"].startswith(begins), 30), shown(sandbox, message)
-    return str(shown(sandbox, message)["text"])
+    assert await sandbox.until(lambda: current(sandbox, message)["text"].startswith(begins), 30), current(
+        sandbox, message
+    )
+    return str(current(sandbox, message)["text"])
 
 
 async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, pulled: Path) -> None:
     async with live():
-        asked = await told(sandbox, ADMIN)
+        asked = await say(sandbox, ADMIN, "/models")
         assert asked["text"].startswith("In use:\nWriter: qwen2.5-1.5b-instruct\nPlanner: qwen2.5-1.5b-instruct")
         names = [
             "Writer: qwen2.5-0.5b-instruct",
@@ -63,12 +49,12 @@ async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, 
         said = await pressed(sandbox, asked, names[2], "Writer, from now on: none")
         assert "No model is in use" in said
     async with live():  # it is remembered
-        assert "No model is in use" in (await told(sandbox, ADMIN))["text"]
+        assert "No model is in use" in (await say(sandbox, ADMIN, "/models"))["text"]
 
 
 async def test_what_cannot_be_loaded_changes_nothing(sandbox: Sandbox, live: Any, pulled: Path) -> None:
     async with live():
-        asked = await told(sandbox, ADMIN)
+        asked = await say(sandbox, ADMIN, "/models")
         (pulled / "models" / "qwen2.5-0.5b-instruct" / "model.gguf").write_bytes(b"GGUF" + bytes(100))
         said = await pressed(sandbox, asked, "Writer: qwen2.5-0.5b-instruct", "Nothing was changed.")
         assert "Writer: qwen2.5-1.5b-instruct" in said
@@ -76,17 +62,17 @@ async def test_what_cannot_be_loaded_changes_nothing(sandbox: Sandbox, live: Any
 
 async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        asked = await told(sandbox, ADMIN)
+        asked = await say(sandbox, ADMIN, "/models")
         assert "citegram models pull default" in asked["text"]
         assert not buttons(asked)
 
 
 async def test_only_admins_may(sandbox: Sandbox, live: Any, pulled: Path) -> None:
     async with live():
-        assert "admins" in (await told(sandbox, OTTO))["text"]
-        asked = await told(sandbox, ADMIN)
+        assert "admins" in (await say(sandbox, OTTO, "/models"))["text"]
+        asked = await say(sandbox, ADMIN, "/models")
         for data in buttons(asked).values():
             assert "qwen" not in data  # nothing that can be made up
         await sandbox.press(OTTO, ADMIN, asked["message_id"], next(iter(buttons(asked).values())))
         await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(token="AAAAAAAA").pack())
-        assert shown(sandbox, asked)["text"] == asked["text"]
+        assert current(sandbox, asked)["text"] == asked["text"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
@@ -16,15 +17,9 @@ from bot.sandbox.permissions import create_topic
 from rag_core.storage import Archive, channels, inbox, questions, stats
 from rag_core.types import Visibility
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, SAFE = -1001000001, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 MACKEREL = "When is mackerel sold on the quay?"
 TROPHY = "Where did the treasurer hide the silver trophy?"
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    return {b["text"]: b["callback_data"] for row in message["reply_markup"]["inline_keyboard"] for b in row}
 
 
 async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[str, str]:
@@ -33,13 +28,6 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
     pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
     room = sandbox.world.room(message["chat"]["id"])
     return room.messages[message["message_id"]]["text"], pressed["answer"].get("text") or ""
-
-
-async def bind(home: Path, *chats: int) -> None:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.bind_channel(archive, GROUP, chat)
-    await archive.close()
 
 
 def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:

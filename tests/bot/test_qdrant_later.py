@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import OTTO
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
@@ -17,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from qdrant_http import StandIn
 
-OTTO = 502
 FERRY = "When does the ferry to Owl Island leave?"
 
 

@@ -4,13 +4,13 @@ from functools import partial
 from typing import Any
 
 import pytest
+from driver import OTTO, RITA
 
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
 from bot.sandbox.user_actions import UploadedFile, send_file_as_person
 from bot.views.message_text import split_pages
 
-RITA, OTTO, ADMIN = 500, 502, 501
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
 

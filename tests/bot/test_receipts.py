@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 
 from bot.handlers.quotes import load_cited_words, locate_quote
 from bot.i18n import get_translator
@@ -17,11 +17,9 @@ from bot.sandbox.permissions import create_topic
 from bot.views import answer, keyboards
 from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
 from bot.views.message_text import split_pages
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import Entity, PostKey, Visibility
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 FIRING = "Когда обжиг изделий?"
@@ -35,13 +33,6 @@ def shown(sandbox: Sandbox) -> None:
     """The posts of the archive stand in the channels as well."""
     for chat, number, text in ((HARBOUR, 10, LEAVES), (KILN, 11, FIRED), (SAFE, 10, HID)):
         sandbox.world.add_history(chat, [{"id": number, "date": 1_710_234_000, "text": text}])
-
-
-@asynccontextmanager
-async def opened(home: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(home)
-    yield archive
-    await archive.close()
 
 
 def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:
@@ -138,7 +129,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
         told = await receipt(sandbox, RITA, other)
         assert "Telegram не находит этого поста" in told["text"]
         assert FIRED not in told["text"]
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
     async with live():
         told = await receipt(sandbox, OTTO, one)
@@ -149,7 +140,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
 async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     async with live():
         answer = await ask(OTTO, FERRY)
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
     async with live():
         assert await press(sandbox, OTTO, answer) == "This post is in a channel that is not open to you here."
@@ -176,7 +167,7 @@ async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer
 async def test_in_a_group_others_may_press_and_the_receipt_stays_in_the_topic(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await channels.bind_channel(archive, GROUP, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
@@ -184,14 +175,14 @@ async def test_in_a_group_others_may_press_and_the_receipt_stays_in_the_topic(
         told = await receipt(sandbox, RITA, answer)
         assert (told["message_thread_id"], told["quote"]["text"]) == (topic, LEAVES)
         assert await press(sandbox, OTTO, answer) == "It is in the chat already: look a little below."
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await channels.unbind_channel(archive, GROUP, HARBOUR)
     async with live():
         assert await press(sandbox, RITA, answer) == "Этот пост — из канала, который вам здесь не открыт."
 
 
 async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await channels.bind_channel(archive, GROUP, HARBOUR)
     sandbox.world.add_person(900, "Stranger", lang="en")
     async with live():
@@ -204,7 +195,7 @@ async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: A
 async def test_where_the_message_is_too_old_to_be_sent_along_the_topic_is_known_still(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await channels.bind_channel(archive, GROUP, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from driver import HARBOUR, OTTO
 
 from bot.sandbox import Sandbox
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-OTTO, HARBOUR = 502, -1001000001
 LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 
 

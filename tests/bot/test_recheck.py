@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiogram import Bot
+from driver import ADMIN, CREW, GROUP, OTTO, open_archive
 from slow import Slow
 
 from bot.access import AdminRegistry, MembershipCache, Reader
@@ -24,8 +25,6 @@ from rag_core.models.selection import LanguageModels
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post, PostKey, Visibility
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-CREW = -1001000003
 PADLOCK = "Which digits open the boathouse padlock?"
 SECRET = "4417"
 WITHDRAWN = "I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again."
@@ -35,17 +34,10 @@ LONGER = "By the way: The boathouse padlock opens with the digits 4417."
 Change = Callable[[Sandbox, Archive], Awaitable[None]]
 
 
-@asynccontextmanager
-async def opened(home: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(home)
-    yield archive
-    await archive.close()
-
-
 @pytest.fixture(autouse=True)
 async def crew(sandbox: Sandbox, home: Path) -> None:
     """Otto reads the channel as its member, and the group because it is bound there."""
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await channels.record_bot_joined(archive, CREW)
         await channels.bind_channel(archive, GROUP, CREW)
     set_chat_member(sandbox.world, CREW, OTTO, "member")
@@ -122,7 +114,7 @@ async def until(true: Callable[[], bool]) -> bool:
 
 
 async def settled(home: Path) -> None:
-    async with asyncio.timeout(20), opened(home) as archive:
+    async with asyncio.timeout(20), open_archive(home) as archive:
         while await archive.rows("SELECT 1 FROM questions WHERE state IN ('queued', 'running')"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -135,13 +127,16 @@ def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
 # Answers that come late
 
 
-@pytest.mark.parametrize("change", HOW)
-@pytest.mark.parametrize("asking", [PADLOCK, "/verify The boathouse padlock opens with the digits 4417."])
+@pytest.mark.parametrize(
+    ("asking", "change"),
+    [(PADLOCK, change) for change in HOW]
+    + [("/verify The boathouse padlock opens with the digits 4417.", change) for change in (kicked, edited)],
+)
 async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
     sandbox: Sandbox, live: Any, home: Path, change: Change, asking: str
 ) -> None:
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, asking)
         assert await until(lambda: failures(sandbox) > 2)
         await change(sandbox, archive)
@@ -161,7 +156,7 @@ async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
 
 
 async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox, live: Any, home: Path) -> None:
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         assert SECRET in (await sandbox.replies(OTTO))[0]["text"]
         await settled(home)
@@ -180,7 +175,7 @@ async def test_a_late_answer_in_a_group_is_not_sent_either(
     sandbox: Sandbox, live: Any, home: Path, change: Change
 ) -> None:
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         if change is closed:  # what an admin of the bot bound stays: it counts as the group's own here
             await archive_own(archive)
         await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
@@ -204,7 +199,7 @@ async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edite
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         assert await until(lambda: failures(sandbox) > 2)
         await reworded(archive, LONGER)
@@ -218,7 +213,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
 ) -> None:
     """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
     monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: paging.split_pages(said, 30))
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)
         assert await until(lambda: bool(sandbox.world.sent.get(OTTO)))
@@ -240,7 +235,7 @@ async def test_a_message_that_was_to_become_the_answer_becomes_the_sentence(
     """A reply was lost: a short message goes out, and the edit that puts the answer into it fails for long."""
     sandbox.faults.fail_next("sendMessage", "lost")
     sandbox.faults.fail_next("editMessageText", "500", times=10_000)
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         assert await until(lambda: failures(sandbox, "editMessageText") > 2)
         await kicked(sandbox, archive)
@@ -272,7 +267,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
     async with live():
         await sandbox.say(OTTO, PADLOCK)
         assert await until(lambda: failures(sandbox) > 2)
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         await closed(sandbox, archive)
     since = len(sandbox.transcript)
     sandbox.faults.clear()
@@ -303,7 +298,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Slow:
 async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answer(
     sandbox: Sandbox, live: Any, home: Path, model: Slow, change: Change
 ) -> None:
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         assert await until(lambda: "sendMessageDraft" in tries(sandbox))
         await change(sandbox, archive)
@@ -319,7 +314,7 @@ async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answ
 async def test_a_group_s_message_is_taken_back_when_access_ends(
     sandbox: Sandbox, live: Any, home: Path, model: Slow, change: Change
 ) -> None:
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
         assert await until(lambda: any(SECRET in text for text in texts(sandbox, GROUP)))
         await change(sandbox, archive)
@@ -333,7 +328,7 @@ async def test_a_group_s_message_is_taken_back_when_access_ends(
 async def test_who_leaves_unseen_gets_no_answer_though_the_membership_is_cached(
     sandbox: Sandbox, live: Any, home: Path, model: Slow
 ) -> None:
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         assert await until(lambda: "sendMessageDraft" in tries(sandbox))
         await left_unseen(sandbox, archive)
@@ -371,12 +366,14 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", list(VIEWS))
-@pytest.mark.parametrize("change", [kicked, left_unseen, paused])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [*zip(VIEWS, itertools.cycle([kicked, left_unseen, paused])), ("why", left_unseen), ("why", paused)],
+)
 async def test_a_view_that_is_late_is_checked_before_each_attempt(
     sandbox: Sandbox, live: Any, home: Path, change: Change, name: str
 ) -> None:
-    async with live(), opened(home) as archive:
+    async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         (answer,) = await sandbox.replies(OTTO)
         assert SECRET in answer["text"]
@@ -403,10 +400,10 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
     basis = parse_basis({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
     here, rights = Reader(OTTO, OTTO, private=True), AdminRegistry((), MembershipCache(bot))
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         with pytest.raises(ContentWithdrawn):
             await recheck_basis(basis, here, archive, rights)
-    async with opened(home) as archive:
+    async with open_archive(home) as archive:
         file = home / "citegram.db"
         file.write_bytes(b"?" * file.stat().st_size)
         with pytest.raises(RecheckUnavailable):

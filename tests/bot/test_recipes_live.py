@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from driver import OTTO
 from parts_server import parts_server
 
 from rag_core.recipes import RECIPES
 
-OTTO = 502
 FERRY = "When does the ferry to Owl Island leave?"
 ZEPPELIN = "Which zeppelin sails to Bear Mountain on Christmas Eve?"
 SAYS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."

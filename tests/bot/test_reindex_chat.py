@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, say
 
 from bot.handlers import reindex
 from bot.handlers.reindex import _RebuildAction, _RebuildCallback
@@ -16,38 +17,22 @@ from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel
 
-RITA, OTTO, ADMIN = 500, 502, 501
-GROUP, HARBOUR = -1009, -1001000001
-
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reindex, "_UPDATE_INTERVAL_SECONDS", 0.0)
 
 
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = message.get("reply_markup", {}).get("inline_keyboard", [])
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
-
-
-async def told(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return reply
-
-
-def shown(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
-    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
-
-
 async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str) -> Any:
-    return await sandbox.press(ADMIN, ADMIN, message["message_id"], buttons(shown(sandbox, message))[label])
+    return await sandbox.press(ADMIN, ADMIN, message["message_id"], buttons(current(sandbox, message))[label])
 
 
 async def until(sandbox: Sandbox, message: dict[str, Any], start: str) -> str:
     """What the message says once it begins so."""
-    assert await sandbox.until(lambda: shown(sandbox, message)["text"].startswith(start), 60), shown(sandbox, message)
-    return str(shown(sandbox, message)["text"])
+    assert await sandbox.until(lambda: current(sandbox, message)["text"].startswith(start), 60), current(
+        sandbox, message
+    )
+    return str(current(sandbox, message)["text"])
 
 
 @contextmanager
@@ -62,71 +47,71 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     async with live():
-        asked = await told(sandbox, ADMIN, "/reindex")
+        asked = await say(sandbox, ADMIN, "/reindex")
         assert asked["text"].startswith("Build the search index anew from all the posts I keep?")
         assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
         with waiting(home):
             await pressed(sandbox, asked, "All channels")
             assert await until(sandbox, asked, "Rebuilding") == "Rebuilding the index: all channels\nPreparing…"
-            assert list(buttons(shown(sandbox, asked))) == ["Cancel"]
-            answered = await told(sandbox, OTTO, "When does the ferry to Owl Island leave?")
+            assert list(buttons(current(sandbox, asked))) == ["Cancel"]
+            answered = await say(sandbox, OTTO, "When does the ferry to Owl Island leave?")
             assert "7:30" in answered["text"]
         done = await until(sandbox, asked, "Done")
         assert done == "Done: the index has been rebuilt (all channels, 12 posts)."
-        assert buttons(shown(sandbox, asked)) == {}
-        assert "7:30" in (await told(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
+        assert buttons(current(sandbox, asked)) == {}
+        assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
 
 
 async def test_one_channel_is_chosen_from_the_list_or_named(sandbox: Sandbox, live: Any) -> None:
     async with live(admins=(RITA,)):
-        asked = await told(sandbox, RITA, "/reindex")
+        asked = await say(sandbox, RITA, "/reindex")
         await sandbox.press(RITA, RITA, asked["message_id"], buttons(asked)["Один канал…"])
-        listed = shown(sandbox, asked)
+        listed = current(sandbox, asked)
         assert listed["text"] == "Какой канал?"
         assert list(buttons(listed)) == ["Crew only", "Harbour News", "The safe", "Печь и глина", "Отмена"]
         await sandbox.press(RITA, RITA, asked["message_id"], buttons(listed)["Печь и глина"])
         done = await until(sandbox, asked, "Готово")
         assert done == "Готово: индекс собран заново (Печь и глина, 4 поста)."
-        named = await told(sandbox, RITA, "/reindex @harbour_news")
+        named = await say(sandbox, RITA, "/reindex @harbour_news")
         assert "(Harbour News, 4 поста)" in await until(sandbox, named, "Готово")
-        unknown = await told(sandbox, RITA, "/reindex @nobody")
+        unknown = await say(sandbox, RITA, "/reindex @nobody")
         assert unknown["text"] == "Канала @nobody я не знаю. Все известные покажет /channels."
 
 
 async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        first, second = await told(sandbox, ADMIN, "/reindex"), await told(sandbox, ADMIN, "/reindex")
+        first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
         with waiting(home):
             await pressed(sandbox, first, "All channels")
             await until(sandbox, first, "Rebuilding")
             await pressed(sandbox, second, "All channels")
             busy = "An index is being rebuilt already: wait until it is done, or cancel it."
-            assert shown(sandbox, second)["text"] == busy
-            assert (await told(sandbox, ADMIN, "/reindex @harbour_news"))["text"]
+            assert current(sandbox, second)["text"] == busy
+            assert (await say(sandbox, ADMIN, "/reindex @harbour_news"))["text"]
             await pressed(sandbox, second, "Cancel")
             assert await until(sandbox, first, "Cancelled") == "Cancelled: the old index is in use as before."
             late = await pressed(sandbox, second, "Cancel")
             assert late["answer"]["text"] == "It is over already."
-        asked = await told(sandbox, ADMIN, "/reindex")
+        asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "Cancel")
-        assert shown(sandbox, asked)["text"] == "Nothing was changed."
-        assert buttons(shown(sandbox, asked)) == {}
+        assert current(sandbox, asked)["text"] == "Nothing was changed."
+        assert buttons(current(sandbox, asked)) == {}
 
 
 async def test_after_a_restart_the_same_message_goes_on(sandbox: Sandbox, live: Any, home: Path) -> None:
     with waiting(home):
         async with live():
-            asked = await told(sandbox, ADMIN, "/reindex")
+            asked = await say(sandbox, ADMIN, "/reindex")
             await pressed(sandbox, asked, "All channels")
             await until(sandbox, asked, "Rebuilding")
-        assert shown(sandbox, asked)["text"].startswith("Rebuilding")
+        assert current(sandbox, asked)["text"].startswith("Rebuilding")
     async with live():
         assert await until(sandbox, asked, "Done") == "Done: the index has been rebuilt (all channels, 12 posts)."
 
 
 async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        asked = await told(sandbox, ADMIN, "/reindex")
+        asked = await say(sandbox, ADMIN, "/reindex")
         with waiting(home):
             await pressed(sandbox, asked, "All channels")
             await until(sandbox, asked, "Rebuilding")
@@ -138,7 +123,7 @@ async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: S
 async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         (home / "lexical.next").write_text("in the way")
-        asked = await told(sandbox, ADMIN, "/reindex")
+        asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "All channels")
         failed = await until(sandbox, asked, "The index was not rebuilt")
         assert failed.startswith(
@@ -148,7 +133,7 @@ async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, ho
 
 async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        refused = await told(sandbox, RITA, "/reindex")
+        refused = await say(sandbox, RITA, "/reindex")
         assert refused["text"].startswith("Это могут только администраторы бота.")
         for data in (
             _RebuildCallback(action=_RebuildAction.ALL),
@@ -157,13 +142,13 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
         ):
             answer = await sandbox.press(RITA, RITA, refused["message_id"], data.pack())
             assert answer["answer"]["alert"] is True
-        made_up = await told(sandbox, ADMIN, "/reindex")
+        made_up = await say(sandbox, ADMIN, "/reindex")
         await sandbox.press(
             ADMIN, ADMIN, made_up["message_id"], _RebuildCallback(action=_RebuildAction.ONE, token="nobody's").pack()
         )
-        assert shown(sandbox, made_up)["text"] == "I do not know this channel any more."
+        assert current(sandbox, made_up)["text"] == "I do not know this channel any more."
         await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)
-        await told(sandbox, ADMIN, "/help")
+        await say(sandbox, ADMIN, "/help")
     archive = await Archive.open(home)
     assert await archive.rows("SELECT * FROM rebuilds") == []
     await archive.close()
@@ -176,13 +161,13 @@ async def test_a_long_list_of_channels_is_turned_like_pages(sandbox: Sandbox, li
         await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
     await archive.close()
     async with live():
-        asked = await told(sandbox, ADMIN, "/reindex")
+        asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "One channel…")
-        seen = [*buttons(shown(sandbox, asked))]
+        seen = [*buttons(current(sandbox, asked))]
         for _ in range(2):
             await pressed(sandbox, asked, "Later ›")
-            seen += buttons(shown(sandbox, asked))
-        assert "Later ›" not in buttons(shown(sandbox, asked))
+            seen += buttons(current(sandbox, asked))
+        assert "Later ›" not in buttons(current(sandbox, asked))
         await pressed(sandbox, asked, "‹ Earlier")
     assert len({text for text in seen if text not in ("Later ›", "‹ Earlier", "Cancel")}) == 19
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import KILN
 
 from bot.__main__ import main
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.storage import Archive, index_state
-
-KILN = -1001000002
 
 
 @pytest.fixture(autouse=True)

@@ -14,12 +14,13 @@ from aiogram.exceptions import (
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
+from driver import ADMIN
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo import make_local_bot
 from bot.sandbox.permissions import set_bot_blocked
 
-READER, ADMIN = 500, 501
+READER = 500
 CHANNEL = -1001
 
 

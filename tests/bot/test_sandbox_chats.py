@@ -7,13 +7,14 @@ import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
+from driver import ADMIN
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic, rename_chat, set_chat_member
 from bot.sandbox.user_actions import react_as_person
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
-READER, ADMIN = 500, 501
+READER = 500
 CHANNEL, GROUP, FORUM, OUTSIDE = -1001, -1002, -1003, -1004
 KINDS = ["message", "edited_message", "channel_post", "edited_channel_post"]
 MEMBERS = ["my_chat_member", "chat_member", "message_reaction"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 from aiogram.types import ReplyParameters
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo import make_local_bot
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-ADMIN, RITA, OTTO, HARBOUR, SAFE = 501, 500, 502, -1001000001, -1001000004
 DATE = datetime(2024, 3, 12, 9, tzinfo=UTC)
 
 

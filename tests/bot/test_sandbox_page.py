@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
+from driver import ADMIN
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo import make_local_bot
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-READER, ADMIN, CHANNEL, SECRET = 500, 501, -1001111, -1002222
+READER, CHANNEL, SECRET = 500, -1001111, -1002222
 
 
 @pytest.fixture

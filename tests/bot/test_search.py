@@ -8,42 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, save
 
 from bot.handlers import search
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
 from bot.worker import question_worker
-from ingest.indexer import LexicalIndexer
-from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 Live = Callable[..., AbstractAsyncContextManager[None]]
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TUGS = [
     Post(PostKey(HARBOUR, 100 + n), START + timedelta(days=n), f"Tugboat number {n} has arrived.") for n in range(12)
 ]
 STALE = "This search is out of date. Search again with /search."
-
-
-async def keep(home: Path, *kept: Post) -> None:
-    """Put posts into the archive and the saved index, while no bot runs."""
-    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        await posts.save_posts(rag.archive, kept, source="test")
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
-
-
-async def bind(home: Path, *chats: int) -> None:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.bind_channel(archive, GROUP, chat)
-    await archive.close()
 
 
 async def close(home: Path, *chats: int) -> None:
@@ -58,11 +39,6 @@ async def find(sandbox: Sandbox, who: int, text: str, chat_id: int | None = None
     await sandbox.say(who, text, chat_id=chat_id, **more)
     (reply,) = await sandbox.replies(chat_id or who)
     return reply
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = (message.get("reply_markup") or {"inline_keyboard": []})["inline_keyboard"]
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
 
 
 async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[dict[str, Any], str]:
@@ -80,7 +56,7 @@ def marked(message: dict[str, Any], kind: str) -> list[str]:
 
 
 async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         assert first["text"].startswith("Search: tugboat\nFound 12 posts · page 1 of 3\n\n1. Harbour News · ")
@@ -129,7 +105,7 @@ async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: L
 async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages(
     sandbox: Sandbox, live: Live, home: Path
 ) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
@@ -167,7 +143,7 @@ async def test_a_bare_command_without_words_in_a_group_may_be_meant_for_another_
 
 
 async def test_who_wrote_as_a_chat_can_turn_the_pages_too(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     await bind(home, HARBOUR)
     masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
     masked |= {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
@@ -195,7 +171,7 @@ async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbo
 
 async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sandbox, live: Live, home: Path) -> None:
     other = [Post(PostKey(KILN, 100 + n), START + timedelta(days=20), f"Tugboat of clay {n}.") for n in range(7)]
-    await keep(home, *TUGS, *other)
+    await save(home, *TUGS, *other)
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         assert "Found 19 posts" in first["text"]
@@ -211,7 +187,7 @@ async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sa
 
 
 async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat since 3 May 2024")
     async with live():
@@ -225,7 +201,7 @@ async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Live, home: 
 async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
     sandbox: Sandbox, live: Live, home: Path
 ) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     moved = "The posts have changed meanwhile: the pages may have moved."
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
@@ -243,7 +219,7 @@ async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
 
 
 async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     async with live():
         first, other = await find(sandbox, OTTO, "/search tugboat"), await find(sandbox, OTTO, "/search number")
         for data in (buttons(other)["▶"], "s:1:AAAAAAAA:AAAA", "s:1::", "s:-1:x:y"):
@@ -259,7 +235,7 @@ async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: S
 
 
 async def test_a_search_whose_message_was_edited_or_deleted_is_over(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         asked = dict(first["reply_to_message"])
@@ -278,7 +254,7 @@ async def test_a_search_whose_message_was_edited_or_deleted_is_over(sandbox: San
 async def test_an_index_that_is_down_is_said_to_be_so(
     sandbox: Sandbox, live: Live, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await keep(home, *TUGS)
+    await save(home, *TUGS)
 
     def broken(*_: Any) -> Any:
         raise IndexUnavailable("index /srv/x is damaged")
@@ -354,7 +330,7 @@ async def test_few_searches_run_at_once_and_of_one_reader_only_one(
 
 async def test_hostile_posts_and_searches_are_only_text(sandbox: Sandbox, live: Live, home: Path) -> None:
     nasty = "<b>tugboat</b> [x](http://evil.example) \u202egnp.exe\u202c @harbour_news https://evil.example/?q=1"
-    await keep(home, Post(PostKey(HARBOUR, 99), START, nasty))
+    await save(home, Post(PostKey(HARBOUR, 99), START, nasty))
     async with live():
         for text in ("tugboat", "<b>tugboat</b> \u202e", "tugboat'; drop table posts; --", "«<b>tugboat»"):
             found = await find(sandbox, OTTO, f"/search {text}")
@@ -368,7 +344,7 @@ async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(
 ) -> None:
     border = datetime(2026, 3, 14, 21, tzinfo=UTC)  # midnight in Moscow
     texts = {-25: "The day before.", -2: "The evening.", 1: "The night."}
-    await keep(home, *(Post(PostKey(HARBOUR, 200 + h), border + timedelta(hours=h), t) for h, t in texts.items()))
+    await save(home, *(Post(PostKey(HARBOUR, 200 + h), border + timedelta(hours=h), t) for h, t in texts.items()))
     sandbox.world.clock = lambda: (border + timedelta(hours=1.5)).timestamp()
     async with live(timezone="Europe/Moscow"):
         there = (await find(sandbox, OTTO, "/search posts of yesterday"))["text"]

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
+from driver import CREW, HARBOUR, KILN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from rag_core.index.bm25 import SearchFilter
 from rag_core.retrieval.post_search import FoundPost, SearchListing, SearchRequest, TextMatcher
 from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, Shortfall
 
-HARBOUR, KILN, CREW = -1001000001, -1001000002, -1001000003
 CHANNELS = {
     HARBOUR: Channel(HARBOUR, "Harbour News", "harbour_news"),
     KILN: Channel(KILN, "Печь и глина", "pech_i_glina"),

@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramServerError,
 )
+from driver import HARBOUR, OTTO
 
 from bot.logs import SecretFilter
 from bot.sandbox import Sandbox
@@ -23,15 +23,7 @@ from bot.telegram.session import InboxMiddleware, RetryMiddleware, TelegramSessi
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, inbox
 
-OTTO, HARBOUR = 502, -1001000001
 TOKEN = "123456789:AAExampleExampleExampleExampleExample0"
-
-
-@pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    yield archive
-    await archive.close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from driver import OTTO
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import StatusCode
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -18,7 +19,6 @@ from bot.settings import read_settings
 from rag_core.settings import Budgets
 from rag_core.tracing import Run, Span
 
-OTTO = 502
 FERRY = "When does the ferry to Owl Island leave?"
 
 

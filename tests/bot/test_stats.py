@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, OTTO
 
 from bot import files
 from bot.handlers.stats import format_age
@@ -18,7 +19,6 @@ from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox
 from rag_core.storage.backups import get_backups_folder
 
-OTTO, RITA, ADMIN, GROUP = 502, 500, 501, -1009
 FERRY = "When does the ferry to Owl Island leave?"
 
 

@@ -8,17 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from driver import GROUP, OTTO, RITA, say_text
+
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 
-RITA, OTTO, GROUP = 500, 502, -1009
 FERRY, WHY = "When does the ferry to Owl Island leave?", "why so early?"
-
-
-async def told(sandbox: Sandbox, who: int, text: str, chat: int | None = None) -> str:
-    await sandbox.say(who, text, chat_id=chat)
-    (reply,) = await sandbox.replies(chat or who)
-    return str(reply["text"])
 
 
 async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -28,17 +23,17 @@ async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox,
         assert "7:30" in follow_up
         assert follow_up.startswith("I understood: “")
         assert "ferry" in follow_up.split("”")[0]
-        assert await told(sandbox, OTTO, "/new") == "A new talk: I look back at no earlier question."
+        assert await say_text(sandbox, OTTO, "/new") == "A new talk: I look back at no earlier question."
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
 
 
 async def test_a_talk_can_be_off_and_on(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
-        assert (await told(sandbox, OTTO, "/new off")).startswith("I remember no earlier questions here.")
+        assert (await say_text(sandbox, OTTO, "/new off")).startswith("I remember no earlier questions here.")
         await ask(OTTO, FERRY)
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
-        assert (await told(sandbox, OTTO, "/new on")).startswith("A new talk")
-        assert "off and /new on" in await told(sandbox, OTTO, "/new perhaps")
+        assert (await say_text(sandbox, OTTO, "/new on")).startswith("A new talk")
+        assert "off and /new on" in await say_text(sandbox, OTTO, "/new perhaps")
 
 
 async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(
@@ -57,10 +52,10 @@ async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(
 async def test_in_a_group_its_admins_say_whether_talks_are_remembered(sandbox: Sandbox, live: Any) -> None:
     sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
     async with live():
-        assert await told(sandbox, OTTO, "/new@citegram_bot off", GROUP) == (
+        assert await say_text(sandbox, OTTO, "/new@citegram_bot off", GROUP) == (
             "Only admins say here whether I remember earlier questions."
         )
-        assert "не запоминаю" in await told(sandbox, RITA, "/new@citegram_bot off", GROUP)
+        assert "не запоминаю" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
 
 
 async def test_what_talks_remember_is_sent_and_erased_with_the_rest(

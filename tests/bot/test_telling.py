@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
+from driver import ADMIN, HARBOUR, OTTO
 
 from bot.notifications import AdminNotifier
 from bot.sandbox import Sandbox
@@ -22,7 +23,6 @@ from rag_core.storage import Archive, questions
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
-ADMIN, OTTO, HARBOUR = 501, 502, -1001000001
 DAY = datetime(2025, 3, 1, 23, tzinfo=UTC)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, OTTO, RITA
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_bot_blocked
@@ -15,7 +16,6 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.storage import Archive, questions
 from rag_core.types import Question
 
-RITA, OTTO, ADMIN = 500, 502, 501
 FERRY = "When does the ferry to Owl Island leave?"
 
 

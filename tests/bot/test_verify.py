@@ -10,40 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, save
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
-from ingest.dedup import CopyIndexer
-from ingest.indexer import LexicalIndexer
-from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
-from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import Archive, questions
 from rag_core.types import Origin, Post, PostKey
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
 LATE = "The ferry to Owl Island leaves at 9:15 every morning."
 TROPHY = "The treasurer hid the silver trophy under the staircase."
 YES, NO, NOT_THERE = "The posts say so", "The posts say otherwise", "The posts do not say this"
-
-
-async def keep(home: Path, *kept: Post) -> None:
-    """Put posts into the archive and the saved indexes, while no bot runs."""
-    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        await posts.save_posts(rag.archive, kept, source="test")
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
-        await CopyIndexer(rag.archive).catch_up()
-
-
-async def bind(home: Path, *chats: int) -> None:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.bind_channel(archive, GROUP, chat)
-    await archive.close()
 
 
 def forwarded(sandbox: Sandbox, who: int, text: str, **more: Any) -> None:
@@ -187,10 +166,10 @@ async def test_copies_and_forwards_are_one_source_and_the_first_is_named(
     first = Post(PostKey(HARBOUR, 200), day, text)
     copied = Post(PostKey(KILN, 201), day + timedelta(hours=2), text, origin=Origin("Harbour News", HARBOUR, 200, day))
     own = Post(PostKey(KILN, 202), day + timedelta(days=1), "Winter in figures: the drawbridge was raised 214 times.")
-    await keep(home, copied, first)
+    await save(home, copied, first)
     async with live():
         one = await ask(OTTO, "/verify The drawbridge was raised 214 times this winter.")
-    await keep(home, own)
+    await save(home, own)
     async with live():
         two = await ask(OTTO, "/verify The drawbridge was raised 214 times this winter.")
     assert "1 independent source, first @harbour_news 10:32" in one["text"]
@@ -201,7 +180,7 @@ async def test_a_later_post_of_the_channel_changes_the_verdict(
     sandbox: Sandbox, live: Any, home: Path, ask: Any
 ) -> None:
     later = Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), LATE)
-    await keep(home, later)
+    await save(home, later)
     async with live():
         told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
     assert told.startswith(f"“{FERRY}”\nIt was so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")

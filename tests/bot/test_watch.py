@@ -16,12 +16,12 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from driver import OTTO
 from watching import fetched, free_port, metrics, until, value
 
 from bot.sandbox import Sandbox
 from rag_core.storage.backups import make_backup
 
-OTTO = 502
 FERRY = "When does the ferry to Owl Island leave?"
 WATCH = Path(__file__).parents[2] / "deploy" / "watch"
 BOARDS = sorted((WATCH / "grafana" / "dashboards").glob("*.json"))

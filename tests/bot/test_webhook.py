@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from driver import HARBOUR, OTTO
 from watching import free_port, until
 
 from bot.app import run_bot
@@ -22,7 +23,6 @@ from bot.settings import Settings, read_settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, inbox
 
-OTTO, RITA, ADMIN, HARBOUR = 502, 500, 501, -1001000001
 FERRY = "When does the ferry to Owl Island leave?"
 SECRET = "a-Secret_of-the-tests"
 URL = "https://bot.example.org/telegram/updates"

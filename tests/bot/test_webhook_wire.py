@@ -64,13 +64,11 @@ async def brought(port: int, number: int) -> int:
     return await answer(port, KNOWN + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
-@pytest.mark.parametrize("said", [b"", b"POST /telegram/up", HEAD, KNOWN + b"Content-Length: 5\r\n"])
-async def test_a_connection_that_asks_nothing_is_closed(
-    port: int, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
+async def test_a_connection_that_asks_nothing_is_closed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.network._FIRST_REQUEST_SECONDS", 0.2)
     monkeypatch.setattr("bot.network._CHECK_INTERVAL_SECONDS", 0.1)
-    assert await answer(port, said) == 0
+    said = [b"", b"POST /telegram/up", HEAD, KNOWN + b"Content-Length: 5\r\n"]
+    assert await asyncio.gather(*(answer(port, one) for one in said)) == [0] * len(said)
     assert await brought(port, 7) == 200
 
 
@@ -119,23 +117,21 @@ async def test_connections_at_work_are_not_closed_for_others(port: int, monkeypa
             assert b"200" in await reader.readline()
 
 
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        (KNOWN + b"Content-Length: 1000\r\n\r\n{", 408),
-        (KNOWN + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 408),
-        (KNOWN + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", 408),
-        (KNOWN + b"Transfer-Encoding: chunked\r\n\r\n5;" + b"a" * 1_000_000, 408),
-        (KNOWN + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX\r\n", 400),
-        (HEAD + b"Content-Length: 1000\r\n\r\n{", 401),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 401),
-    ],
-)
-async def test_a_body_without_an_end_is_not_waited_for(
-    port: int, monkeypatch: pytest.MonkeyPatch, said: bytes, status: int
-) -> None:
+ENDLESS = [
+    (KNOWN + b"Content-Length: 1000\r\n\r\n{", 408),
+    (KNOWN + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 408),
+    (KNOWN + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", 408),
+    (KNOWN + b"Transfer-Encoding: chunked\r\n\r\n5;" + b"a" * 1_000_000, 408),
+    (KNOWN + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX\r\n", 400),
+    (HEAD + b"Content-Length: 1000\r\n\r\n{", 401),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 401),
+]
+
+
+async def test_a_body_without_an_end_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.telegram.webhook._READ_TIMEOUT_SECONDS", 0.3)
-    assert await answer(port, said) == status
+    found = await asyncio.gather(*(answer(port, said) for said, _ in ENDLESS))
+    assert found == [status for _, status in ENDLESS]
     assert await brought(port, 8) == 200
 
 
@@ -156,17 +152,17 @@ async def test_two_secrets_are_none(port: int) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-@pytest.mark.parametrize("secret", ["wrong", SECRET])
-async def test_a_compressed_bomb_is_not_unpacked(port: int, coding: str, secret: str) -> None:
+async def test_a_compressed_bomb_is_not_unpacked(port: int, coding: str) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31 if coding == "gzip" else 15)
-    bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(300)), packer.flush()])
+    bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(100)), packer.flush()])
     async with aiohttp.ClientSession() as http:
-        headers = {HEADER: secret, "Content-Encoding": coding}
-        began, before = time.process_time(), _peak_kb()
-        async with http.post(f"http://127.0.0.1:{port}/telegram/updates", data=bomb, headers=headers) as response:
-            assert response.status == (400 if secret == SECRET else 401)
-        assert time.process_time() - began < 0.5
-        assert _peak_kb() - before < 32_000
+        for secret, status in (("wrong", 401), (SECRET, 400)):
+            headers = {HEADER: secret, "Content-Encoding": coding}
+            began, before = time.process_time(), _peak_kb()
+            async with http.post(f"http://127.0.0.1:{port}/telegram/updates", data=bomb, headers=headers) as response:
+                assert response.status == status
+            assert time.process_time() - began < 0.5
+            assert _peak_kb() - before < 32_000
 
 
 def _peak_kb() -> int:
@@ -174,25 +170,25 @@ def _peak_kb() -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"\x00" * 100,
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"A" * 100 + b"\r\n",
-        HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
-        HEAD + b"".join(b"X%d: a\r\n" % n for n in range(10_000)) + b"\r\n",
-        HEAD + b"X: one\x1b[31m\x0btwo\r\n\r\n",
-        KNOWN + b"Content-Length: -1\r\n\r\n",
-        KNOWN + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        KNOWN + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    ],
-)
-async def test_what_is_no_request_is_refused_and_fills_no_log(port: int, caplog: Any, said: bytes) -> None:
+NO_REQUESTS = [
+    b"\x00" * 100,
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"A" * 100 + b"\r\n",
+    HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+    HEAD + b"".join(b"X%d: a\r\n" % n for n in range(10_000)) + b"\r\n",
+    HEAD + b"X: one\x1b[31m\x0btwo\r\n\r\n",
+    KNOWN + b"Content-Length: -1\r\n\r\n",
+    KNOWN + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    KNOWN + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+]
+
+
+async def test_what_is_no_request_is_refused_and_fills_no_log(port: int, caplog: Any) -> None:
     caplog.clear()
-    assert await answer(port, said) in {0, 400, 401}
-    assert not [record for record in caplog.records if record.name.startswith(("aiohttp", "bot.network"))]
-    assert await brought(port, 11) == 200
+    for number, said in enumerate(NO_REQUESTS):
+        assert await answer(port, said) in {0, 400, 401}, said[:100]
+        assert not [record for record in caplog.records if record.name.startswith(("aiohttp", "bot.network"))]
+        assert await brought(port, 11 + number) == 200
 
 
 async def test_no_other_way_leads_in(port: int, home: Path) -> None:
@@ -217,7 +213,7 @@ async def test_json_of_any_depth_is_kept_or_refused(port: int, opening: str) -> 
     closing = {"[": "]", '{"a":': "}"}[opening]
     found = set()
     async with aiohttp.ClientSession() as http:
-        for number, depth in enumerate([*range(100, 800, 100), *range(860, 1000, 2), 5000, 500_000]):
+        for number, depth in enumerate([*range(100, 800, 100), *range(860, 1000, 5), 5000, 500_000]):
             body = message(100 + number, "/help")[:-1] + f', "x": {opening * depth}1{closing * depth}}}'.encode()
             address = f"http://127.0.0.1:{port}/telegram/updates"
             async with http.post(address, data=io.BytesIO(body), headers={HEADER: SECRET}) as response:

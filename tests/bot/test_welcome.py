@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 from aiogram.types import MessageEntity
+from driver import ADMIN, GROUP, OTTO, RITA, say
 
 from bot.sandbox import Sandbox
-
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-
-
-async def told(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return reply
 
 
 def code(message: dict[str, Any]) -> list[str]:
@@ -26,7 +19,7 @@ def code(message: dict[str, Any]) -> list[str]:
 
 async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        english, russian = await told(sandbox, OTTO, "/start"), await told(sandbox, RITA, "/START")
+        english, russian = await say(sandbox, OTTO, "/start"), await say(sandbox, RITA, "/START")
     assert "I read 2 channels for you:\n• Harbour News\n• Печь и глина\n" in english["text"]
     assert "Just write your question" in english["text"]
     assert "Для вас я читаю 2 канала:\n• Harbour News\n• Печь и глина\n" in russian["text"]
@@ -37,7 +30,7 @@ async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: An
 
 async def test_start_tells_an_admin_of_every_channel(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        reply = await told(sandbox, ADMIN, "/start")
+        reply = await say(sandbox, ADMIN, "/start")
     assert "I read 4 channels for you" in reply["text"]
     assert "The safe" in reply["text"]
 
@@ -45,7 +38,7 @@ async def test_start_tells_an_admin_of_every_channel(sandbox: Sandbox, live: Any
 @pytest.mark.parametrize(("who", "said"), [(RITA, "Ваш номер: 500."), (OTTO, "Your id is 502.")])
 async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
     async with live(admins=()):
-        reply = await told(sandbox, who, "/start")
+        reply = await say(sandbox, who, "/start")
     assert said in reply["text"]
     assert code(reply) == [str(who), f"BOT__ADMINS={who}"]
 
@@ -53,14 +46,14 @@ async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, 
 async def test_start_with_nothing_to_read_says_what_to_do(sandbox: Sandbox, live: Any, home: Path) -> None:
     shutil.rmtree(home)
     async with live():
-        reader, admin = await told(sandbox, RITA, "/start"), await told(sandbox, ADMIN, "/start")
+        reader, admin = await say(sandbox, RITA, "/start"), await say(sandbox, ADMIN, "/start")
     assert "Вам пока не открыт ни один канал: попросите администратора" in reader["text"]
     assert "There are no channels yet: import an export" in admin["text"]
 
 
 async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        reader, admin = await told(sandbox, RITA, "/help"), await told(sandbox, ADMIN, "/help")
+        reader, admin = await say(sandbox, RITA, "/help"), await say(sandbox, ADMIN, "/help")
     assert reader["text"].startswith("Напишите вопрос")
     assert "/channels" not in reader["text"]
     assert "/channels — channels, and who may read them" in admin["text"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiogram.utils.formatting import Text
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA
 
 from bot.handlers.explain import explain_answer
 from bot.i18n import get_translator
@@ -34,8 +35,6 @@ from rag_core.types import (
     Visibility,
 )
 
-RITA, OTTO, ADMIN, GROUP = 500, 502, 501, -1009
-HARBOUR, KILN, SAFE = -1001000001, -1001000002, -1001000004
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
 DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)

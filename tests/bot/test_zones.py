@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from driver import HARBOUR, OTTO
 
 from bot.__main__ import main
 from bot.control.server import RequestHandlers
@@ -19,7 +20,6 @@ from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey
 
-OTTO, HARBOUR = 502, -1001000001
 ASKED = "What was posted yesterday?"
 
 

@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the bench knows itself as 
 
 from bench import corpus
 
+pytestmark = pytest.mark.slow
+
 A, B, C = -1001, -1002, -1003
 BRIDGE = "Мост через Оку закрыт на ремонт до 5 мая, объезд по Полевой улице."
 LONGER = f"{BRIDGE} Причины уточняются."

@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # the generator lies beside its 
 
 from edits import Corpus, edits, harmless, read
 
+pytestmark = pytest.mark.slow
+
 PRICE = "Мастерская на Лесной открыта до 20 часов, занятие по пятницам стоит 500 рублей с человека."
 
 

@@ -12,9 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ingest.exports.desktop_export import ImportOptions, import_export
 from rag_core.storage import Archive, posts
 from rag_core.storage.posts import PostTally
+
+pytestmark = pytest.mark.slow
 
 POSTS = 6000
 CHILD = """

@@ -27,6 +27,8 @@ from rag_core.storage.index_state import Rebuild
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey
 
+pytestmark = pytest.mark.slow
+
 PIER, KILN = -1001, -1002
 BOATS, FIRINGS = 4000, 500  # three batches
 ALL = SearchFilter(frozenset({PIER, KILN}))

@@ -18,6 +18,8 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.posts import PostTally
 from rag_core.types import Channel, Post, PostKey
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., str]
 Page = Callable[..., Path]
 BAKERY = -1001234567890

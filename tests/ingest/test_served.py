@@ -27,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
 from qdrant_http import StandIn
 
+pytestmark = pytest.mark.slow
+
 FERRY = "When does the ferry to Owl Island leave?"
 
 

@@ -18,6 +18,8 @@ from rag_core.retrieval.search import extract_expansion_names
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Passage, Plan, PostKey, Question, Viewer
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 READABLE = frozenset({-1001, -1002})
 KNOWN = {n: Channel(n, title, name) for n, title, name in (

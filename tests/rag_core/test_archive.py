@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,13 +18,6 @@ NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
 
 def post(message_id: int, text: str = "Хлеб по 90 рублей") -> Post:
     return Post(PostKey(-1001, message_id), NOON, text)
-
-
-@pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    yield archive
-    await archive.close()
 
 
 async def one(archive: Archive, pragma: str) -> object:

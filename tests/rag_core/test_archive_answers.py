@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +12,6 @@ from rag_core.storage import Archive, questions
 
 BOT, CHAT, OTHER, RITA, OTTO = 42, -1009, -1010, 500, 502
 Answer = Callable[..., Awaitable[None]]
-
-
-@pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    yield archive
-    await archive.close()
 
 
 @pytest.fixture

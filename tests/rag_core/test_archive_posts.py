@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,13 +29,6 @@ FULL = Post(
     reply_to=3,
     album="album-1",
 )
-
-
-@pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    yield archive
-    await archive.close()
 
 
 def post(text: str, minute: int = 0, message_id: int = 7) -> Post:

@@ -20,6 +20,8 @@ from rag_core.storage import Archive
 from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Channel, Plan, PostKey, Question
 
+pytestmark = pytest.mark.slow
+
 ASKED = "When does the morning ferry to Owl Island leave from pier four?"
 RIGHT = "7:30"
 SHORT_S, LONG_S = 0.3, 0.6  # a budget, and what passes it

@@ -1,25 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from rag_core.storage import Archive, inbox, questions, stats
 from rag_core.storage.stats import QuestionStats
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
 SAID, REFUSED, CLOSED = {"sentences": [{"support": 1}], "found": [[1, 2]]}, {"sentences": [], "found": []}, {}
-
-
-@pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    yield archive
-    await archive.close()
 
 
 async def ask(archive: Archive, number: int, days_ago: float, answer: dict[str, Any] | str | None) -> int:

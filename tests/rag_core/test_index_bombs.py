@@ -28,6 +28,8 @@ from rag_core.models.model_folder import check_model_files, read_kept_checksums
 from rag_core.text.tokens import READABLE_ANALYSES
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 Harm = Callable[[Path, Path], None]  # current.json, and the folder that it names
 

@@ -17,6 +17,8 @@ from rag_core.models.switching import list_models_in_use, resolve_model_use, swi
 from rag_core.settings import LlmSettings
 from rag_core.storage import users
 
+pytestmark = pytest.mark.slow
+
 Library = Any  # tests/conftest.py
 SMALL, DEFAULT = "qwen2.5-0.5b-instruct", "qwen2.5-1.5b-instruct"
 

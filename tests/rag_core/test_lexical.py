@@ -12,6 +12,8 @@ from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index, IndexEntry, PassageRef, PostKeySet, SearchFilter
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 

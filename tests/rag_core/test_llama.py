@@ -45,7 +45,7 @@ async def seat(model: LocalModel) -> AsyncIterator[LlmSession]:
         yield one
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ from rag_core.llm import DecodingParams, LlmSession, Prompt, collect_generation
 from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.settings import LlmSettings
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
 
 SETTINGS = LlmSettings(context=2048, threads=1)

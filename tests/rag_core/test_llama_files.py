@@ -16,6 +16,8 @@ from rag_core.llm import DecodingParams, Prompt, collect_generation
 from rag_core.llm.local import check_memory_fits, measure_free_memory, open_local_model
 from rag_core.settings import LlmSettings
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = LlmSettings(context=512, threads=1)
 installed = importlib.util.find_spec("llama_cpp") is not None
 needs_llama = pytest.mark.skipif(not installed, reason="llama.cpp is not installed: pip install 'citegram[local]'")

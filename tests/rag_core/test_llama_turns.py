@@ -9,6 +9,8 @@ import pytest
 from rag_core.errors import GenerationFailed
 from rag_core.llm.scheduler import FairScheduler
 
+pytestmark = pytest.mark.slow
+
 
 class Hall:
     """Readers who wait, are served and leave, in the order of `served`."""

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from minimal_edits import KINDS, Edit, figures, folded, minimal_edits
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def edits(shared_data: Path) -> list[Edit]:

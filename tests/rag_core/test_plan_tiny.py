@@ -32,6 +32,8 @@ from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run
 from rag_core.types import Channel, Question, Viewer
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 AROUND = KnownEntities({-1001: Channel(-1001, "Ferry News", "ferry")}, (), frozenset({"en", "ru"}))
 LONGEST = len(Grammar(PLAN_GRAMMAR).longest().encode())

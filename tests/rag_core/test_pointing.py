@@ -1,23 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from rag_core.storage import Archive, posts
 from rag_core.storage.post_lookup import PostRecord, fetch_post_records, list_album_keys
 from rag_core.types import PostKey
 
 CHAT = -1001
-
-
-@pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    yield archive
-    await archive.close()
 
 
 def keys(*numbers: int) -> list[PostKey]:

@@ -21,6 +21,8 @@ from rag_core.storage.users import AnswerMode, save_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Citation, Draft, Evidence, PostKey, Sentence
 
+pytestmark = pytest.mark.slow
+
 OWN = ("direct", "agent", "mapreduce", "council")
 QUESTION = "When does the ferry to Owl Island leave?"
 SAYS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."

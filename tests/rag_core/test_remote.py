@@ -31,6 +31,8 @@ from rag_core.llm.openai_client import (
 from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-hidden-7"
 SECRET_POST = "the padlock opens with 4417"
 ASK = Prompt("Answer.", f"Post: {SECRET_POST}. Does it say when?")

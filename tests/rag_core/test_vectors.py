@@ -20,6 +20,8 @@ from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_v
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 SERVER = os.environ.get("QDRANT__URL")

@@ -20,6 +20,8 @@ from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
 

@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
 from qdrant_http import StandIn
 
+pytestmark = pytest.mark.slow
+
 ALL = SearchFilter(frozenset({-1}))
 
 

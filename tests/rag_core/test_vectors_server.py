@@ -17,6 +17,8 @@ from rag_core.index.vectors import PointBatch, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings
 
+pytestmark = pytest.mark.slow
+
 ONE = PointBatch(
     ["5d2b7d1e-0000-5000-8000-000000000001"],
     [{"chat": -1, "message": 1, "part": 0, "start": 0, "end": 3, "date": 0, "lang": "ru", "hash": 5, "text_hash": "h"}],

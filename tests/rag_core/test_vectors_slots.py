@@ -23,6 +23,8 @@ from rag_core.index.vectors import (
 from rag_core.index.vectors_edge import StoreFolder
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 DAY, FORTNIGHT = 86_400, 14 * 86_400
 NOW = int(datetime.now(UTC).timestamp())
 SIZE = 8

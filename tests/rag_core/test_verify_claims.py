@@ -17,6 +17,8 @@ from rag_core.types import Citation
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import verify_text
 
+pytestmark = pytest.mark.slow
+
 CLAIMS = Path(__file__).with_name("verify_claims.json")
 # Of 40. The goal is 36; five need a post in the other language, which the offline models cannot find. This bar keeps
 # what was reached.

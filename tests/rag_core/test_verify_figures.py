@@ -15,6 +15,8 @@ from bot.evaluation.verify import compute_label_metrics, judge_claim_pairs
 from rag_core.verification.entailment import assess_text
 from rag_core.verification.types import Label
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 

@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
 
 from qdrant_http import StandIn
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 SERVER = os.environ.get("QDRANT__URL")

@@ -23,7 +23,9 @@ from rag_core.settings import LlmSettings
 from rag_core.writing.grammar import LineSplitter, equals_phrase, parse_answer_line
 from rag_core.writing.prompts import load_prompt
 
-ANSWERS = 40
+pytestmark = pytest.mark.slow
+
+ANSWERS = 20
 QUESTIONS = (
     "How much does a ferry ticket cost?",
     "Сколько стоит абонемент в мастерскую?",

@@ -1,0 +1,110 @@
+"""Driver of the bot on the sandbox: what people do in tests, and waits that end when the bot is done."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from bot.sandbox import Sandbox
+from ingest.dedup import CopyIndexer
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import Archive, channels, posts
+from rag_core.types import Post
+
+ADMIN, RITA, OTTO = 501, 500, 502
+GROUP = -1009
+HARBOUR, KILN, CREW, SAFE = -1001000001, -1001000002, -1001000003, -1001000004
+
+
+async def say(sandbox: Sandbox, who: int, text: str, chat: int | None = None, **more: Any) -> dict[str, Any]:
+    """Write to the bot, or in a chat; the bot's one reply."""
+    await sandbox.say(who, text, chat_id=chat, **more)
+    (reply,) = await sandbox.replies(chat or who)
+    return reply
+
+
+async def say_text(sandbox: Sandbox, who: int, text: str, chat: int | None = None, **more: Any) -> str:
+    """Write to the bot, or in a chat; the text of its one reply."""
+    return str((await say(sandbox, who, text, chat, **more))["text"])
+
+
+def current(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
+    """The message as it is now."""
+    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
+
+
+def sent(sandbox: Sandbox, *chats: int) -> list[dict[str, Any]]:
+    """The bot's messages in these chats that are still there, as they are now."""
+    rooms = [(sandbox.world.room(chat), sandbox.world.sent.get(chat, ())) for chat in chats]
+    return [room.messages[number] for room, numbers in rooms for number in numbers if number in room.messages]
+
+
+def buttons(message: dict[str, Any]) -> dict[str, str]:
+    """Label -> callback data (links left out)."""
+    rows = (message.get("reply_markup") or {}).get("inline_keyboard", ())
+    return {b["text"]: b["callback_data"] for row in rows for b in row if "callback_data" in b}
+
+
+async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> str:
+    """Press a button by its label, or send made-up callback data; what the bot says to the press, "" for nothing."""
+    data = buttons(current(sandbox, message)).get(label, label)
+    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    assert pressed["answer"] is not None, f"nobody answered {label}"
+    return str(pressed["answer"].get("text") or "")
+
+
+async def wait_until_handled(sandbox: Sandbox) -> None:
+    """Wait until the bot has taken every update and its handlers have ended (questions may still be running)."""
+    assert await sandbox.until(lambda: not sandbox.world.queue.kept), "updates are left"
+    while tasks := [task for task in asyncio.all_tasks() if "_process_update" in repr(task.get_coro())]:
+        await asyncio.wait(tasks, timeout=30)
+
+
+async def wait_until_idle(sandbox: Sandbox, home: Path) -> None:
+    """Wait until every update is handled, every post taken in and every question answered."""
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        sql = "SELECT (SELECT count(*) FROM questions WHERE state IN ('queued', 'running'))"
+        sql += " + (SELECT count(*) FROM updates WHERE state = 'pending')"
+        async with asyncio.timeout(60):
+            await wait_until_handled(sandbox)
+            while archive.execute(sql).fetchone()[0]:
+                await asyncio.sleep(0.02)
+                await wait_until_handled(sandbox)
+
+
+@asynccontextmanager
+async def open_archive(home: Path) -> AsyncIterator[Archive]:
+    """The archive of a data folder, beside a bot that runs on it or without one."""
+    archive = await Archive.open(home)
+    try:
+        yield archive
+    finally:
+        await archive.close()
+
+
+async def query_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:
+    """What one function finds in the archive."""
+    async with open_archive(home) as archive:
+        return await ask(archive)
+
+
+async def bind(home: Path, *chats: int) -> None:
+    """Let the group ask these channels."""
+    async with open_archive(home) as archive:
+        for chat in chats:
+            await channels.bind_channel(archive, GROUP, chat)
+
+
+async def save(home: Path, *kept: Post) -> None:
+    """Put posts into the archive and the saved index, while no bot runs."""
+    async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
+        await posts.save_posts(rag.archive, kept, source="test")
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()
+        await CopyIndexer(rag.archive).catch_up()

@@ -199,11 +199,11 @@ async def load_jobs(archive: Archive) -> list[JobRecord]:
     return [
         JobRecord(
             row["name"],
-            row["ran_at"] and from_unix_seconds(row["ran_at"]),
+            None if row["ran_at"] is None else from_unix_seconds(row["ran_at"]),
             row["took_ms"] or 0,
             row["runs"],
             row["failures"],
-            row["failed_at"] and from_unix_seconds(row["failed_at"]),
+            None if row["failed_at"] is None else from_unix_seconds(row["failed_at"]),
             row["error"],
             row["said"],
         )

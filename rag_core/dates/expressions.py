@@ -13,12 +13,19 @@ from rag_core.dates.token_reader import DateMatch
 
 __all__ = ["DateMatch", "find_dates"]
 
-# Kinds of tokens that an expression begins with.
-_FIRST_KINDS = {
-    *"number ordinal cardinal month weekday weekend unit season part day direction date decade quarter roman clock".split(),
-    *"the за на через in to till other moment".split(),
-    *("short year", "half a year", "one and a half", "of last year", "week start", "new year"),
-}
+# Expressions that begin with a token of each kind: the parser tries only these.
+_NUMBER_WAYS = "calendar_date day_of_month counted nth quarter decade year"
+_WAYS = {
+    **dict.fromkeys(("number", "ordinal", "cardinal"), _NUMBER_WAYS),
+    **dict.fromkeys(("month", "weekday", "date"), "calendar_date"),
+    **dict.fromkeys(("day", "clock", "moment"), "relative_day"),
+    **dict.fromkeys(("to", "till", "на", "other", "of last year", "new year"), "fixed_phrase"),
+    **dict.fromkeys(("in", "через", "half a year", "one and a half"), "counted"),
+    "short year": "calendar_date quarter year", "season": "season", "weekend": "weekend", "quarter": "quarter",
+    "roman": "quarter decade", "decade": "nth decade", "part": "directed part", "за": "latest_unit", "week start": "week_of",
+    "direction": "relative_day directed nth", "unit": "relative_day fixed_phrase counted latest_unit year week_of",
+    "the": f"relative_day fixed_phrase directed latest_unit part weekend week_of {_NUMBER_WAYS}",
+}  # fmt: skip
 _MAX_DEPTH = 2
 
 
@@ -37,12 +44,10 @@ class _DateParser(RelativeReader):
 
     def parse_date(self, i: int, depth: int = 0, *, inner: bool = False) -> DateMatch | None:
         """Longest date expression at `i`; with `inner` also a unit alone, as after "the start of"."""
-        if depth > _MAX_DEPTH or self.kind(i) not in _FIRST_KINDS:
+        if depth > _MAX_DEPTH or self.kind(i) not in _WAYS:
             return None
-        ways = (self._calendar_date, self._relative_day, self._fixed_phrase, self._day_of_month, self._directed, self._counted,
-                self._latest_unit, self._nth, self._part, self._quarter, self._season, self._weekend, self._decade, self._year,
-                self._week_of)  # fmt: skip
-        found = [one for way in ways if (one := way(i, depth))]
+        ways = (getattr(self, f"_{name}") for name in _WAYS[self.kind(i)].split())
+        found: list[DateMatch] = [one for way in ways if (one := way(i, depth))]
         if inner and self.kind(i) == "unit":
             found.insert(0, self._unit_alone(i))
         best = max(found, key=lambda one: one.end, default=None)

@@ -32,11 +32,11 @@ _REPORTING_VERBS = (
 )
 # "когда выложили" asks for the day of a post; "когда залили" does only where a post, a video or a title is named.
 _POSTING_VERBS = (
-    r"(?:выложи\w*|выклад\w+|(?:за|до)?пости(?:л|т)\w*|(?:о|пере)?публик\w+|размести\w*|размеща\w*|репост\w+|"
+    r"(?:выложи\w*|выклад\w+|(?:за|до)?пости(?:л|т)\w*|(?:о|пере)?публик(?:овал|уе|ую)\w*|размести\w*|размеща\w*|репост\w+|"
     r"uploaded|posted|published|shared|(?:you|they|we|he|she|channel) (?:upload|post|publish|share))"
 )
 _THROWING_VERBS = (
-    r"(?:за(?:ли|гру)\w+|(?:с|за)?ки(?:ну|да|ды)\w*|вы(?:пуст|веси|стави|ше|хо)\w+|вышл[аои]|дропну\w+|слил\w*|появ\w+|"
+    r"(?:за(?:ли|гру)\w+|(?:о|пере)?публик(?:ован|аци)\w*|(?:с|за)?ки(?:ну|да|ды)\w*|вы(?:пуст|веси|стави|ше|хо)\w+|вышл[аои]|дропну\w+|слил\w*|появ\w+|"
     r"released|dropped|(?:release|drop|send|put (?:up|out))|sent|came out|come out|appear(?:s|ed)?|went up)"
 )
 _POSTED_THINGS = (
@@ -45,7 +45,7 @@ _POSTED_THINGS = (
     r"videos?|clips?|movies?|films?|episodes?|photos?|pics?|pictures?|memes?|links?|tracks?|albums?|files?|articles?|polls?|trailers?)"
 )
 _WHEN_ASKED = (
-    r"^(?:(?:а|и|ну|so|and) )?(?:(?:не )?(?:подскажите?|скажите?|помните?|знаете?),? )?(?:когда|какого числа|в какой день|в каком (?:году|месяце)|"
+    r"^(?:(?:а|и|ну|so|and) )?(?:(?:не )?(?:подскажите?|скажите?|помните?|знаете?),? )?(?:когда|какого числа|в какой день|"
     r"дата|(?:when|(?:on )?(?:what|which) (?:day|date)|date) (?:did|was|were|has|have|had|of))\b"
 )
 _APPEARING_VERBS = r"(?:появ(?:ил|лял)\w+|зашла речь|turn(?:s|ed)? up|appear(?:s|ed)?|c[ao]mes? up)"

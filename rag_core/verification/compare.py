@@ -7,7 +7,6 @@ the value is missing. Pure functions.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
@@ -16,7 +15,6 @@ from functools import lru_cache
 
 from rag_core.text.names import is_name_variant, matches_initials
 from rag_core.text.numbers import CURRENCIES, Number
-from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import stem
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
 from rag_core.verification.moments import Moment
@@ -27,11 +25,9 @@ __all__ = [
     "TermWeight",
     "common_blocks",
     "contains_name",
-    "find_list_price_differences",
     "find_moment_differences",
     "find_nearest_word",
     "find_number_differences",
-    "find_weekday_differences",
     "is_same_name",
     "is_same_value",
     "likeness",
@@ -239,20 +235,6 @@ def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool
     return moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == many
 
 
-def find_weekday_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
-    """Find another weekday beside the claim's own hours or numbers in a nearby sentence: "Суббота, с 13 до 17"."""
-    weekdays = [moment.weekday for one in post for moment in one.moments if moment.weekday is not None]
-    for moment in claim.moments:
-        if moment.weekday is None or moment.weekday in weekdays or any(one.weekday is not None for one in best.moments):
-            continue
-        for one in post:
-            hours = any(_fields_agree("minute", a, b) for a in claim.moments for b in one.moments)
-            alike = hours or any(is_same_value(a, b) for a in claim.numbers for b in one.numbers)
-            if alike and (rival := _find_rival_moment(moment, _find_unnamed_moments(one.moments, claim))):
-                yield True, f"{claim.text[moment.start : moment.end]} ≠ {one.text[rival.start : rival.end]}"
-                return
-
-
 _DAYS_FROM_POST = (
     (-1, re.compile(r"(?<!\w)(?:вчера\w*|yesterday|last night)(?!\w)")),
     (1, re.compile(r"(?<!\w)(?:завтра\w*|tomorrow)(?!\w)")),
@@ -321,45 +303,3 @@ def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
     if moment.day is not None or moment.month is not None or moment.either:
         return False
     return not bare.isdisjoint(float(value) for value in _list_bare_numbers(moment))
-
-
-_ITEM_BREAK = re.compile(r"[,;.!?\n•|]\s")
-_SAME_WORD = 0.7  # similarity from which two words count as the same
-
-
-def find_list_price_differences(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[bool, str]]:
-    """Find a price of the claim that belongs to another item of a list, while the claim's item has its own."""
-    prices = [number for number in best.numbers if number.unit in CURRENCIES]
-    if not prices or not any(price.unit in CURRENCIES for price in claim.numbers):
-        return
-    before = _PricedItems(best)
-    listed = [(number, before.thing(number)[1]) for number in prices]
-    for price in claim.numbers:
-        mine = [words for number, words in listed if price.unit in CURRENCIES and is_same_value(price, number)]
-        if not mine or any(_shares_word(words, claim) or not words for words in mine):
-            continue
-        others = [number for number, words in listed if _shares_word(words, claim) and not is_same_value(price, number)]
-        if len(others) == 1:
-            quoted, there = claim.text[price.start : price.end], best.text[others[0].start : others[0].end]
-            yield True, f"{quoted} ≠ {there}"
-
-
-def _shares_word(words: list[Word], claim: SentenceFacts) -> bool:
-    return any(find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in words)
-
-
-class _PricedItems:
-    """Index of the words before the prices of a sentence."""
-
-    def __init__(self, there: SentenceFacts) -> None:
-        self._starts = [0, *(found.end() for found in _ITEM_BREAK.finditer(there.text))]
-        self._words = [word for word in there.words if not is_asking_word(word.low)]
-        self._places = [word.start for word in self._words]
-
-    def thing(self, price: Number) -> tuple[int, list[Word]]:
-        """Start offset and words of the priced item, back to the last separator before the price."""
-        last = bisect_left(self._places, price.start)
-        if not last:
-            return 0, []
-        start = self._starts[bisect_right(self._starts, self._places[last - 1]) - 1]
-        return start, self._words[bisect_left(self._places, start) : last]

@@ -20,82 +20,17 @@ from rag_core.verification.compare import (
     measure_copied_share,
 )
 from rag_core.verification.facts import Name, Scope, SentenceFacts
-from rag_core.verification.vocabulary import Word, are_opposites, fold_text, opposition_keys
+from rag_core.verification.vocabulary import Word, are_opposites, opposition_keys
 
 __all__ = [
     "find_denial_differences",
-    "find_hearsay",
     "find_name_differences",
     "find_opposite_statements",
     "find_opposite_words",
-    "find_refutations",
     "find_replaced_words",
     "find_role_differences",
-    "find_uncertainty",
     "has_pronoun",
 ]
-
-_SAME_CLAIM_SHARE = 0.5  # share of the claim's words in the sentence: it calls this claim false
-_SHOWN_LENGTH = 40  # characters of the refuted claim that are shown
-_FALSE_PHRASES = re.compile(
-    r"(?<!\w)(?:неправда|не правда|неверно, что|не соответству(?:ет|ют) действительности|не подтвердил(?:ся|ась|ись|ось)|"
-    r"вопреки слухам|фейк|выдумк[аи]|вранье|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth (?:in|to)|"
-    r"contrary to (?:the )?rumou?rs?|(?:is|are|was|were|it's|that's|all|both|[-–—:]) (?:simply |quite |just )?(?:false|a (?:lie|myth|hoax)|nonsense)|"
-    r"(?:untrue|unfounded|groundless)|it is false that)(?!\w)"
-)
-_FALSE_NEXT_SENTENCE = re.compile(
-    r"\W*(?:(?:но |but )?(?:это|все это|that is|that's|this is|it is|it's|they are) )?"
-    r"(?:неправда|не правда|не так|неверно|ложь|выдумк[аи]|фейк|вранье|not (?:true|so)|untrue|false|a (?:lie|hoax)|nonsense)(?=\s*(?:[.,;:!?…—–-]|$))"
-)
-_HEARSAY_WORDS = re.compile(
-    r"(?<!\w)(?:слух(?:и|ам|ах|ов)?|поговаривают|сплетни|говорят,? (?:что|будто)|rumou?rs?|rumou?red|gossip|hearsay|word has it)(?!\w)"
-)
-
-
-def find_refutations(
-    claim: SentenceFacts,
-    best: SentenceFacts,
-    text: Sequence[SentenceFacts],
-    about: float,
-    denied: Iterator[tuple[bool, str]],
-) -> Iterator[tuple[bool, str]]:
-    """Find denials that differ; if the post calls the sentence false, a claim that does not deny it differs."""
-    if (
-        about < _SAME_CLAIM_SHARE
-        or not _is_called_false(best, text)
-        or _matches_phrase(_FALSE_PHRASES, claim)
-        or _matches_phrase(_HEARSAY_WORDS, claim)
-    ):
-        yield from denied
-        return
-    called = [found.span() for found in _FALSE_PHRASES.finditer(fold_text(best.text))]
-    outside = [scope for scope in best.denied if not any(start <= scope.at < end for start, end in called)]
-    if len(claim.denied) % 2 == len(outside) % 2:
-        yield True, f"{claim.text.strip(' .!')[:_SHOWN_LENGTH]} ≠ called false"
-
-
-def _is_called_false(best: SentenceFacts, text: Sequence[SentenceFacts]) -> bool:
-    at = next((n for n, one in enumerate(text) if one is best), len(text))
-    following = text[at + 1] if at + 1 < len(text) else None
-    return _matches_phrase(_FALSE_PHRASES, best) or (
-        following is not None and bool(_FALSE_NEXT_SENTENCE.match(fold_text(following.text)))
-    )
-
-
-def _matches_phrase(what: re.Pattern[str], sentence: SentenceFacts) -> bool:
-    return bool(what.search(fold_text(sentence.text)))
-
-
-def find_hearsay(claim: SentenceFacts, best: SentenceFacts, about: float) -> Iterator[str]:
-    """Find hearsay in the sentence where the claim states a fact."""
-    if (
-        about >= _SAME_CLAIM_SHARE
-        and not _matches_phrase(_HEARSAY_WORDS, claim)
-        and not _matches_phrase(_FALSE_PHRASES, best)
-        and _matches_phrase(_HEARSAY_WORDS, best)
-    ):
-        yield "hearsay"
-
 
 _PRONOUNS = frozenset(
     "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
@@ -106,7 +41,6 @@ Differences = Iterator[tuple[bool, str]]
 _SAME_STORY_SHARE = 0.5  # share of the claim's words in the sentence: a name that differs there is another name
 _SAME_WORD = 0.7  # of a word: it is the same word
 _MOST_COMPARED = 32  # distinct words compared with one word for opposites
-_MIN_MODAL_COVERAGE = 0.6  # share of the claim's words: with fewer the modal may be about something else
 
 
 def find_name_differences(
@@ -246,21 +180,6 @@ def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
 
 def _is_denied(word: Word, scopes: Sequence[Scope]) -> bool:
     return any(word.stem in scope.wide for scope in scopes)
-
-
-def find_uncertainty(claim: SentenceFacts, best: SentenceFacts, about: float) -> Iterator[str]:
-    """Find modality: the sentence says may, is planned or must, and the claim states a fact."""
-    stems = claim.stems
-    for scope in best.modal:
-        if (
-            scope.first
-            and scope.kind != "must"
-            and not claim.modal
-            and about >= _MIN_MODAL_COVERAGE
-            and scope.first.stem in stems
-        ):
-            yield f"{scope.kind} {scope.first.low}"
-            return
 
 
 def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "find_explicit_denial",
     "find_unasserted",
     "goes_on",
+    "is_called_false",
 ]
 
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -28,7 +29,7 @@ _CORRECTION = re.compile(
     r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
 )
 _FALSE_REPLY = re.compile(
-    r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?!\w)"
+    r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?=\s*(?:[.,;:!?…—–-]|$))"
 )
 _NEGATIVE_REPLY = re.compile(
     r"\W*(?:нет|неа|no|nope|nah|not at all|вовсе нет|ничего подобного)(?=\s*(?:[,.:;!—–-]|and no|$))"
@@ -58,6 +59,19 @@ _COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|ст�
 _LONGEST_COPULA = 30  # characters
 
 
+def is_called_false(claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None) -> bool | None:
+    """Check whether the claim is what a sentence calls false; None if it calls nothing so, False if it is the opposite.
+
+    "It is not true that the ferry is not sold" agrees with "the ferry is sold".
+    """
+    low, reply = fold_text(here.text), fold_text(following.text) if following else ""
+    called = [found.span() for found in _FALSE_WORDS.finditer(low)]
+    if not (called or _FALSE_REPLY.match(reply)) or _FALSE_WORDS.search(fold_text(claim.text)):
+        return None
+    outside = sum(not any(start <= scope.at < end for start, end in called) for scope in here.denied)
+    return len(claim.denied) % 2 == outside % 2
+
+
 def find_explicit_denial(
     claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None, denied_word: str
 ) -> str:
@@ -65,7 +79,7 @@ def find_explicit_denial(
     low, reply = fold_text(here.text), fold_text(following.text) if following else ""
     if claim.denied or _FALSE_WORDS.search(fold_text(claim.text)):
         return ""
-    if _FALSE_WORDS.search(low) or _FALSE_REPLY.match(reply):
+    if is_called_false(claim, here, following):
         return "called false"
     if _is_question(here) and _NEGATIVE_REPLY.match(reply):
         return "asked and denied"

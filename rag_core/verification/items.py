@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word, measure_stem_similarity
@@ -38,7 +38,9 @@ class NumberedItems:
         units = list_unit_words(here)
         pieces: list[list[Word]] = [[] for _ in starts]
         for word in here.words:
-            light = is_asking_word(word.low) or word.start in units or (is_predicate(word) and not word.capital)
+            claimed = find_nearest_word(word, claim.words)[0] >= _SAME_WORD
+            verb = is_predicate(word) and not word.capital and not claimed
+            light = is_asking_word(word.low) or word.start in units or verb
             if not light:
                 pieces[bisect_right(starts, word.start) - 1].append(word)
         self._size: dict[int, int] = {}
@@ -76,6 +78,13 @@ class NumberedItems:
                 quoted = self._claim.text[number.start : number.end]
                 return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
         return ""
+
+    def find_misplaced(self) -> Iterator[tuple[bool, str]]:
+        """Find numbers of the claim that belong to another item, while the claim's item has its own: (True, why)."""
+        for number in self._values:
+            if number.unit in CURRENCIES and self.is_bound_elsewhere(number) and (rival := self.find_rival(number)):
+                quoted = self._claim.text[number.start : number.end]
+                yield True, f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
 
     def is_same_attribute(self) -> bool:
         """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""

@@ -12,31 +12,29 @@ from datetime import datetime
 
 from rag_core.verification.compare import (
     TermWeight,
-    find_list_price_differences,
     find_moment_differences,
     find_number_differences,
-    find_weekday_differences,
     measure_covered_share,
 )
 from rag_core.verification.contradictions import (
     find_denial_differences,
-    find_hearsay,
     find_name_differences,
     find_opposite_statements,
-    find_refutations,
     find_replaced_words,
     find_role_differences,
-    find_uncertainty,
     has_pronoun,
 )
+from rag_core.verification.cues import find_unasserted, is_called_false
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.items import NumberedItems
 from rag_core.verification.types import Label
 from rag_core.verification.vocabulary import Vocabulary
 
 __all__ = ["MOST_FIGURES", "Objection", "RuleCheck", "check_by_rules", "uniform_weight"]
 
 _MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
-_MIN_POST_COVERAGE = 0.6  # the same for the whole post, if the differing words are beside that sentence
+_MIN_UNASSERTED_COVERAGE = 0.5  # the same for a rumour, a plan or an explicit denial
+_SHOWN_LENGTH = 40  # characters of the denied claim that are shown
 MOST_FIGURES = 40  # numbers and dates per claim: more is a table
 _MOST_FACTS = 2  # matching facts counted at most
 _FACT_BONUS = 0.15  # weight of a matching fact in choosing the nearest sentence: less than words, more than chance
@@ -166,14 +164,17 @@ def _collect_objections(
     `text` are the sentences; `post` includes the header, whose day and channel are no stated numbers.
     """
     about = measure_covered_share(claim.words, best.words, weight)
+    at = next((n for n, one in enumerate(text) if one is best), len(text))
+    following = text[at + 1] if at + 1 < len(text) else None
+    called_false = is_called_false(claim, best, following) if about >= _MIN_UNASSERTED_COVERAGE else None
     same = Label.CONTRADICTED if about >= _MIN_SENTENCE_COVERAGE else Label.NOT_FOUND
     for sort, found in (
         ("number", find_number_differences(claim, best, text)),
-        ("number", find_list_price_differences(claim, best)),
+        ("number", NumberedItems(claim, claim.numbers, best).find_misplaced()),
         ("moment", find_moment_differences(claim, best, post, date)),
         ("name", find_name_differences(claim, best, post, about)),
         ("role", find_role_differences(claim, best, post)),
-        ("denial", find_refutations(claim, best, text, about, find_denial_differences(claim, best, about))),
+        ("denial", _find_denials(claim, best, about, called_false)),
         ("opposite", find_opposite_statements(claim, best, about)),
     ):
         for differs, why in found:
@@ -181,14 +182,20 @@ def _collect_objections(
                 yield Objection("pronoun", None, why)
             else:
                 yield Objection(sort, same if differs else Label.NOT_FOUND, why)
-    if measure_covered_share(claim.words, [word for one in text for word in one.words], weight) >= _MIN_POST_COVERAGE:
-        for _, why in find_weekday_differences(claim, best, text):
-            yield Objection("moment", Label.CONTRADICTED, why)
-    for why in find_uncertainty(claim, best, about):
-        yield Objection("modal", Label.NOT_FOUND, why)
-    for why in find_hearsay(claim, best, about):
+    stated = about < _MIN_UNASSERTED_COVERAGE or called_false is not None
+    if not stated and (why := find_unasserted(claim, best, following)):
         yield Objection("modal", Label.NOT_FOUND, why)
     for why in find_replaced_words(claim, best):
         yield Objection("word", Label.NOT_FOUND, why)
     for link in claim.links - {link for one in post for link in one.links}:
         yield Objection("link", Label.NOT_FOUND, f"{link} is not there")
+
+
+def _find_denials(
+    claim: SentenceFacts, best: SentenceFacts, about: float, called_false: bool | None
+) -> Iterator[tuple[bool, str]]:
+    """Find that the claim is called false, else what one of the two sentences denies and the other states."""
+    if called_false:
+        yield True, f"{claim.text.strip(' .!')[:_SHOWN_LENGTH]} ≠ called false"
+    elif called_false is None:
+        yield from find_denial_differences(claim, best, about)

@@ -196,7 +196,7 @@ class Plan:
     around the period that count as well; `reasons` go into the trace. `authors`, `origins`, `media` and `files` are
     names as written in the question, of which a post must match one; `asked` is the question without the words that
     became filters; `like` is a hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
-    spelling was corrected, as (typed, read).
+    spelling was corrected, as (typed, read); `aliases` are (term, other name) that posts or administrators gave.
     """
 
     queries: tuple[str, ...]
@@ -218,6 +218,7 @@ class Plan:
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
     read_as: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     @property
     def narrowed(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pymorphy3 import MorphAnalyzer
 
-__all__ = ["is_dictionary_word", "list_dictionary_forms"]
+__all__ = ["is_dictionary_word", "is_noun", "list_dictionary_forms"]
 
 
 @lru_cache(maxsize=1)
@@ -28,6 +28,12 @@ def list_dictionary_forms(word: str) -> tuple[str, ...]:
     if not analyzer.word_is_known(word):
         return ()
     return tuple(dict.fromkeys(parse.normal_form for parse in analyzer.parse(word)))
+
+
+def is_noun(word: str) -> bool:
+    """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
+    analyzer = _load_analyzer()
+    return bool(analyzer.word_is_known(word) and analyzer.parse(word)[0].tag.POS == "NOUN")
 
 
 def is_dictionary_word(word: str) -> bool:

@@ -20,16 +20,20 @@ from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import RagError
+from rag_core.index.bm25 import SearchFilter
 from rag_core.planning import KnownEntities, build_bare_plan, is_worth_planning, plan_by_model
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.hyde import write_hypothetical_post
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import fetch_passages, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
+from rag_core.storage.synonyms import list_synonyms
+from rag_core.text.naming import find_aliases
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.text.spelling import correct_spelling
+from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, Channel, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
 from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
@@ -63,6 +67,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     if plan is None:
         plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
+        plan = await _add_aliases(plan, question, rag)
         idle = planner is not None and not planner.waiting
         if planner and idle:
             entities = await _load_known_entities(question, known, rag)
@@ -80,6 +85,26 @@ def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine
     return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 
+async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
+    """Add the administrators' synonyms, and names that the best posts give to words of the question."""
+    if not plan.queries:
+        return plan
+    asked = frozenset(tokenize(plan.queries[0]))
+    own = [
+        (term, other)
+        for word, meaning in await list_synonyms(rag.archive)
+        for one, another in ((word, meaning), (meaning, word))
+        for term in tokenize(one)[:1]
+        if asked.issuperset(tokenize(one))
+        for other in tokenize(another)
+    ]
+    only = SearchFilter(question.viewer.channels)
+    places = await asyncio.to_thread(rag.lexical.search, tokenize(plan.queries[0]), only, _NAMING_POSTS)
+    passages = await fetch_passages([place for place, _ in places], rag)
+    found = await asyncio.to_thread(find_aliases, asked, [passage.text for passage in passages.values()])
+    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found)))[:_MAX_ALIASES])
+
+
 async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
     readable = question.viewer.channels
@@ -91,6 +116,7 @@ async def _load_known_entities(question: Question, known: Mapping[int, Channel],
     )
 
 
+_NAMING_POSTS, _MAX_ALIASES = 30, 12  # posts in which names are looked for, and names that are used
 # Further sentences must score nearly as well as the first: of the posts cited within this margin 9 in 10
 # are right (XQuAD); without it 4 in 5.
 _EXTRACT_MARGIN = 3.5
@@ -193,7 +219,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     An empty draft where it does not.
     """
     statistics = rag.lexical.statistics(question.viewer.channels)
-    asked = QueryTerms.of(plan.asked or question.text, statistics.weight)
+    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
     dated = plan.kind is Kind.WHEN
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
     ranked = rank_pieces(asked, evidence, longest)

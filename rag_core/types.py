@@ -225,8 +225,8 @@ class Plan:
     around the period that count as well; `yearless`: the question names no year, so that an earlier one fits too;
     `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
     which a post must match one; `asked` is the question without the words that became filters; `like` is a
-    hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose
-    spelling was corrected, as (typed, read).
+    hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose spelling was corrected, as
+    (typed, read); `aliases` are (term, other name) that posts or administrators gave.
     """
 
     queries: tuple[str, ...]
@@ -249,6 +249,7 @@ class Plan:
     legs: str = "hybrid"
     reasons: tuple[str, ...] = ()
     read_as: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     @property
     def narrowed(self) -> bool:

@@ -6,6 +6,7 @@ If one index fails, the other alone gives the result.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,7 +47,8 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RetrievalQuery:
-    """Retrieval query: `legs` as in `Route`, `k` hits of each retriever; `should` are preferred words."""
+    """Retrieval query: `legs` as in `Route`, `k` hits of each retriever; `should` are preferred words,
+    `aliases` as in the plan."""
 
     text: str
     legs: str
@@ -54,6 +56,7 @@ class RetrievalQuery:
     only: SearchFilter
     lang: str
     should: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> str:
@@ -88,7 +91,8 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
     failed: RagError | None = None
     try:
         try:
-            lexical = await run.require(Stage.LEXICAL, search_lexical(query.words, query.only, query.k, rag))
+            terms = search_lexical(query.words, query.only, query.k, rag, query.aliases)
+            lexical = await run.require(Stage.LEXICAL, terms)
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
         near, vector = await dense_task
@@ -111,9 +115,11 @@ async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) 
     return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, rag), ([], None))
 
 
-async def search_lexical(query: str, only: SearchFilter, n: int, rag: Engine) -> RankedPlaces:
+async def search_lexical(
+    query: str, only: SearchFilter, n: int, rag: Engine, aliases: Sequence[tuple[str, str]] = ()
+) -> RankedPlaces:
     """Search the lexical index for the words of a question, their synonyms and translations, best first."""
-    asked = QueryTerms.of(query, rag.lexical.statistics(only.channels).weight)
+    asked = QueryTerms.of(query, rag.lexical.statistics(only.channels).weight, aliases)
     variants = asked.weigh_variants()
     terms = [*asked.order, *(phrase for phrase in variants if phrase not in asked.share)]
     # numpy releases the GIL while it scores, so a large index does not block the event loop

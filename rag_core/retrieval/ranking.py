@@ -33,7 +33,7 @@ def rerank_by_features(
     statistics: TermStatistics,
 ) -> list[tuple[PassageRef, float]]:  # fmt: skip
     """Rerank the hits of the question's own query; hits without a passage are left out."""
-    asked = QueryTerms.of(plan.queries[0], statistics.weight)
+    asked = QueryTerms.of(plan.queries[0], statistics.weight, plan.aliases)
     wanted = {kind for found in asked.variants.values() for kind in found if kind.startswith("<")}
     present = not (plan.since or plan.until or _PAST.search(question.text))
     top = max((score for _, score in ranked), default=0.0) or 1.0

@@ -364,6 +364,11 @@ _DROPPED_POSTS_COLUMN = (
     "UPDATE channels SET retitled = retitled + 1 WHERE state IN ('pending', 'removed')",
 )
 
+_SYNONYM_TABLE = (
+    "CREATE TABLE synonyms (word TEXT NOT NULL, meaning TEXT NOT NULL, added_by INTEGER NOT NULL, "
+    "added_at INTEGER NOT NULL, PRIMARY KEY (word, meaning)) WITHOUT ROWID",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -380,4 +385,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     RECIPE_TABLES,
     _COPY_TABLES_BY_TEXT,
     _DROPPED_POSTS_COLUMN,
+    _SYNONYM_TABLE,
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pymorphy3 import MorphAnalyzer
 
-__all__ = ["WordReading", "is_dictionary_word", "list_dictionary_forms", "read_word"]
+__all__ = ["WordReading", "is_dictionary_word", "is_noun", "list_dictionary_forms", "read_word"]
 
 
 @lru_cache(maxsize=1)
@@ -29,6 +29,12 @@ def list_dictionary_forms(word: str) -> tuple[str, ...]:
     if not analyzer.word_is_known(word):
         return ()
     return tuple(dict.fromkeys(parse.normal_form for parse in analyzer.parse(word)))
+
+
+def is_noun(word: str) -> bool:
+    """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
+    analyzer = _load_analyzer()
+    return bool(analyzer.word_is_known(word) and analyzer.parse(word)[0].tag.POS == "NOUN")
 
 
 def is_dictionary_word(word: str) -> bool:

@@ -76,6 +76,8 @@ _ASKING_STEMS = frozenset(
     ).split()
 )
 _ASKING_WEIGHT = 0.3
+_FULL_WEIGHT_TERMS = 4  # terms of a question up to which variants have their full weight
+_ALIAS_WEIGHT = 0.8  # of another name, as of a translation
 _UNKNOWN_TERM = "\0"  # no term of any index
 
 
@@ -99,10 +101,12 @@ class QueryTerms:
     variants: Mapping[str, Mapping[str, float]]
 
     @classmethod
-    def of(cls, text: str, weigh: TermWeight) -> QueryTerms:
-        """Build from the text of the question and the term weights of the index."""
+    def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
+        """Build from the text of the question, the term weights of the index, and (term, other name)."""
         order, variants = tuple(tokenize(text)), expand_words(text)
         asking = _ASKING_STEMS | extract_asking_stems(text)
+        for term, name in aliases:
+            variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)
         weights = {}
         for term in dict.fromkeys(order):
@@ -134,8 +138,15 @@ class QueryTerms:
         )
 
     def weigh_variants(self) -> dict[str, dict[str, float]]:
-        """Variants for the lexical search; words that only name the kind of answer weigh less themselves."""
-        weighted = {term: dict(found) for term, found in self.variants.items()}
+        """Variants for the lexical search; words that only name the kind of answer weigh less themselves.
+
+        A long question has words enough of its own: its variants weigh less.
+        """
+        factor = min(1.0, _FULL_WEIGHT_TERMS / max(1, len(self.share))) ** 2
+        weighted = {
+            term: {variant: weight * factor for variant, weight in found.items()}
+            for term, found in self.variants.items()
+        }
         for term in _ASKING_STEMS.intersection(self.share):
             weighted.setdefault(term, {})[term] = _ASKING_WEIGHT
         return weighted

@@ -1,0 +1,85 @@
+"""Naming patterns: which names a text gives to which common words ("the bakery. It is called Ember").
+
+Aliases are read from posts that the asker may read at the moment of the question, so that nothing is learned from
+channels that are closed to them, and a changed post changes its names at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from rag_core.text.morphology import is_noun
+from rag_core.text.tokens import tokenize
+
+__all__ = ["find_aliases"]
+
+_NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"
+_QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"
+_OUR = r"(?:our|the|a|an|наш|наша|наше|наши|это)"
+# (pattern, whether the common noun is the last of the phrase)
+_PATTERNS = (
+    (re.compile(rf"(?P<common>[\w-]{{3,30}}) {_QUOTED}"), True),  # the boat "Otter"
+    # a bakery opens on Saturday. It is called Ember
+    (
+        re.compile(
+            r"(?P<common>[^.!?\n]{3,120})[.!?,]? (?:\w+ ){0,2}"
+            rf"(?:[Нн]азывается|[Нн]азвали|зовут|звать|called|named|nicknamed):? {_NAME}"
+        ),
+        True,
+    ),
+    (re.compile(rf"{_NAME}, {_OUR} (?P<common>[\w -]{{3,40}})"), False),  # Ember, our bakery
+    (re.compile(rf"{_NAME} (?:is|are|—) {_OUR} (?P<common>[\w -]{{3,40}})"), False),
+)
+_MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
+_MAX_NAMING_TEXT = 1500  # characters of a post that are read
+_WORD = re.compile(r"[^\W\d_]+")
+# Words after which no more of a noun phrase comes.
+_PHRASE_END = re.compile(r"\b(?:that|which|who|you|we|with|of|in|on|at|for|from|and|to|is|was|has|since)\b")
+_TIME_STEMS = frozenset(
+    tokenize(
+        "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "
+        "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье year day "
+        "week month time monday tuesday wednesday thursday friday saturday sunday раз once name word слово имя"
+    )
+)
+
+
+def find_aliases(asked: Iterable[str], texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Find (term of the question, term of its other name), both ways, in texts that give names."""
+    wanted, found = frozenset(asked), defaultdict[str, dict[frozenset[str], None]](dict)
+    for text in texts:
+        for common, name in _list_namings(text[:_MAX_NAMING_TEXT]):
+            if common in wanted:
+                found[common][name - wanted] = None
+            elif name <= wanted:
+                for term in name:
+                    found[term][frozenset({common})] = None
+    # "company" or "film" have many names: none of them is meant
+    return tuple(
+        (term, other)
+        for term, names in sorted(found.items())
+        if len(names) <= _MAX_NAMES_OF_TERM
+        for name in names
+        for other in sorted(name)
+    )
+
+
+def _list_namings(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """List the namings of a text: the term of a common noun, and the terms of a name."""
+    for pattern, last in _PATTERNS:
+        for match in pattern.finditer(text):
+            groups = match.groupdict()
+            name = frozenset(tokenize(groups["quoted"] or groups.get("plain") or ""))
+            common = _find_head_noun(groups["common"], last)
+            if common and 0 < len(name) <= _MAX_NAME_TERMS and common not in name:
+                yield common, name
+
+
+def _find_head_noun(phrase: str, last: bool) -> str:
+    """Term of the head of a noun phrase; empty where it has none. An English phrase ends with its head."""
+    words = [word.lower().replace("ё", "е") for word in _WORD.findall(phrase if last else _PHRASE_END.split(phrase)[0])]
+    nouns = [word for word in words if word.isascii() or is_noun(word)]
+    terms = [term for word in nouns for term in tokenize(word) if term not in _TIME_STEMS]
+    return "" if not terms else terms[-1] if last or nouns[0].isascii() else terms[0]

@@ -121,7 +121,8 @@ _DATE = re.compile(
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 _PRICE = re.compile(
     r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
-    r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
+    r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|"
+    r"\b[^\W\d_]{2,20}\s(?:euros?|dollars?|bucks|pounds|рубл\w+|евро|долларов)\b|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
     r"\bfree\b|no charge|\bdiscount|скидк"
 )
 _HOURS = re.compile(

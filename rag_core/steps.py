@@ -156,7 +156,7 @@ async def write_or_extract(
         await run.on_extract(draft)
     written = await run.attempt("write", write_draft(question, evidence, rag, run), draft)
     if written.sentences:
-        return replace(written, covered=draft.covered, certainty=draft.certainty)
+        return replace(written, covered=draft.covered).graded_by(draft)
     if draft.covered < _DECISIVE_COVERAGE:
         return Draft((), draft.covered)
     run.shortfalls.append(Shortfall("write", f"{model.name} found no answer: these are the posts' own words."))

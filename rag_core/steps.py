@@ -199,7 +199,9 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
     covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
+    # where no term of the question was met, nothing of it was
+    met = best is not None and best.topic > 0
+    certainty = rag.calibration.grade(covered, brief=coverage.brief) if met else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     if ranked.doubtful:

@@ -184,7 +184,7 @@ async def write_or_extract(
         await run.on_extract(draft)
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written.sentences:
-        return replace(written, covered=draft.covered, certainty=draft.certainty)
+        return replace(written, covered=draft.covered).graded_by(draft)
     if draft.covered < _DECISIVE_COVERAGE:
         return Draft((), draft.covered)
     run.shortfalls.append(Shortfall("write", f"{model.name} found no answer: these are the posts' own words."))
@@ -229,7 +229,9 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
     covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief) if best else Certainty.NONE
+    # where no term of the question was met, nothing of it was
+    met = best is not None and best.topic > 0
+    certainty = rag.calibration.grade(covered, brief=coverage.brief) if met else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     if ranked.doubtful:

@@ -352,6 +352,10 @@ class Draft:
     model: str | None = None
     certainty: Certainty = Certainty.SURE
 
+    def graded_by(self, extract: Draft) -> Draft:
+        """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""
+        return replace(self, certainty=Certainty.PROBABLE if extract.certainty is Certainty.NONE else extract.certainty)
+
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:

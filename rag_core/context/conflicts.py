@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -58,10 +58,12 @@ async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evi
 def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
     weight = rag.lexical.statistics(question.viewer.channels).weight
     asked = QueryTerms.of(plan.asked or question.text, weight)
+    cited = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
     for place, sentence in enumerate(draft.sentences):
         if not sentence.citations:
             continue
-        if other := _find_newest_conflict(sentence, asked, evidence, weight, question.lang):
+        if other := _find_newest_conflict(sentence, asked, others, weight, question.lang):
             first = max(citation.date for citation in sentence.citations)
             intro = format_conflict(first, other.passage.date, question.lang)
             framed = Sentence(f"{intro} {other.citation.quote}", (other.citation,))
@@ -73,11 +75,9 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
 
 
 def _find_newest_conflict(
-    sentence: Sentence, asked: QueryTerms, evidence: Evidence, weight: TermWeight, lang: str
+    sentence: Sentence, asked: QueryTerms, others: Sequence[Passage], weight: TermWeight, lang: str
 ) -> _ConflictingQuote | None:
-    """Newest of the posts that surely contradict the sentence; None where none does."""
-    cited = {citation.post for citation in sentence.citations}
-    others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
+    """Newest of the uncited posts that surely contradict the sentence; None where none does."""
     conflicts = [
         other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)
     ]

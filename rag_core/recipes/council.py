@@ -176,7 +176,7 @@ async def _write_final_answer(
     fallback = Draft(_limit_answer_length(sentences), model=model.name) if sentences else extract
     chosen = Evidence(answering) if answering else evidence
     draft = await run.attempt(Stage.WRITE, write_draft(question, chosen, rag, run), fallback)
-    return replace(draft, covered=extract.covered)
+    return replace(draft, covered=extract.covered).graded_by(extract)
 
 
 async def _predict_from_each_source(

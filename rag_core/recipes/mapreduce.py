@@ -133,7 +133,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     overlap = measure_overlap(question, draft, rag)
     if overlap < _MIN_OVERLAP:
         run.shortfalls.append(Shortfall("overlap", _LOW_OVERLAP))
-    return await finish_draft(question, plan, replace(draft, covered=overlap), evidence, rag, run)
+    return await finish_draft(question, plan, replace(draft, covered=overlap).graded_by(extract), evidence, rag, run)
 
 
 async def _map_sources(

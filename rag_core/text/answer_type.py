@@ -19,6 +19,7 @@ __all__ = [
     "extract_asking_stems",
     "extract_name_stems",
     "extract_numbers",
+    "extract_values",
 ]
 
 
@@ -121,7 +122,8 @@ _DATE = re.compile(
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 _PRICE = re.compile(
     r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
-    r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
+    r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|"
+    r"\b[^\W\d_]{2,20}\s(?:euros?|dollars?|bucks|pounds|рубл\w+|евро|долларов)\b|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
     r"\bfree\b|no charge|\bdiscount|скидк"
 )
 _HOURS = re.compile(
@@ -192,6 +194,12 @@ def extract_numbers(text: str) -> frozenset[str]:
     return frozenset(_NUMBER.findall(text))
 
 
+def extract_values(text: str) -> frozenset[str]:
+    """Extract numbers in figures and in words."""
+    low = _normalize_text(text)
+    return extract_numbers(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
+
+
 def extract_name_stems(text: str) -> frozenset[str]:
     """Extract stems of capitalized words that are not the first of a sentence."""
     words = list(_NAME.finditer(text))
@@ -212,8 +220,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if pattern := _TYPE_PATTERNS.get(want):
         return any(m[0] not in asked for m in pattern.finditer(low))
     if want is AnswerType.NUMBER:
-        numbers = {*extract_numbers(low), *(_NUMBER_WORDS & set(_WORD.findall(low)))}
-        return bool(numbers - {*extract_numbers(asked), *_WORD.findall(asked)})
+        return bool(extract_values(low) - {*extract_numbers(asked), *_WORD.findall(asked)})
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
     stems = {stem(word) for word in _WORD.findall(asked)}

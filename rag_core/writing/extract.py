@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from rag_core.text.answer_type import AnswerType, extract_numbers
+from rag_core.text.answer_type import AnswerType, extract_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.types import Citation, Evidence, Sentence
@@ -32,7 +32,8 @@ _CHANGING_TYPES = frozenset(
 # Of these a newer value of perhaps the same thing makes the older one doubtful.
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
-_CONTESTED_TOPIC = 0.4
+_CONTESTED_TOPIC = 0.4  # share of the best post's topic, unless the best piece has every term
+_COMPLETE = 0.99
 _CHANGE_TOPIC = 0.6  # as _SERIES_TOPIC, for a later piece that says that something has changed
 _CHANGE = re.compile(
     r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
@@ -144,7 +145,8 @@ def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:
 def _may_supersede(one: ExtractCandidate, first: ExtractCandidate) -> bool:
     """Whether a later piece of the channel holds the answer type and says something of the topic."""
     later = _is_same_channel(one, first) and one.source.passage.date > first.source.passage.date
-    return later and one.holds and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
+    complete = first.features.terms + first.features.kin > _COMPLETE
+    return later and not complete and one.holds and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
 
 
 def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:
@@ -183,9 +185,9 @@ def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:
 
     None where there is none, or where it says the same.
     """
-    now = extract_numbers(ranked.pieces[0].text) if ranked.pieces else frozenset[str]()
+    now = extract_values(ranked.pieces[0].text) if ranked.pieces else frozenset[str]()
     for piece in ranked.earlier:
-        before = extract_numbers(piece.text)
+        before = extract_values(piece.text)
         if not before <= now and len(piece.text) <= MAX_FRAMED_QUOTE_LENGTH:
             sentence = quote_piece(piece)
             return replace(sentence, text=f"{format_earlier(piece.source.passage.date, lang)} {sentence.text}")

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +25,9 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
+
+if TYPE_CHECKING:
+    from qdrant_http import StandIn
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -123,6 +126,15 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     archive = await Archive.open(tmp_path)
     yield archive
     await archive.close()
+
+
+@pytest.fixture
+async def qdrant() -> AsyncIterator[StandIn]:
+    """What answers as a Qdrant server does."""
+    from qdrant_http import StandIn  # its client takes two seconds to import
+
+    async with StandIn() as server:
+        yield server
 
 
 HARBOUR, KILN, SAFE = -1001000000001, -1001000000002, -1001000000003

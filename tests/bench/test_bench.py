@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import corpus, lexical
+from bench.measure import seconds
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))  # the scripts know each other as bench.*
-
-from bench import corpus, lexical  # noqa: E402
-from bench.measure import seconds  # noqa: E402
 
 pytestmark = pytest.mark.alone
 

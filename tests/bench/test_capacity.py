@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each other as bench.*
-
 from bench import capacity
 
 PAGE = (Path(__file__).parents[2] / "deploy" / "CAPACITY.md").read_text(encoding="utf-8")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import io
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +111,20 @@ async def save(home: Path, *kept: Post) -> None:
         await indexer.catch_up()
         await indexer.save()
         await CopyIndexer(rag.archive).catch_up()
+
+
+@contextmanager
+def hold_rebuild(folder: Path) -> Iterator[None]:
+    """Hold the lock of a rebuild: its child waits, as for one that has lost its parent."""
+    with (folder / "rebuild.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A zip with these files."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()

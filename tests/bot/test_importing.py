@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import logging
 import os
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive, zipped
 
 from bot.imports import import_process
 from bot.sandbox import Sandbox, methods
@@ -36,14 +34,6 @@ def export(count: int = 3, *, name: str = "Bakery", chat: int = 77, kind: str = 
     texts = ["The bakery sells cinnamon rolls at six in the morning.", *(f"Loaf number {n}." for n in range(1, count))]
     messages = [entry(number, text) for number, text in enumerate(texts, 1)]
     return json.dumps({"name": name, "type": kind, "id": chat, "messages": messages}).encode()
-
-
-def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", method) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
 
 
 class Telling:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import RITA
+from driver import RITA, zipped
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
@@ -28,14 +28,6 @@ EXPORT = CHAT % b'{"id": 1, "type": "message", "date_unixtime": "1700000000", "t
 HEAD = CHAT.partition(b"%s")[0] + b'{"id": 1, "type": "message", '
 
 Members = dict[str, bytes]
-
-
-def zipped(members: Members, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", method) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
 
 
 def claiming(raw: bytes, offset: int, value: bytes) -> bytes:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driver import OTTO
+from qdrant_http import StandIn
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from qdrant_http import StandIn
 
 FERRY = "When does the ferry to Owl Island leave?"
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, say
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, say
 
 from bot.handlers import reindex
 from bot.handlers.reindex import _RebuildAction, _RebuildCallback
@@ -35,14 +32,6 @@ async def until(sandbox: Sandbox, message: dict[str, Any], start: str) -> str:
     return str(current(sandbox, message)["text"])
 
 
-@contextmanager
-def waiting(folder: Path) -> Iterator[None]:
-    """The child waits, as for one that has lost its parent."""
-    with (folder / "rebuild.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
@@ -50,7 +39,7 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
         asked = await say(sandbox, ADMIN, "/reindex")
         assert asked["text"].startswith("Build the search index anew from all the posts I keep?")
         assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
-        with waiting(home):
+        with hold_rebuild(home):
             await pressed(sandbox, asked, "All channels")
             assert await until(sandbox, asked, "Rebuilding") == "Rebuilding the index: all channels\nPreparing…"
             assert list(buttons(current(sandbox, asked))) == ["Cancel"]
@@ -81,7 +70,7 @@ async def test_one_channel_is_chosen_from_the_list_or_named(sandbox: Sandbox, li
 async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
-        with waiting(home):
+        with hold_rebuild(home):
             await pressed(sandbox, first, "All channels")
             await until(sandbox, first, "Rebuilding")
             await pressed(sandbox, second, "All channels")
@@ -99,7 +88,7 @@ async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: 
 
 
 async def test_after_a_restart_the_same_message_goes_on(sandbox: Sandbox, live: Any, home: Path) -> None:
-    with waiting(home):
+    with hold_rebuild(home):
         async with live():
             asked = await say(sandbox, ADMIN, "/reindex")
             await pressed(sandbox, asked, "All channels")
@@ -112,7 +101,7 @@ async def test_after_a_restart_the_same_message_goes_on(sandbox: Sandbox, live: 
 async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         asked = await say(sandbox, ADMIN, "/reindex")
-        with waiting(home):
+        with hold_rebuild(home):
             await pressed(sandbox, asked, "All channels")
             await until(sandbox, asked, "Rebuilding")
             del sandbox.world.room(ADMIN).messages[asked["message_id"]]

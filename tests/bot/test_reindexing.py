@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import shutil
@@ -11,13 +10,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import hold_rebuild
 
 from bot.indexing import IndexingWorker, RebuildRunner, find_channel_by_name
 from ingest.indexer import LexicalIndexer
@@ -90,14 +89,6 @@ async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
         await bot.reindexing.stop()
 
 
-@contextmanager
-def waiting(folder: Path) -> Iterator[None]:
-    """The child waits, as for one that has lost its parent."""
-    with (folder / "rebuild.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_question_misses_one(bot: Bot) -> None:
     old, missed, stop = bot.rag.lexical._now, list[int](), threading.Event()
 
@@ -108,7 +99,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
 
     asking = threading.Thread(target=ask)
     asking.start()
-    with waiting(bot.rag.archive.folder):
+    with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
         await bot.keep(
             post(20_000, "A zeppelin."), post(5, "Boat number 5 sank.", edited=datetime(2026, 1, 1, tzinfo=UTC))
@@ -144,7 +135,7 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
 
 async def test_cancelled_it_leaves_the_old_index_as_it_was(bot: Bot) -> None:
     old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive) / "current.json").read_text()
-    with waiting(bot.rag.archive.folder):
+    with hold_rebuild(bot.rag.archive.folder):
         rebuild = await bot.reindexing.start()
         assert not await bot.reindexing.cancel(rebuild.id + 1)  # the button of another rebuild
         assert await bot.reindexing.cancel(rebuild.id)
@@ -160,7 +151,7 @@ async def test_cancelled_it_leaves_the_old_index_as_it_was(bot: Bot) -> None:
 
 
 async def test_a_second_start_is_refused_in_one_sentence(bot: Bot) -> None:
-    with waiting(bot.rag.archive.folder):
+    with hold_rebuild(bot.rag.archive.folder):
         first = await bot.reindexing.start()
         for chat_id in (None, KILN):
             with pytest.raises(RebuildRefused, match=r"^An index is being rebuilt already: .*\.$"):
@@ -174,7 +165,7 @@ async def test_a_second_start_is_refused_in_one_sentence(bot: Bot) -> None:
 async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_have_read_it(bot: Bot) -> None:
     """The new index could keep what it read, if the rows that say it is gone were gone too."""
     indexing = asyncio.create_task(IndexingWorker(bot.rag.archive, bot.indexer, every=0.02).run())
-    with waiting(bot.rag.archive.folder):
+    with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
         await posts.remove_channel(bot.rag.archive, KILN)
         await asyncio.sleep(0.5)
@@ -219,7 +210,7 @@ async def test_who_asked_may_leave(bot: Bot) -> None:
 
 
 async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> None:
-    with waiting(bot.rag.archive.folder):
+    with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
         following = asyncio.create_task(bot.ended())
         await asyncio.sleep(0.1)
@@ -342,7 +333,7 @@ async def test_after_an_end_that_could_not_be_kept_another_may_begin(
         async with bot.rag.archive._turn:
             await bot.rag.archive._writer.execute(f"PRAGMA query_only = {'OFF' if yes else 'ON'}")
 
-    with waiting(bot.rag.archive.folder):
+    with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
         await writable(False)
         await bot.reindexing.cancel()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each other as chaos.*
-
 from chaos.freshness import Load, fresh, measured
 
 from rag_core.retrieval.search import DENSE, LEXICAL

@@ -11,24 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos import judge
+from chaos.bots import Home
+from chaos.told import Told, expected
+from chaos.traffic import CHANNELS, Traffic
+
+from bot.sandbox import Sandbox
+from bot.sandbox.demo import run_demo_bot
+from bot.settings import Settings
+from rag_core import RagSettings, open_engine
+from rag_core.index.bm25 import IndexEntry
+from rag_core.storage import Archive, channels
+from rag_core.storage.rows import from_unix_seconds
+from rag_core.text.tokens import tokenize
+from rag_core.types import PostKey
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))  # the scripts know each other as chaos.*
-
-from chaos import judge  # noqa: E402
-from chaos.bots import Home  # noqa: E402
-from chaos.told import Told, expected  # noqa: E402
-from chaos.traffic import CHANNELS, Traffic  # noqa: E402
-
-from bot.sandbox import Sandbox  # noqa: E402
-from bot.sandbox.demo import run_demo_bot  # noqa: E402
-from bot.settings import Settings  # noqa: E402
-from rag_core import RagSettings, open_engine  # noqa: E402
-from rag_core.index.bm25 import IndexEntry  # noqa: E402
-from rag_core.storage import Archive, channels  # noqa: E402
-from rag_core.storage.rows import from_unix_seconds  # noqa: E402
-from rag_core.text.tokens import tokenize  # noqa: E402
-from rag_core.types import PostKey  # noqa: E402
 
 READER, ADMIN = 801, 802
 

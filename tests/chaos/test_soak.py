@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the scripts know each other as chaos.*
-
 from chaos.load import Load, Rates
 from chaos.samples import Sample
 from chaos.slopes import drift, growth, slope

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.cell import Cell
+from chaos.faults import FAULTS
+from chaos.survive import table
+from chaos.weather import Weather
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))  # the scripts know each other as chaos.*
-
-from chaos.cell import Cell  # noqa: E402
-from chaos.faults import FAULTS  # noqa: E402
-from chaos.survive import table  # noqa: E402
-from chaos.weather import Weather  # noqa: E402
 
 
 @pytest.mark.timeout(600)  # it takes 45 s, and many times as long beside others

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -11,15 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bench import corpus
 
 import ingest.dedup
 from ingest.dedup import CopyIndexer
 from rag_core.storage import Archive, channels, copies, posts
 from rag_core.types import Channel, Entity, Origin, Post, PostKey
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the bench knows itself as bench.*
-
-from bench import corpus
 
 pytestmark = pytest.mark.slow
 

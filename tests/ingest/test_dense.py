@@ -15,6 +15,8 @@ from rag_core.index.bm25 import SearchFilter
 from rag_core.storage import index_state, posts
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 CHAT = -1001000000001
 
 

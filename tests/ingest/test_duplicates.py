@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from edits import Corpus, edits, harmless, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +18,6 @@ from ingest.dedup import (
     have_same_facts,
     parse_compared_text,
 )
-
-sys.path.insert(0, str(Path(__file__).parent))  # the generator lies beside its tests
-
-from edits import Corpus, edits, harmless, read
 
 pytestmark = pytest.mark.slow
 

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the generator lies beside its tests
-
 from edits import EDITS, HARMLESS, Changed, Corpus, edits, harmless, plain, read
 
 _TOKENS = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+|[^\w\s]|_")

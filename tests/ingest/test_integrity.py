@@ -20,6 +20,8 @@ from rag_core.index.vectors import VectorPoint
 from rag_core.storage import posts
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 HARBOUR, KILN, NOBODYS = -1001000000001, -1001000000002, -1001000000099
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_http import StandIn
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
@@ -23,19 +22,9 @@ from rag_core.settings import QdrantSettings
 from rag_core.storage import index_state
 from rag_core.text.tokens import tokenize
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
-
-from qdrant_http import StandIn
-
 pytestmark = pytest.mark.slow
 
 FERRY = "When does the ferry to Owl Island leave?"
-
-
-@pytest.fixture
-async def qdrant() -> AsyncIterator[StandIn]:
-    async with StandIn() as server:
-        yield server
 
 
 def on(qdrant: StandIn, models: Path | None = None) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from rag_core.index.vectors import VectorPoint
 from rag_core.storage import channels, index_state, posts
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 CHAT, KILN = -1001000000001, -1001000000002
 POSTS = 40
 

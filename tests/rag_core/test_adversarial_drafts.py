@@ -1,15 +1,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from adversarial_drafts import TRICKS, AdversarialDraft, Told, drafts, may_be_shown
 from minimal_edits import figures
 

@@ -12,10 +12,6 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 
 from adversarial_drafts import AdversarialDraft, drafts, may_be_shown
 from scripted import Scripted

@@ -17,6 +17,8 @@ from rag_core.retrieval.search import search_passages
 from rag_core.tracing import Run
 from rag_core.types import Hit, PostKey
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any) -> AsyncIterator[Any]:

@@ -16,6 +16,8 @@ from rag_core.retrieval.search import fetch_passages, search_dense, search_lexic
 from rag_core.storage import posts
 from rag_core.types import PostKey
 
+pytestmark = pytest.mark.slow
+
 FERRY = "When does the ferry to Owl Island leave?"
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted import Scripted
 
 from ingest.indexer import DenseIndexer
@@ -16,6 +17,8 @@ from rag_core.retrieval.search import search_passages
 from rag_core.settings import LlmSettings
 from rag_core.tracing import Run
 from rag_core.types import Plan
+
+pytestmark = pytest.mark.slow
 
 QUESTION = "Which zeppelin sails on Christmas Eve?"
 MADE_UP = "The ferry to Owl Island leaves from pier four every morning, and dogs travel free."

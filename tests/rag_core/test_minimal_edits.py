@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from minimal_edits import KINDS, Edit, figures, folded, minimal_edits
 
 pytestmark = pytest.mark.slow

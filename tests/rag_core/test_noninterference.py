@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_http import StandIn
 
 from bot.suggestions import QuestionSuggester
 from ingest.dedup import CopyIndexer
@@ -33,10 +33,6 @@ from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
 from rag_core.verification.verdicts import verify_text
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
-
-from qdrant_http import StandIn
 
 pytestmark = pytest.mark.slow
 

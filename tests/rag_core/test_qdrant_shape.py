@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
+from qdrant_http import StandIn
 
 from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
@@ -17,17 +16,7 @@ from rag_core.index.qdrant_client import make_search_params
 from rag_core.index.vectors import open_vector_store
 from rag_core.settings import QdrantSettings
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
-
-from qdrant_http import StandIn
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-async def qdrant() -> AsyncIterator[StandIn]:
-    async with StandIn() as server:
-        yield server
 
 
 async def made(qdrant: StandIn, **given: Any) -> dict[str, Any]:

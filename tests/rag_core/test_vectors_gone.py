@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from qdrant_http import StandIn
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.bm25 import PassageRef, SearchFilter
@@ -16,19 +15,9 @@ from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
-
-from qdrant_http import StandIn
-
 pytestmark = pytest.mark.slow
 
 ALL = SearchFilter(frozenset({-1}))
-
-
-@pytest.fixture
-async def qdrant() -> AsyncIterator[StandIn]:
-    async with StandIn() as server:
-        yield server
 
 
 async def opened(qdrant: StandIn) -> VectorStore:

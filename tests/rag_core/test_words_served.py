@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from qdrant_http import StandIn
 
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
@@ -19,10 +19,6 @@ from rag_core.index import sparse_qdrant as served_words
 from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex, PassageRef, PostKeySet, SearchFilter
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests share the stand-in
-
-from qdrant_http import StandIn
 
 pytestmark = pytest.mark.slow
 

@@ -57,7 +57,7 @@ _ANSWER_TYPE_WORDS = (
                        r"(?: (?:it|that|one))?(?: costs?\b)?|what(?= (?:[^\s?]+ ){1,6}?(?:costs?|pay)(?!\w))|how much (?:money|cash)|"
                        r"costs?|prices?|pricing|fees?|fares?|how expensive|expensive|cheap|charge"),
     (AnswerType.HOURS, r"во ск[оа]л?ьк[оаи]|(?:до|со?|к) ск[оа]л?ьк[иоа]|(?:до|с|в) како(?:го|й|м) час\w*|часы работы|"
-                       r"режим работы|график\w*|расписани\w+|когда (?:(?:он|она|они|вы|у вас) )?(?:работа\w+|открыва\w+|закрыва\w+)|"
+                       r"режим работы|график\w*|расписани\w+|когда (?:(?:он|она|они|вы|у вас) )?работа\w+|"
                        r"как работа\w+|(?:at |until |till |by )?what time|opening hours|working hours|hours|how late|how early|"
                        r"when do (?:you|they|we)"),
     (AnswerType.DATE, r"когда|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"

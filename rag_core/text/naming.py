@@ -18,20 +18,11 @@ __all__ = ["find_aliases"]
 _NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"
 _QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"
 _OUR = r"(?:our|the|a|an|наш|наша|наше|наши|это)"
-# (pattern, whether the common noun is the last of the phrase)
-_PATTERNS = (
-    (re.compile(rf"(?P<common>[\w-]{{3,30}}) {_QUOTED}"), True),  # the boat "Otter"
-    # a bakery opens on Saturday. It is called Ember
-    (
-        re.compile(
-            r"(?P<common>[^.!?\n]{3,120})[.!?,]? (?:\w+ ){0,2}"
-            rf"(?:[Нн]азывается|[Нн]азвали|зовут|звать|called|named|nicknamed):? {_NAME}"
-        ),
-        True,
-    ),
-    (re.compile(rf"{_NAME}, {_OUR} (?P<common>[\w -]{{3,40}})"), False),  # Ember, our bakery
-    (re.compile(rf"{_NAME} (?:is|are|—) {_OUR} (?P<common>[\w -]{{3,40}})"), False),
-)
+_APPOSITION = re.compile(rf"(?<![\w-])(?P<common>[\w-]{{3,30}}) {_QUOTED}")  # the boat "Otter"
+# A bakery opens on Saturday. It is called Ember: the common noun stands before.
+_CALLED = re.compile(rf"(?<!\w)(?:[Нн]азывается|[Нн]азвали|зовут|звать|called|named|nicknamed):? {_NAME}")
+_OURS = re.compile(rf"(?<!\w){_NAME}(?:,| is| are| —) {_OUR} (?P<common>[\w -]{{3,40}})")  # Ember, our bakery
+_MAX_DISTANCE = 120  # characters between a common noun and the verb of naming after it
 _MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
 _MAX_NAMING_TEXT = 1500  # characters of a post that are read
 _WORD = re.compile(r"[^\W\d_]+")
@@ -68,16 +59,17 @@ def find_aliases(asked: Iterable[str], texts: Iterable[str]) -> tuple[tuple[str,
 
 def _list_namings(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """List the namings of a text: the term of a common noun, and the terms of a name."""
-    for pattern, last in _PATTERNS:
+    for pattern in (_APPOSITION, _CALLED, _OURS):
         for match in pattern.finditer(text):
             groups = match.groupdict()
             name = frozenset(tokenize(groups["quoted"] or groups.get("plain") or ""))
-            common = _find_head_noun(groups["common"], last)
+            before = text[max(0, match.start() - _MAX_DISTANCE) : match.start()]
+            common = _find_head_noun(groups.get("common") or before, last=pattern is not _OURS)
             if common and 0 < len(name) <= _MAX_NAME_TERMS and common not in name:
                 yield common, name
 
 
-def _find_head_noun(phrase: str, last: bool) -> str:
+def _find_head_noun(phrase: str, *, last: bool) -> str:
     """Term of the head of a noun phrase; empty where it has none. An English phrase ends with its head."""
     words = [word.lower().replace("ё", "е") for word in _WORD.findall(phrase if last else _PHRASE_END.split(phrase)[0])]
     nouns = [word for word in words if word.isascii() or is_noun(word)]

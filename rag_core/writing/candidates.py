@@ -8,6 +8,7 @@ fitted by logistic regression over pairs (right above wrong) on the XQuAD develo
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -212,6 +213,41 @@ def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]
     return scored
 
 
+class _TermIndex:
+    """Inverted index of a question: words of a source to the terms they match, in time linear in the words.
+
+    `kin` maps each term to its similar stems with their similarities, most similar first.
+    """
+
+    def __init__(self, asked: QueryTerms, kin: Mapping[str, Sequence[tuple[float, str]]]) -> None:
+        self._share = asked.share
+        self._exact: dict[str, list[tuple[str, float]]] = {term: [(term, 1.0)] for term in asked.share}
+        self._similar: dict[str, list[tuple[str, float]]] = {}
+        for term in asked.share:
+            for variant, weight in asked.variants.get(term, {}).items():
+                self._exact.setdefault(variant, []).append((term, weight))
+            for similarity, other in kin.get(term, ()):
+                self._similar.setdefault(other, []).append((term, similarity))
+
+    def measure(self, words: frozenset[str]) -> tuple[float, float]:
+        """Weight shares of the terms that words match, as `QueryTerms.met` and `QueryTerms.kin`."""
+        met = self._find_best(words, self._exact)
+        similar = self._find_best(words, self._similar)
+        kin = sum(
+            self._share[term] * max(0.0, credit - met.get(term, 0.0))
+            for term, credit in similar.items()
+            if term not in words
+        )
+        return sum(self._share[term] * credit for term, credit in met.items()), kin
+
+    def _find_best(self, words: frozenset[str], index: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, float]:
+        best: dict[str, float] = {}
+        for word in words:
+            for term, credit in index.get(word, ()):
+                best[term] = max(credit, best.get(term, 0.0))
+        return best
+
+
 def _score_candidates(
     asked: QueryTerms, scored: _ScoredSource, evidence: Evidence, longest: int
 ) -> list[ExtractCandidate]:
@@ -222,7 +258,8 @@ def _score_candidates(
     title = frozenset(tokenize(source.passage.header))
     pairs = set(pairwise(asked.order))
     kin_of = kindred(asked.share, chain.from_iterable(stems))
-    everywhere = asked.met(scored.words)
+    index = _TermIndex(asked, kin_of)
+    everywhere, _ = index.measure(scored.words)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
     useful = [bool(there & related) for there in stems]
     result = []
@@ -237,13 +274,7 @@ def _score_candidates(
         order = tokenize(piece)
         here = frozenset(order)
         near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
-        kin = sum(
-            share
-            * max(0.0, next((near for near, other in kin_of[term] if other in here), 0.0) - asked.match(term, here))
-            for term, share in asked.share.items()
-            if term not in here
-        )
-        met, nearby = asked.met(here), asked.met(near)
+        (met, kin), (nearby, _) = index.measure(here), index.measure(near)
         has = contains_answer_type(asked.want, piece, asked.text)
         held = 0.5 if asked.want is AnswerType.ANYTHING else float(has)
         vague = asked.want in VAGUE_TYPES and asked.want is not AnswerType.ANYTHING

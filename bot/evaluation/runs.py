@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _FOLD_COUNT = 5
-MAX_SURE_WRONG = 0.08  # share of the sure answers; half of it are right answers in other words than the gold
+MAX_SURE_WRONG = 0.08  # share of the sure answers
 
 
 class HasLanguage(Protocol):

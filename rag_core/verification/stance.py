@@ -44,7 +44,8 @@ _MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45
 _MIN_OWN_SUPPORTING = 0.3  # share in the sentence itself, for support
 _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another value
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
-_MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment decides
+_MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment may contradict it
+_MIN_ABOUT_SUPPORTING = 0.55  # the same, where entailment may support it
 _MIN_REPLACED_OWN = 0.6  # share in the sentence where another word stands in the place of the claim's
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
@@ -82,6 +83,8 @@ def detect_stance(checked: RuleCheck, support: Support, header: str, date: datet
         return Support(Label.CONTRADICTED, _CONTRADICTED, "rules", why, start, end, best.about, Label.CONTRADICTED)
     blocked = any(one.blocks for one in readings)
     open_ones = [one.about for one in readings if one.why == _TOO_LITTLE and one.about >= _MIN_ABOUT_NEAREST]
+    least = _MIN_ABOUT_SUPPORTING if support.label is Label.SUPPORTED else _MIN_ABOUT_NEAREST
+    open_ones = [about for about in open_ones if about >= least]
     if best.label is Label.NOT_FOUND and open_ones and support.label is not Label.NOT_FOUND and not blocked:
         return replace(support, about=max(open_ones))
     if best.label is Label.NOT_FOUND:

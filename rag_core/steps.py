@@ -19,7 +19,7 @@ from rag_core.context.copies import gather_evidence
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
-from rag_core.errors import RagError
+from rag_core.errors import IndexUnavailable, RagError
 from rag_core.index.bm25 import SearchFilter
 from rag_core.planning import KnownEntities, build_bare_plan, is_worth_planning, plan_by_model
 from rag_core.retrieval.aggregate import answer_by_aggregation
@@ -65,9 +65,8 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
-        plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
+        plan = await _plan_by_rules(question, known, rag)
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
-        plan = await _add_aliases(plan, question, rag)
         idle = planner is not None and not planner.waiting
         if planner and idle:
             entities = await _load_known_entities(question, known, rag)
@@ -76,6 +75,18 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.put(key, version, plan)
     return plan
+
+
+async def _plan_by_rules(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+    """Plan by rules, with corrected spelling and aliases; without them where the lexical index is down.
+
+    The search that follows reports an index that is down.
+    """
+    try:
+        plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
+        return await _add_aliases(plan, question, rag)
+    except IndexUnavailable:
+        return await asyncio.to_thread(rag.plan, question, known)
 
 
 def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:

@@ -261,7 +261,9 @@ def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cite) -> None:
 
 def test_an_answer_as_json_is_one_object(asked: Cite) -> None:
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
-    assert set(given) == {"refused", "sentences", "nearest", "confidence", "recipe", "model", "without", "trace_id"}
+    answered = {"refused", "sentences", "nearest", "certainty", "confidence", "recipe", "model", "without", "trace_id"}
+    assert set(given) == answered
+    assert given["certainty"] == "sure"
     assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "direct", None, [])
     (sentence,) = given["sentences"]
     assert set(sentence) == {"text", "support", "citations"}
@@ -406,6 +408,8 @@ ANSWERS = {
     "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
     "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "answer_length",
     "tool_timeout_rate", "cache_hit_rate", "memory_mb", "by_model", "first_sentence_ms_p50", "tokens_per_s",
+    "sure_share", "sure_right", "sure_wrong", "probable_right", "stale_first", "unanswerable_sure",
+    "unanswerable_probable",
 }  # fmt: skip
 RETRIEVAL = {
     "recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10", "latency_ms_p50", "latency_ms_p95",

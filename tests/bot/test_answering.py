@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
 from slow import Slow
 
 from bot.sandbox import Sandbox
@@ -118,8 +118,7 @@ async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
         assert reply["text"].startswith(f"{VERBATIM} [1]")
         assert "Stopped: this is what I had so far." in reply["text"]
         assert (model.begun, model.ended, model.waiting) == (1, 0, 0)
-        await sandbox.say(OTTO, "/stop")
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, "/stop")
         assert reply["text"].startswith("There is nothing to stop")
 
 
@@ -129,8 +128,7 @@ async def test_nobody_stops_the_question_of_somebody_else(
     await bind(home, HARBOUR)
     writes(1.5)
     async with live():
-        await sandbox.say(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
-        (shown,) = await sandbox.replies(GROUP)
+        shown = await say(sandbox, OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
         (button,) = shown["reply_markup"]["inline_keyboard"][0]
         pressed = await sandbox.press(RITA, GROUP, shown["message_id"], button["callback_data"])
         assert pressed["answer"]["text"].startswith("Остановить может только тот")
@@ -214,10 +212,8 @@ async def test_the_same_question_is_answered_from_memory_with_the_same_sources(
 ) -> None:
     model = writes(0.1)
     async with live():
-        await sandbox.say(OTTO, FERRY)
-        (first,) = await sandbox.replies(OTTO)
-        await sandbox.say(RITA, FERRY.upper().replace("?", " ??"))
-        (second,) = await sandbox.replies(RITA)
+        first = await say(sandbox, OTTO, FERRY)
+        second = await say(sandbox, RITA, FERRY.upper().replace("?", " ??"))
         assert (second["text"], second["entities"]) == (first["text"], first["entities"])
         assert model.begun == 1
         await sandbox.post(HARBOUR, "The ferry to Owl Island also leaves at noon on Sundays.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import HARBOUR, OTTO, RITA
+from driver import HARBOUR, OTTO, RITA, say
 
 from bot.app import run_bot
 from bot.files import lock_data_folder
@@ -160,8 +160,7 @@ async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: 
         await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
         async with asyncio.timeout(30):
             while True:
-                await sandbox.say(OTTO, "When does the regatta of wooden sailboats begin?")
-                (reply,) = await sandbox.replies(OTTO)
+                reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
                 if "Saturday at noon" in reply["text"]:
                     break
 

@@ -133,8 +133,7 @@ async def test_readers_have_no_list_and_no_buttons(sandbox: Sandbox, live: Any, 
 async def test_an_admin_does_not_press_in_a_group(sandbox: Sandbox, live: Any, home: Path) -> None:
     group = -1009
     async with live():
-        await sandbox.say(ADMIN, "/start@citegram_bot", chat_id=group)
-        (there,) = await sandbox.replies(group)
+        there = await say(sandbox, ADMIN, "/start@citegram_bot", group)
         data = ChannelCallback(action=ChannelAction.PUBLIC, token=mark(home)).pack()
         pressed = await sandbox.press(ADMIN, group, there["message_id"], data)
     assert pressed["answer"]["alert"] is True

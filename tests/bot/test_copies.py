@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from driver import HARBOUR, KILN, OTTO, SAFE
+from driver import HARBOUR, KILN, OTTO, SAFE, say
 
 from bot.cli.open_index import open_up_to_date_engine
 from bot.sandbox import Sandbox
@@ -21,8 +21,7 @@ async def answered(sandbox: Sandbox, wanted: str, but: str = "\0") -> str:
     """The answer to the question, asked again until it has what is wanted: posts are taken in meanwhile."""
     async with asyncio.timeout(20):
         while True:
-            await sandbox.say(OTTO, QUESTION)
-            (reply,) = await sandbox.replies(OTTO)
+            reply = await say(sandbox, OTTO, QUESTION)
             if re.search(wanted, reply["text"]) and but not in reply["text"]:
                 return str(reply["text"])
 

@@ -130,8 +130,7 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     async with live():
-        await sandbox.say(ADMIN, "/channels")
-        (listed,) = await sandbox.replies(ADMIN)
+        listed = await say(sandbox, ADMIN, "/channels")
 
         async def card(*labels: str) -> None:
             for label in labels:
@@ -208,8 +207,7 @@ async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, l
         answer = (await said(sandbox, OTTO, FERRY))["text"]
         assert "The ferry to Owl Island leaves at 7:30" in answer  # a quote stays as it is
         assert "Источник" in answer
-        await sandbox.say(OTTO, "/start")
-        (private,) = await sandbox.replies(OTTO)
+        private = await say(sandbox, OTTO, "/start")
     assert "I read 2 channels for you" in private["text"]
 
 
@@ -218,8 +216,7 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
     async with live():
         await sandbox.say(OTTO, "/settings", chat_id=GROUP)
         assert (await said(sandbox, OTTO, SETTINGS))["text"].startswith("Settings of this group")
-        await sandbox.say(OTTO, "/settings")
-        (private,) = await sandbox.replies(OTTO)
+        private = await say(sandbox, OTTO, "/settings")
     assert private["text"].startswith("This works in a group")
     assert len(sandbox.world.sent[GROUP]) == 1
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, say_text
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, say, say_text
 
 from bot.handlers.group_settings import find_channel
 from bot.sandbox import Sandbox
@@ -61,8 +61,7 @@ async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: P
         unknown = await told(sandbox, ADMIN, "/bind@citegram_bot @nowhere")
         pending = await told(sandbox, ADMIN, "/bind@citegram_bot The safe")
         none = await told(sandbox, ADMIN, "/bind@citegram_bot")
-        await sandbox.say(ADMIN, "/bind")
-        (private,) = await sandbox.replies(ADMIN)
+        private = await say(sandbox, ADMIN, "/bind")
     assert unknown.startswith("I do not know the channel @nowhere.")
     assert pending.startswith("The channel The safe waits for approval")
     assert none == "This group asks no channel yet.\nWrite the channel after the command: /bind @channel"
@@ -97,8 +96,7 @@ async def test_an_answer_stays_in_its_topic(sandbox: Sandbox, live: Any, home: P
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
-        await sandbox.say(OTTO, ASK, chat_id=GROUP, thread=topic)
-        (reply,) = await sandbox.replies(GROUP)
+        reply = await say(sandbox, OTTO, ASK, GROUP, thread=topic)
     assert reply["message_thread_id"] == topic
     actions = [call for call in sandbox.transcript if call["method"] == "sendChatAction"]
     assert {call["params"]["message_thread_id"] for call in actions} == {str(topic)}

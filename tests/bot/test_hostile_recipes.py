@@ -78,9 +78,9 @@ async def test_no_recipe_obeys_posts_or_questions(
         for one in (found, *early):
             said = await shown(one, tray, lang)
             check(one, said)
-            assert "heron" not in said
+            assert "the heron" not in said  # of the thought; a post has "is heron"
         assert all(citation.post.chat_id == TOWN for one in sentences for citation in one.citations)
-        assert not [one.text for one in sentences if KNOWN in one.text or "heron" in one.text or TOKEN in one.text]
+        assert not [one.text for one in sentences if KNOWN in one.text or "the heron" in one.text or TOKEN in one.text]
     tools = opened.nothing_told(caplog)
     assert {"tool.search", "tool.?"} <= tools or recipe != "react"  # tools that are allowed, and others
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive, zipped
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive, say, zipped
 
 from bot.imports import import_process
 from bot.sandbox import Sandbox, methods
@@ -70,12 +70,6 @@ async def sent(sandbox: Sandbox, data: bytes, name: str = "result.json", caption
     return Telling(sandbox, reply)
 
 
-async def told(sandbox: Sandbox, who: int, text: str, **more: Any) -> dict[str, Any]:
-    await sandbox.say(who, text, **more)
-    (reply,) = await sandbox.replies(who)
-    return reply
-
-
 async def kept(home: Path, chat_id: int = BAKERY) -> int:
     return int(await query_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
 
@@ -110,16 +104,14 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         (asked,) = await sandbox.replies(ADMIN)
         who = Telling(sandbox, asked)
         assert who.text == "Only admins read Bakery so far. Who may read it through me?"
-        assert "six in the morning" not in (await told(sandbox, OTTO, ROLLS))["text"]
-        assert "six in the morning" in (await told(sandbox, ADMIN, ROLLS))["text"]
+        assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
+        assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
         await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
-        assert "six in the morning" in (await told(sandbox, OTTO, ROLLS))["text"]
+        assert "six in the morning" in (await say(sandbox, OTTO, ROLLS))["text"]
         again = await (await sent(sandbox, export())).end()
         assert "New: 0 · edited: 0 · unchanged: 3" in again
         assert nothing_left(home)
-        assert (await told(sandbox, ADMIN, "/help"))["text"].startswith(
-            "Write a question"
-        )  # and nothing is asked again
+        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Write a question")  # and nothing is asked again
 
 
 async def test_in_russian_and_as_a_zip(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -149,16 +141,16 @@ async def test_a_reply_to_a_document_imports_it(sandbox: Sandbox, live: Any, qui
     async with live():
         document = await sandbox.send_file(ADMIN, "notes.bin", export())
         await sandbox.replies(ADMIN)  # not a question, and not called an export
-        reply = await told(sandbox, ADMIN, "/import", reply_to=document["message_id"])
+        reply = await say(sandbox, ADMIN, "/import", reply_to=document["message_id"])
         assert "New: 3" in await Telling(sandbox, reply).end()
 
 
 async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> None:
     async with live(admins=(ADMIN, RITA)):
-        assert (await told(sandbox, ADMIN, "/import"))["text"].startswith(
+        assert (await say(sandbox, ADMIN, "/import"))["text"].startswith(
             "Send me the export of a channel as a document"
         )
-        assert (await told(sandbox, RITA, "/IMPORT"))["text"].startswith("Пришлите экспорт канала документом")
+        assert (await say(sandbox, RITA, "/IMPORT"))["text"].startswith("Пришлите экспорт канала документом")
 
 
 async def test_others_are_refused_and_not_offered_anything(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -166,7 +158,7 @@ async def test_others_are_refused_and_not_offered_anything(sandbox: Sandbox, liv
         for caption in ("/import", "/import @harbour_news"):
             assert "Only the bot's admins" in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
         assert (await sent(sandbox, export(), caption="", who=OTTO)).text.startswith("I read only text")
-        assert "Only the bot's admins" in (await told(sandbox, OTTO, "/import"))["text"]
+        assert "Only the bot's admins" in (await say(sandbox, OTTO, "/import"))["text"]
     assert await kept(home) == 0 and nothing_left(home)
 
 
@@ -188,7 +180,7 @@ async def test_a_stranger_presses_nothing(sandbox: Sandbox, live: Any, home: Pat
 
 async def test_an_offer_whose_document_is_gone_is_a_sentence(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        help_text = await told(sandbox, ADMIN, "/help")
+        help_text = await say(sandbox, ADMIN, "/help")
         for message in (help_text["message_id"], 4_000):  # without a document above it; too old to be seen
             pressed = await sandbox.press(ADMIN, ADMIN, message, "import-go")
             assert pressed["answer"]["text"] == "I do not see that document any more: send it again with /import."
@@ -199,7 +191,7 @@ async def test_in_groups_nothing_is_imported(sandbox: Sandbox, live: Any, home: 
         sandbox.world.reads_groups = True
         upload = UploadedFile("f1", "result.json", "application/json", export())
         send_file_as_person(sandbox.world, ADMIN, upload, "/import@citegram_bot", chat_id=GROUP)
-        await told(sandbox, OTTO, "/help")
+        await say(sandbox, OTTO, "/help")
     assert GROUP not in sandbox.world.sent
     assert await kept(home) == 0
 
@@ -250,7 +242,7 @@ async def test_a_known_channel_keeps_its_readers_and_its_pause(sandbox: Sandbox,
     async with live():
         report = await (await sent(sandbox, export(name="Harbour News", chat=bare))).end()
         assert "New: 3" in report
-        assert (await told(sandbox, ADMIN, "/help"))["text"].startswith("Write a question")  # nothing was asked
+        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Write a question")  # nothing was asked
     channel = await channel_of(home, HARBOUR)
     assert (channel.visibility, channel.state) == (Visibility.PUBLIC, "paused")
 
@@ -355,7 +347,7 @@ async def test_after_a_crash_the_next_start_says_that_it_was_interrupted(
     sandbox: Sandbox, live: Any, home: Path, quick: None
 ) -> None:
     async with live(admins=(RITA,)):
-        shown = await told(sandbox, RITA, "/help")
+        shown = await say(sandbox, RITA, "/help")
     folder = home / "incoming"
     folder.mkdir()
     note = {"chat": RITA, "message": shown["message_id"], "lang": "ru", "file": "канал.zip"}
@@ -377,7 +369,7 @@ async def test_a_note_that_cannot_be_read_does_not_keep_the_bot_from_starting(
     (home / "incoming").mkdir()
     (home / "incoming" / "note.json").write_text(note)
     async with live():
-        await told(sandbox, ADMIN, "/help")
+        await say(sandbox, ADMIN, "/help")
     assert nothing_left(home)
 
 

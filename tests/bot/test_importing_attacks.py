@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import RITA, zipped
+from driver import RITA, say, zipped
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
@@ -145,8 +145,7 @@ async def test_the_bot_says_no_in_russian_and_goes_on(sandbox: Sandbox, live: An
             (telling,) = await sandbox.replies(RITA)
             assert (await ended(sandbox, telling["message_id"])).startswith(said)
             assert not (home / "incoming").exists()
-        await sandbox.say(RITA, "когда открывается запись на осенний курс керамики?")
-        (answer,) = await sandbox.replies(RITA)
+        answer = await say(sandbox, RITA, "когда открывается запись на осенний курс керамики?")
     assert "пятого сентября" in answer["text"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, OTTO, RITA, wait_until_handled
+from driver import ADMIN, GROUP, OTTO, RITA, say, wait_until_handled
 
 from bot.sandbox import Sandbox
 from bot.sandbox.user_actions import press_button
@@ -39,8 +39,7 @@ async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: 
 
 async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
     async with live(reader_limit=5):
-        await sandbox.say(OTTO, FERRY)
-        (answer,) = await sandbox.replies(OTTO)
+        answer = await say(sandbox, OTTO, FERRY)
         first, *_ = [b["callback_data"] for row in answer["reply_markup"]["inline_keyboard"] for b in row]
         before = len(sandbox.transcript)
         for _ in range(80):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
-from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, press, say_text, wait_until_handled
+from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, press, say, say_text, wait_until_handled
 
 from bot import access as membership
 from bot.access import MembershipCache
@@ -219,8 +219,7 @@ async def test_an_admin_opens_a_channel_to_its_members_with_a_button(sandbox: Sa
     trophy = "where did the treasurer hide the silver trophy?"
     async with live():
         assert "staircase" not in await say_text(sandbox, RITA, trophy)
-        await sandbox.say(ADMIN, "/channels")
-        (listed,) = await sandbox.replies(ADMIN)
+        listed = await say(sandbox, ADMIN, "/channels")
         await press(sandbox, listed, "The safe", ADMIN)
         await press(sandbox, listed, "Members", ADMIN)
         assert "staircase" in await say_text(sandbox, RITA, trophy)

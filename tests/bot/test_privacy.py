@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, say
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
@@ -159,8 +159,7 @@ async def test_what_is_being_answered_is_stopped_and_erased(
         await sandbox.say(OTTO, FERRY)
         await sandbox.say(OTTO, MACKEREL)
         await begun.wait()
-        await sandbox.say(OTTO, "/forget")
-        (question,) = await sandbox.replies(OTTO)
+        question = await say(sandbox, OTTO, "/forget")
         while "Erase" not in question["text"]:  # the place in the line may be told before
             (question,) = await sandbox.replies(OTTO)
         assert "• 2 of them not answered yet" in question["text"]

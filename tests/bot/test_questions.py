@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from driver import OTTO, RITA
+from driver import OTTO, RITA, say
 
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
@@ -51,8 +51,7 @@ async def test_what_the_posts_do_not_say_is_not_said(
     sandbox: Sandbox, live: Any, reader: int, question: str, said: str
 ) -> None:
     async with live():
-        await sandbox.say(reader, question)
-        (reply,) = await sandbox.replies(reader)
+        reply = await say(sandbox, reader, question)
     assert reply["text"].startswith(said)
 
 
@@ -80,15 +79,13 @@ async def test_what_cannot_be_asked_gets_one_sentence(
     sandbox: Sandbox, live: Any, reader: int, text: str, said: str
 ) -> None:
     async with live():
-        await sandbox.say(reader, text)
-        (reply,) = await sandbox.replies(reader)
+        reply = await say(sandbox, reader, text)
     assert reply["text"].startswith(said)
 
 
 async def test_the_longest_question_is_taken(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        await sandbox.say(OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))
     assert "7:30" in reply["text"]
 
 

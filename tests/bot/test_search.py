@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, save
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, save, say
 
 from bot.handlers import search
 from bot.sandbox import Sandbox
@@ -291,8 +291,7 @@ async def test_a_search_does_not_wait_behind_answers(
         for who in (OTTO, RITA, ADMIN):
             await sandbox.say(who, "When does the ferry leave?")
         await begun.wait()
-        await sandbox.say(OTTO, "/search mackerel")
-        (found,) = await sandbox.replies(OTTO)
+        found = await say(sandbox, OTTO, "/search mackerel")
         assert "quay" in found["text"]
         free.set()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO
+from driver import ADMIN, OTTO, say
 
 from bot import files
 from bot.handlers.stats import format_age
@@ -23,8 +23,7 @@ FERRY = "When does the ferry to Owl Island leave?"
 
 
 async def stats(sandbox: Sandbox, chat: int = ADMIN) -> str:
-    await sandbox.say(chat, "/stats")
-    (reply,) = await sandbox.replies(chat)
+    reply = await say(sandbox, chat, "/stats")
     return str(reply["text"])
 
 
@@ -89,8 +88,7 @@ async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sa
 
 async def test_an_admin_finds_stats_in_the_menu_and_in_the_help(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        await sandbox.say(ADMIN, "/help")
-        (reply,) = await sandbox.replies(ADMIN)
+        reply = await say(sandbox, ADMIN, "/help")
         assert "/stats" in reply["text"]
         await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) >= 6, 30)
     menus = [call["params"] for call in sandbox.transcript if call["method"] == "setMyCommands"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO, RITA
+from driver import ADMIN, OTTO, RITA, say
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_bot_blocked
@@ -69,8 +69,7 @@ async def test_an_admin_is_told_the_reason_in_private(
         question_worker, "answer_question", raising(IndexUnavailable("The index is damaged: run citegram reindex."))
     )
     async with live():
-        await sandbox.say(ADMIN, FERRY)
-        (reply,) = await sandbox.replies(ADMIN)
+        reply = await say(sandbox, ADMIN, FERRY)
     assert reply["text"].endswith("For the admin: The index is damaged: run citegram reindex.")
 
 
@@ -116,8 +115,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
 
 async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        await sandbox.say(OTTO, FERRY)
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, FERRY)
     (row,) = await rows(home)
     assert row["state"] == "answered"
     kept = json.loads(row["answer"])
@@ -144,8 +142,7 @@ async def test_an_answer_gets_through_a_storm(sandbox: Sandbox, live: Any) -> No
     sandbox.faults.fail_next("sendMessage", "502html")
     sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
     async with live():
-        await sandbox.say(OTTO, FERRY)
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, FERRY)
     assert "7:30" in reply["text"]
 
 
@@ -181,6 +178,5 @@ async def test_a_handler_that_fails_says_so_in_the_readers_language(
 ) -> None:
     monkeypatch.setattr(questions, "queue_question", raising(ArchiveUnavailable("/srv/x is locked")))
     async with live():
-        await sandbox.say(RITA, FERRY)
-        (reply,) = await sandbox.replies(RITA)
+        reply = await say(sandbox, RITA, FERRY)
     assert reply["text"] == "Архив постов сейчас не читается или не пишется. Пожалуйста, попробуйте позже."

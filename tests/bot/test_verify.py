@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, save
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, save, say
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
@@ -200,9 +200,7 @@ async def test_why_tells_what_a_verdict_stands_on(sandbox: Sandbox, live: Any, h
 
 async def test_help_and_menu_know_the_command(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        await sandbox.say(OTTO, "/help")
-        (private,) = await sandbox.replies(OTTO)
-        await sandbox.say(OTTO, "/help@citegram_bot", chat_id=GROUP)
-        (group,) = await sandbox.replies(GROUP)
+        private = await say(sandbox, OTTO, "/help")
+        group = await say(sandbox, OTTO, "/help@citegram_bot", GROUP)
     assert "/verify text — do the posts say so? Also as a reply" in private["text"]
     assert "/verify text, or as a reply to a message" in group["text"]

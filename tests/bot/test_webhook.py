@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from driver import HARBOUR, OTTO
+from driver import HARBOUR, OTTO, say
 from watching import free_port, until
 
 from bot.app import run_bot
@@ -84,8 +84,7 @@ async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_
         assert "7:30" in reply["text"]
         await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
         await eyes.see("The regatta of wooden sailboats begins on Saturday at noon.")
-        await sandbox.say(OTTO, "When does the regatta of wooden sailboats begin?")
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
         assert "Saturday at noon" in reply["text"]
     assert not any(line["method"].lower() == "getupdates" for line in sandbox.transcript)
     (told,) = (line["params"] for line in sandbox.transcript if line["method"] == "setWebhook")
@@ -147,8 +146,7 @@ async def test_an_update_that_cannot_be_read_goes_to_quarantine_and_is_confirmed
     sandbox.push({"brand_new_kind": {}})
     sandbox.push({"message": {"message_id": "words", "text": "half a pair \ud83d"}})
     async with live(sections={"webhook": hook}):
-        await sandbox.say(OTTO, FERRY)
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, FERRY)
         assert "7:30" in reply["text"]
         assert await sandbox.world.queue.bell.until(lambda: not sandbox.world.queue.kept, 30)
     assert (await counts(home))["poison"] == 2
@@ -164,8 +162,7 @@ async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: An
     async with live(sections={"webhook": hook}):  # it is known after a restart too
         await hooked(sandbox, 2)
         assert await knock(hook, json.dumps(raw).encode()) == 200
-        await sandbox.say(OTTO, "/help")
-        (help_text,) = await sandbox.replies(OTTO)
+        help_text = await say(sandbox, OTTO, "/help")
     assert help_text["text"].startswith("Write a question")
     assert answered(sandbox, OTTO) == {asked["message_id"]: 1}
 
@@ -184,8 +181,7 @@ async def test_what_could_not_be_kept_is_brought_again_and_answered(
 
     monkeypatch.setattr(inbox, "save_updates", fails_thrice)
     async with live(sections={"webhook": hook}):
-        await sandbox.say(OTTO, FERRY)
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, FERRY)
     assert "7:30" in reply["text"]
     assert sandbox.world.queue.failed
     assert sandbox.world.queue.failed[1] == "Wrong response from the webhook: 503 Service Unavailable"

@@ -50,10 +50,10 @@ def test_sums_are_right(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", ATTACKS)
 def test_an_attack_ends_at_once_in_a_sentence(expression: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ToolFailed, match="cannot be worked out"):
         evaluate_expression(expression)
-    assert time.perf_counter() - started < MOST_S
+    assert time.process_time() - started < MOST_S
 
 
 @pytest.mark.parametrize("expression", ["max(1,100,2)", "max(1,000, 2,000)"])
@@ -68,7 +68,7 @@ def test_there_are_at_least_fifty_attacks() -> None:
 
 @pytest.mark.parametrize("expression", ["-" * 118 + "1", "(" * 59 + "1" + ")" * 59, "9**" * 39 + "1", "1+" * 59 + "1"])
 def test_what_is_deep_or_long_ends_at_once_either_way(expression: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with suppress(ToolFailed):
         assert len(evaluate_expression(expression)) < 40
-    assert time.perf_counter() - started < MOST_S
+    assert time.process_time() - started < MOST_S

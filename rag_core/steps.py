@@ -22,6 +22,7 @@ from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.index.bm25 import SearchFilter
 from rag_core.planning import KnownEntities, build_bare_plan, is_worth_planning, plan_by_model
+from rag_core.planning.intents import is_asking_word
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.hyde import write_hypothetical_post
 from rag_core.retrieval.rerank import rerank_hits
@@ -92,7 +93,7 @@ async def _plan_by_rules(question: Question, known: Mapping[int, Channel], rag: 
 def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    text, read_as = correct_spelling(question.text, rag.lexical.vocabulary, frequency)
+    text, read_as = correct_spelling(question.text, rag.lexical.vocabulary, frequency, is_asking_word)
     return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 

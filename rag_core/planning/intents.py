@@ -10,8 +10,10 @@ from rag_core.types import Kind
 __all__ = [
     "asks_about_posts",
     "asks_about_recent_events",
+    "asks_for_count",
     "detect_intent",
     "extract_topic",
+    "is_asking_word",
     "is_empty_topic",
     "strip_asking_phrase",
 ]
@@ -127,6 +129,7 @@ _FRAME_WORDS = re.compile(
     r"this|that|here|there|words?|contain(?:s|ing)?)\b"
 )
 
+_COUNT_ASKED = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:сколько|как часто|в скольких|how (?:many|often))\b")
 
 # Words that ask for all posts of a period.
 _CATCH_ALL_WORDS = re.compile(
@@ -137,6 +140,8 @@ _CATCH_ALL_WORDS = re.compile(
     r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
     r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
 )
+
+_ASKING_WORDS = (_FRAME_WORDS, _CATCH_ALL_WORDS, re.compile(rf"\b{_POSTED_THINGS}\b"))
 
 
 def detect_intent(asked: str) -> Kind:
@@ -177,6 +182,16 @@ def asks_about_posts(asked: str) -> bool:
 def asks_about_recent_events(asked: str) -> bool:
     """Whether the question asks for news or events: a recent week or month in it then filters posts."""
     return bool(_RECENT_EVENTS.search(asked))
+
+
+def asks_for_count(asked: str) -> bool:
+    """Whether a question about all posts of a period asks for their number: "how many posts were there in May"."""
+    return bool(_COUNT_ASKED.search(asked))
+
+
+def is_asking_word(word: str) -> bool:
+    """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
+    return any(words.fullmatch(word) for words in _ASKING_WORDS)
 
 
 def extract_topic(asked: str) -> str:

@@ -20,14 +20,14 @@ from itertools import product
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.index.bm25 import PassageRef, SearchFilter
-from rag_core.planning.intents import detect_intent
+from rag_core.planning.intents import asks_for_count
 from rag_core.retrieval.digest import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.posting_dates import date_posts
 from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import posts
 from rag_core.text.answer_type import extract_name_stems
-from rag_core.text.names import build_surname_pattern, get_surname_base
+from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.text.tokens import tokenize
@@ -75,8 +75,7 @@ def build_mention_term(term: str, written: str) -> MentionTerm:
     base = get_surname_base(written)
     if base is None:
         return MentionTerm((term,))
-    stems = dict.fromkeys(stem for form in (written, base, f"{base}а") for stem in tokenize(form))
-    return MentionTerm(tuple(stems) or (term,), build_surname_pattern(base))
+    return MentionTerm(list_surname_stems(written) or (term,), build_surname_pattern(base))
 
 
 async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer, rag: Engine) -> list[PassageRef]:
@@ -154,7 +153,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     them at all, or the question has another intent.
     """
     if plan.kind is Kind.POSTED:
-        counted = detect_intent(question.text.lower().replace("ё", "е")) is Kind.HOW_MANY
+        counted = asks_for_count(question.text.lower().replace("ё", "е"))
         return await summarize_period(question, plan, rag, counted=counted)
     if plan.kind is Kind.WHEN:
         return await date_posts(question, plan, rag)

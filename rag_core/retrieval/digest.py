@@ -45,9 +45,9 @@ _MIN_WORDS = 2  # of a sentence that says something
 
 
 async def summarize_period(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> Draft:
-    """Summarize the posts of a period: dated lines and their number; with `counted` the number comes first.
+    """Summarize the posts of a period: dated lines, newest first, and their number.
 
-    A draft without sentences: there are no posts.
+    With `counted` the number comes first, then the lines, oldest first. A draft without sentences: there are no posts.
     """
     places = await _find_posts(question, plan, rag)
     passages = list((await fetch_passages(_choose_posts(places, plan), rag)).values())
@@ -57,7 +57,9 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
         return Draft()
     count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
     total = Sentence(count, tuple(line.citations[0] for line in lines))
-    return Draft((total, *lines) if counted else (*lines, total) if len(places) > len(lines) else lines, 1.0)
+    if counted:
+        return Draft((total, *reversed(lines)), 1.0)
+    return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
 
 
 async def _find_posts(question: Question, plan: Plan, rag: Engine) -> list[PassageRef]:

@@ -10,6 +10,8 @@ import re
 from difflib import SequenceMatcher
 from functools import lru_cache
 
+from rag_core.text.tokens import tokenize
+
 __all__ = [
     "build_phonetic_key",
     "build_surname_pattern",
@@ -17,6 +19,7 @@ __all__ = [
     "get_surname_base",
     "is_cyrillic",
     "is_name_variant",
+    "list_surname_stems",
     "matches_file_name",
     "matches_initials",
     "matches_name",
@@ -41,6 +44,12 @@ def get_surname_base(word: str) -> str | None:
     """Common beginning of all forms of a Russian surname: "торосов" for "Торосовой". None for other words."""
     match = _SURNAME_PATTERN.fullmatch(word.lower().replace("ё", "е")) if word[:1].isupper() else None
     return match["base"] if match else None
+
+
+def list_surname_stems(word: str) -> tuple[str, ...]:
+    """List the stems of a Russian surname in all its forms: "торос" and "торосов". None for other words."""
+    base = get_surname_base(word)
+    return tuple(dict.fromkeys(stem for form in (word, base, f"{base}а") for stem in tokenize(form))) if base else ()
 
 
 def build_surname_pattern(base: str) -> re.Pattern[str]:

@@ -1,15 +1,18 @@
 """Spelling correction: a word that no post knows is read as a near word that posts, or our tables, know.
 
 Edit distance counts an exchange of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the
-other keyboard layout ("ghbdtn") is read in the right one. Words of the Russian dictionary are left alone.
+other keyboard layout ("ghbdtn") is read in the right one. Words of the Russian dictionary
+are left alone, and surnames that posts have in another form.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from rag_core.text.morphology import is_dictionary_word
+from rag_core.text.names import list_surname_stems
 from rag_core.text.synonyms import is_table_word, list_table_stems
 from rag_core.text.tokens import STOP_WORDS, stem
 from rag_core.text.transliteration import transliterate_word
@@ -30,21 +33,28 @@ _TO_RUSSIAN, _TO_LATIN = str.maketrans(_LATIN_KEYS, _RUSSIAN_KEYS), str.maketran
 
 
 def correct_spelling(
-    text: str, vocabulary: Sequence[str], frequency: Callable[[str], int]
+    text: str,
+    vocabulary: Sequence[str],
+    frequency: Callable[[str], int],
+    is_asking_word: Callable[[str], bool] = lambda word: False,
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Correct the words of a question that neither the posts nor the tables know: the text, and (typed, read as).
 
     `vocabulary` holds terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
+    `is_asking_word`: whether a word is one of those that ask for posts, such as "запостили"; posts seldom have them.
     """
     read: dict[str, str] = {}
 
+    is_word = partial(_is_word, frequency=frequency, is_asking_word=is_asking_word)
+    is_known = partial(_is_known, frequency=frequency, is_asking_word=is_asking_word)
+
     def switch_layout(found: re.Match[str]) -> str:
         typed = found[0].lower()
-        if len(typed) < _MIN_SWITCHED or any(_is_known(word, frequency) for word in _WORD.findall(typed)):
+        if len(typed) < _MIN_SWITCHED or any(is_known(word) for word in _WORD.findall(typed)):
             return found[0]
         for table in (_TO_RUSSIAN, _TO_LATIN):
             other = typed.translate(table)
-            if _WORD.fullmatch(other) and other.isascii() != typed.isascii() and _is_word(other, frequency):
+            if _WORD.fullmatch(other) and other.isascii() != typed.isascii() and is_word(other):
                 read[found[0]] = other
                 return other
         return found[0]
@@ -56,7 +66,7 @@ def correct_spelling(
         if word not in sought:
             if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH:
                 return found[0]
-            if _is_known(word, frequency):
+            if is_known(word):
                 return found[0]
             nearest = _find_nearest_term(word, vocabulary, frequency)
             sought[word] = _restore_ending(word, nearest) if nearest else ""
@@ -69,16 +79,18 @@ def correct_spelling(
     return _WORD.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
 
 
-def _is_word(word: str, frequency: Callable[[str], int]) -> bool:
+def _is_word(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
     term = stem(word)
-    return not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word)
+    known = not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word)
+    return known or is_asking_word(word)
 
 
-def _is_known(word: str, frequency: Callable[[str], int]) -> bool:
-    """Whether posts or tables know a word, in its own script or in the other."""
-    return _is_word(word, frequency) or any(
-        frequency(term) for spelt in transliterate_word(word) if (term := stem(spelt))
-    )
+def _is_known(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
+    """Whether posts or tables know a word, in its own script or the other; of a surname any form: "Торосов"."""
+    if _is_word(word, frequency, is_asking_word):
+        return True
+    terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
+    return any(frequency(term) for term in terms if term)
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:

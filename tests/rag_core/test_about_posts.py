@@ -94,6 +94,8 @@ def right(asked: dict[str, Any], reply: Answer, about: dict[PostKey, Raw]) -> bo
     dates = [raw.date for raw in about.values()]
     if asked["kind"] in {"first", "last"}:
         return about[cited[0]].date == (min if asked["kind"] == "first" else max)(dates)
+    if asked["kind"] == "day" and not asked["q"].startswith("Сколько"):
+        return lists_the_day(reply, about)
     number = re.match(r"\d+", reply.sentences[0].text.replace("\u00a0", ""))
     if number is None or int(number[0]) != len(about):
         return False
@@ -101,6 +103,22 @@ def right(asked: dict[str, Any], reply: Answer, about: dict[PostKey, Raw]) -> bo
     if asked["kind"] == "timeline":
         return shown == sorted(shown) and (shown[0], shown[-1]) == (min(dates), max(dates))
     return shown == sorted(shown)
+
+
+def lists_the_day(reply: Answer, about: dict[PostKey, Raw]) -> bool:
+    """Whether dated lines, newest first, have one post each; the number follows where they are not all."""
+    *lines, last = reply.sentences
+    total = re.match(r"(\d+) пост", last.text.replace("\u00a0", " "))
+    if total is None:
+        lines.append(last)
+    shown = [sentence.citations[0].post for sentence in lines]
+    dates = [about[key].date for key in shown]
+    return (
+        all(len(sentence.citations) == 1 for sentence in lines)
+        and len(set(shown)) == len(shown) > 0
+        and dates == sorted(dates, reverse=True)
+        and (int(total[1]) if total else len(shown)) == len(about)
+    )
 
 
 @pytest.mark.timeout(120)

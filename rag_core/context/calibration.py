@@ -67,7 +67,7 @@ class ClaimThreshold:
     date: str = "2026-11-20"
 
 
-_BRIEF_SHARE = 0.6  # of the bar, for a question of few terms
+_BRIEF_SHARE = 0.7  # of the bar, for a question of few terms
 
 
 @dataclass(frozen=True, slots=True)

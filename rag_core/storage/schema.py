@@ -365,7 +365,7 @@ _DROPPED_POSTS_COLUMN = (
 )
 
 _SYNONYM_TABLE = (
-    "CREATE TABLE IF NOT EXISTS synonyms (word TEXT NOT NULL, meaning TEXT NOT NULL, added_by INTEGER NOT NULL, "
+    "CREATE TABLE synonyms (word TEXT NOT NULL, meaning TEXT NOT NULL, added_by INTEGER NOT NULL, "
     "added_at INTEGER NOT NULL, PRIMARY KEY (word, meaning)) WITHOUT ROWID",
 )
 

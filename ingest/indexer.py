@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ingest.chunking import split_into_passages
 from rag_core.engine import get_lexical_folder
-from rag_core.index.bm25 import IndexEntry, LexicalIndex, PassageRef
+from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts
@@ -26,7 +26,7 @@ from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
 from rag_core.text.synonyms import annotate_answer_kinds
 from rag_core.text.tokens import detect_language, normalize_characters, tokenize
-from rag_core.types import Channel, Passage, PostKey
+from rag_core.types import Channel, Passage, PassageRef, PostKey
 
 __all__ = [
     "ChangeBatch",

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cachetools import TTLCache
 
-from rag_core.index.bm25 import PassageRef
-from rag_core.types import Channel, Plan, Question
+from rag_core.types import Channel, PassageRef, Plan, Question
 
 if TYPE_CHECKING:
     from rag_core.verification.types import Verdict

@@ -20,7 +20,6 @@ from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.index.bm25 import SearchFilter
 from rag_core.planning import KnownEntities, build_bare_plan, is_worth_planning, plan_by_model
 from rag_core.planning.intents import is_asking_word
 from rag_core.retrieval.aggregate import answer_by_aggregation
@@ -36,7 +35,20 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Certainty, Channel, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Viewer
+from rag_core.types import (
+    Certainty,
+    Channel,
+    Draft,
+    Evidence,
+    Hit,
+    Kind,
+    Plan,
+    Question,
+    SearchFilter,
+    Sentence,
+    Shortfall,
+    Viewer,
+)
 from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_post_date
 from rag_core.writing.write import write_draft

@@ -18,9 +18,9 @@ from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.index import IndexedDataset
 from rag_core.context.calibration import ClaimThreshold
 from rag_core.errors import ImportRefused
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.retrieval.fusion import Fusion
 from rag_core.retrieval.search import search_dense, search_lexical
+from rag_core.types import PassageRef, SearchFilter
 from rag_core.verification.entailment import assess_text
 from rag_core.verification.types import Label
 

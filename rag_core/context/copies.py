@@ -8,11 +8,10 @@ from dataclasses import replace
 from rag_core.context.boilerplate import load_boilerplate
 from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
 from rag_core.engine import Engine
-from rag_core.index.bm25 import PassageRef
 from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import copies, posts
 from rag_core.storage.copies import PostCopies
-from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Source, Viewer
+from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
 
 __all__ = ["gather_evidence"]
 

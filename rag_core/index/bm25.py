@@ -40,7 +40,7 @@ from rag_core.index.postings import (
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
-__all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageRef", "PassageTable", "PostKeySet", "SearchFilter"]
+__all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageTable", "PostKeySet"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from simpleeval import InvalidExpression, SimpleEval
 from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, translate_errors
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.planning import build_bare_plan
 from rag_core.recipes.tool_schemas import (
     MAX_POSTS,
@@ -62,7 +61,19 @@ from rag_core.storage import channels
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Span, Stage
-from rag_core.types import Draft, Evidence, Hit, Kind, Passage, Plan, Question, Shortfall, Source
+from rag_core.types import (
+    Draft,
+    Evidence,
+    Hit,
+    Kind,
+    Passage,
+    PassageRef,
+    Plan,
+    Question,
+    SearchFilter,
+    Shortfall,
+    Source,
+)
 from rag_core.verification import Label
 from rag_core.verification.entailment import assess_text
 from rag_core.writing.extract import select_best_pieces

@@ -19,7 +19,6 @@ from itertools import product
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.planning.intents import asks_for_count
 from rag_core.retrieval.digest import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.filters import resolve_filter
@@ -35,10 +34,12 @@ from rag_core.types import (
     Draft,
     Evidence,
     Kind,
+    PassageRef,
     Plan,
     Post,
     PostKey,
     Question,
+    SearchFilter,
     Sentence,
     Source,
     Viewer,

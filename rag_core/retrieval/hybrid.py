@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.planning.router import DENSE_FIRST, HYBRID, LEXICAL_ONLY
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Shortfall
+from rag_core.types import PassageRef, SearchFilter, Shortfall
 
 __all__ = [
     "BOTH",

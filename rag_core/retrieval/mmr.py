@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
-from rag_core.index.bm25 import PassageRef
 from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.settings import SearchSettings
-from rag_core.types import Passage
+from rag_core.types import Passage, PassageRef
 
 __all__ = ["diversify_hits"]
 

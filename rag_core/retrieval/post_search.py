@@ -15,7 +15,6 @@ from typing import NamedTuple
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates import parse_period
 from rag_core.engine import Engine
-from rag_core.index.bm25 import SearchFilter
 from rag_core.planning.filters import parse_filters
 from rag_core.planning.intents import extract_topic
 from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
@@ -27,7 +26,7 @@ from rag_core.storage import channels, copies, posts
 from rag_core.storage.copies import PostCopies
 from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, Shortfall, Viewer
+from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
 __all__ = [
     "MAX_LISTED_POSTS",

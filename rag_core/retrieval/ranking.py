@@ -10,13 +10,12 @@ import math
 import re
 from collections.abc import Mapping
 
-from rag_core.index.bm25 import PassageRef
 from rag_core.index.postings import TermStatistics
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.synonyms import annotate_answer_kinds
 from rag_core.text.tokens import tokenize
-from rag_core.types import Passage, Plan, Question
+from rag_core.types import Passage, PassageRef, Plan, Question
 
 __all__ = ["rerank_by_features"]
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from rag_core.caches import CachedHit, make_hits_key
 from rag_core.engine import Engine
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.retrieval.filters import build_filter, resolve_filter
 from rag_core.retrieval.fusion import RRF_K
 from rag_core.retrieval.hybrid import (
@@ -34,7 +33,7 @@ from rag_core.text.header import build_header
 from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Hit, Passage, Plan, Post, Question
+from rag_core.types import Hit, Passage, PassageRef, Plan, Post, Question, SearchFilter
 
 __all__ = [
     "BOTH",

@@ -82,9 +82,8 @@ def detect_stance(checked: RuleCheck, support: Support, header: str, date: datet
         why = objections[0].why
         return Support(Label.CONTRADICTED, _CONTRADICTED, "rules", why, start, end, best.about, Label.CONTRADICTED)
     blocked = any(one.blocks for one in readings)
-    open_ones = [one.about for one in readings if one.why == _TOO_LITTLE and one.about >= _MIN_ABOUT_NEAREST]
     least = _MIN_ABOUT_SUPPORTING if support.label is Label.SUPPORTED else _MIN_ABOUT_NEAREST
-    open_ones = [about for about in open_ones if about >= least]
+    open_ones = [one.about for one in readings if one.why == _TOO_LITTLE and one.about >= least]
     if best.label is Label.NOT_FOUND and open_ones and support.label is not Label.NOT_FOUND and not blocked:
         return replace(support, about=max(open_ones))
     if best.label is Label.NOT_FOUND:

@@ -17,8 +17,8 @@ import numpy as np
 from bench.corpus import CHANNELS, Frame, Window
 from numpy.typing import NDArray
 
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.types import PassageRef, SearchFilter
 
 __all__ = ["DIMENSION", "ENGINES", "MOST", "NEEDS", "Engine", "Near", "draw", "slices"]
 

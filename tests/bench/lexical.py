@@ -18,8 +18,9 @@ from bench.corpus import CHANNELS, Corpus, Query
 from bench.peers import BM25S, FTS5, Tantivy
 from numpy.typing import NDArray
 
-from rag_core.index.bm25 import BM25_B, BM25_K1, Bm25Index, IndexEntry, PassageRef, SearchFilter
+from rag_core.index.bm25 import BM25_B, BM25_K1, Bm25Index, IndexEntry
 from rag_core.index.postings import compute_idf
+from rag_core.types import PassageRef, SearchFilter
 
 __all__ = ["ENGINES", "MOST", "NEEDS", "Engine"]
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from bot.evaluation.calibrate import Ranking, RetrieverRankings, choose_safest_fusions
-from rag_core.index.bm25 import PassageRef
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey
 
 
 def place(number: int) -> PassageRef:

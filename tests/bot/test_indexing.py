@@ -10,9 +10,9 @@ from bot.indexing import IndexingWorker, IndexProgressReporter
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import Archive, channels, posts
-from rag_core.types import Answer, Channel, Post
+from rag_core.types import Answer, Channel, Post, SearchFilter
 
 
 class Stumbling:

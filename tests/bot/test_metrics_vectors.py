@@ -19,11 +19,10 @@ from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import Meter
 from ingest.scheduler import JobLog
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import PassageRef
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey
 
 
 def told(metrics: list[Metric], name: str) -> dict[str, float]:

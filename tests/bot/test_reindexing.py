@@ -24,10 +24,10 @@ from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
-from rag_core.index.bm25 import Bm25Index, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, index_state, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
-from rag_core.types import Channel, Post, PostKey
+from rag_core.types import Channel, Post, PostKey, SearchFilter
 
 PIER, KILN = -1001, -1002
 BOATS = 4500  # three batches

@@ -16,9 +16,8 @@ from bot.i18n import get_translator
 from bot.sandbox.entities import count_utf16_units, prepare_text
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import RESULTS_PER_PAGE, get_last_page, render_search_page
-from rag_core.index.bm25 import SearchFilter
 from rag_core.retrieval.post_search import FoundPost, SearchListing, SearchRequest, TextMatcher
-from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, Shortfall
+from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, SearchFilter, Shortfall
 
 CHANNELS = {
     HARBOUR: Channel(HARBOUR, "Harbour News", "harbour_news"),

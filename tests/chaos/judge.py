@@ -16,11 +16,11 @@ from chaos.traffic import CHANNELS, COMMON, Traffic
 
 from ingest.indexer import hash_embedded_text
 from rag_core import RagSettings, open_engine
-from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.models.selection import DenseIndex
 from rag_core.storage import posts
 from rag_core.text.tokens import normalize_characters, tokenize
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 __all__ = ["Verdict", "judged", "lexical", "lexical_behind"]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ingest.chunking import split_into_passages
-from rag_core.index.bm25 import PassageRef
-from rag_core.types import Channel, Media, Origin, Post, PostKey
+from rag_core.types import Channel, Media, Origin, PassageRef, Post, PostKey
 
 __all__ = ["Told", "expected", "shown"]
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ingest.indexer import DenseIndexer
 from rag_core.errors import ModelUnavailable
-from rag_core.index.bm25 import SearchFilter
 from rag_core.storage import index_state, posts
-from rag_core.types import PostKey
+from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 

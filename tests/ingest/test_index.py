@@ -17,10 +17,10 @@ import ingest.indexer
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index, IndexEntry, SearchFilter
+from rag_core.index.bm25 import Bm25Index, IndexEntry
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
-from rag_core.types import Post, PostKey
+from rag_core.types import Post, PostKey, SearchFilter
 
 
 def found(library: Any, words: str, *chats: int) -> list[int]:

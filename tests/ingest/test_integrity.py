@@ -15,10 +15,9 @@ from ingest.indexer import DenseIndexer, build_lexical_entry
 from ingest.integrity import read_current_passages
 from ingest.notices import AdminNotice, IndexesRepaired
 from rag_core.errors import ArchiveUnavailable
-from rag_core.index.bm25 import PassageRef
 from rag_core.index.vectors import VectorPoint
 from rag_core.storage import posts
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey
 
 pytestmark = pytest.mark.slow
 

@@ -21,11 +21,11 @@ from ingest.rebuild import IndexBuild, build_next_index, format_rebuild_identity
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, RebuildRefused
-from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, index_state, posts
 from rag_core.storage.index_state import Rebuild
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, Post, PostKey
+from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 

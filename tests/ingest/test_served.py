@@ -16,11 +16,11 @@ from ingest.rebuild import IndexBuild, build_next_index, load_next_index
 from rag_core.answer import answer_question
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
-from rag_core.index.bm25 import SearchFilter
 from rag_core.index.sparse_qdrant import QdrantLexicalIndex, SparseCollection
 from rag_core.settings import QdrantSettings
 from rag_core.storage import index_state
 from rag_core.text.tokens import tokenize
+from rag_core.types import SearchFilter
 
 pytestmark = pytest.mark.slow
 

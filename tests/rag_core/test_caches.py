@@ -18,14 +18,14 @@ import pytest
 from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
 from rag_core.retrieval.search import search_passages
 from rag_core.storage import posts
 from rag_core.tracing import Run
-from rag_core.types import Answer, Channel, Media, Plan, Post, PostKey, Question, Viewer
+from rag_core.types import Answer, Channel, Media, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
 from rag_core.verification.verdicts import verify_text
 
 FERRY = "When does the ferry to Owl Island leave?"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from rag_core.answer import answer_question
-from rag_core.index.bm25 import SearchFilter
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
@@ -20,7 +19,7 @@ from rag_core.planning import plan_by_rules
 from rag_core.planning.filters import parse_filters
 from rag_core.planning.queries import sanitize_query
 from rag_core.retrieval.filters import resolve_filter
-from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, Viewer
+from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 
 PHOTO, FILE = Media("photo"), Media("document", "Прайс_лист 2025.pdf", "application/pdf")
 

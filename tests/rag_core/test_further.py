@@ -3,14 +3,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.retrieval.search import (
     append_expansion_hits,
     extract_expansion_names,
     list_further_queries,
     search_each_query,
 )
-from rag_core.types import Passage, Plan, PostKey
+from rag_core.types import Passage, PassageRef, Plan, PostKey, SearchFilter
 
 
 def place(number: int, part: int = 0) -> PassageRef:

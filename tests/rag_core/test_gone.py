@@ -11,10 +11,9 @@ import pytest
 
 from ingest.indexer import DenseIndexer
 from rag_core.answer import answer_question
-from rag_core.index.bm25 import SearchFilter
 from rag_core.retrieval.search import fetch_passages, search_dense, search_lexical
 from rag_core.storage import posts
-from rag_core.types import PostKey
+from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable, StageTimeout
-from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.index.postings import TermStatistics
 from rag_core.storage import posts
-from rag_core.types import Answer, Origin, PostKey
+from rag_core.types import Answer, Origin, PassageRef, PostKey, SearchFilter
 
 SECRET = "The trophy of the ferry to Owl Island hides under the staircase of Villa Zephyr; the code is 4417."
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.index.bm25 import Bm25Index, PassageRef, SearchFilter
+from rag_core.index.bm25 import Bm25Index
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
 from rag_core.planning import plan_by_rules
@@ -21,7 +21,7 @@ from rag_core.retrieval.search import build_filter, fetch_passages, search_passa
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run
-from rag_core.types import Channel, Hit, Media, Origin, Plan, Post, PostKey, Question, Viewer
+from rag_core.types import Channel, Hit, Media, Origin, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
 
 
 async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey]:

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.bm25 import PassageRef
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey
 
 pytestmark = pytest.mark.slow
 

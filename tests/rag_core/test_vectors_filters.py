@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.index.bm25 import PassageRef, PostKeySet, SearchFilter
+from rag_core.index.bm25 import PostKeySet
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,9 @@ import pytest
 from qdrant_http import StandIn
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 

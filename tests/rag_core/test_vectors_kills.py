@@ -17,10 +17,9 @@ import pytest
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.index.vectors_edge import EdgeVectorStore
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +31,7 @@ import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
 import numpy as np
-from rag_core.index.bm25 import PassageRef
+from rag_core.types import PassageRef
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.types import PostKey
 

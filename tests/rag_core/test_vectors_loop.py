@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import qdrant_edge as edge
 
-from rag_core.index.bm25 import PassageRef, SearchFilter
 from rag_core.index.vectors import (
     VectorPoint,
     VectorStore,
@@ -21,7 +20,7 @@ from rag_core.index.vectors import (
     open_vector_store,
 )
 from rag_core.index.vectors_edge import StoreFolder
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 

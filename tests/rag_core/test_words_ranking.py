@@ -20,11 +20,11 @@ from bot.sandbox.demo import import_sample_channels
 from ingest.chunking import split_into_passages
 from ingest.indexer import build_lexical_entry
 from rag_core.engine import Engine, make_lexical_index, open_engine
-from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex, PassageRef, SearchFilter
+from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
-from rag_core.types import PostKey
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 TOP = 10

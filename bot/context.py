@@ -28,10 +28,5 @@ class AppContext:
     indexing: IndexingWorker
     rag: Engine
     reindexing: RebuildRunner
-    rights: AdminRegistry
+    admins: AdminRegistry
     suggestions: QuestionSuggester
-
-    @property
-    def admins(self) -> AdminRegistry:
-        """Numeric ids of the current admins."""
-        return self.rights

@@ -149,9 +149,9 @@ async def _run_search(
     statistics = rag.lexical.statistics(question.viewer.channels)
     ranked = await asyncio.to_thread(rerank_by_features, own.ranked, passages, plan, question, statistics)
     own = replace(own, ranked=ranked)
-    fused = append_expansion_hits(own.ranked, await _run_further_queries(plan, query, own, rag, run))[
-        : max(_FETCHED_PASSAGES, 2 * keep)
-    ]
+    best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
+    further = await _run_further_queries(plan, query, own, best, rag, run)
+    fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
     more = [place for place, _ in fused if place not in passages]
     passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
     fused = [pair for pair in fused if pair[0] in passages]
@@ -162,9 +162,12 @@ async def _run_search(
 
 
 async def _run_further_queries(
-    plan: Plan, query: RetrievalQuery, own: RetrievalResult, rag: Engine, run: Run
+    plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine, run: Run
 ) -> list[tuple[RankedPlaces, float]]:
-    """Search the further queries; returns rankings with RRF weights, none where the lexical search failed."""
+    """Search the further queries; returns rankings with RRF weights, none where the lexical search failed.
+
+    `best`: the passages of the two best hits.
+    """
     if not own.by_words:
         return []
     others = await run.attempt(
@@ -172,7 +175,9 @@ async def _run_further_queries(
     )
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
     if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
-        following = await run.attempt(Stage.FOLLOW, _search_with_found_names(query, own, rag, run), list[RankedPlaces])
+        following = await run.attempt(
+            Stage.FOLLOW, _search_with_found_names(query, own, best, rag, run), list[RankedPlaces]
+        )
         rankings += [(ranking, EXPANSION_WEIGHT) for ranking in following]
     if plan.like:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag), ([], None))
@@ -181,12 +186,10 @@ async def _run_further_queries(
 
 
 async def _search_with_found_names(
-    query: RetrievalQuery, own: RetrievalResult, rag: Engine, run: Run
+    query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine, run: Run
 ) -> list[RankedPlaces]:
     """Search the question again with names from its two best hits, for multi-hop questions."""
-    best = [place for place, _ in own.ranked[:2]]
-    passages = await fetch_passages(best, rag)
-    names = extract_expansion_names(query.text, [passages[place] for place in best if place in passages])
+    names = extract_expansion_names(query.text, best)
     if not names:
         return []
     again = replace(query, text=f"{query.text} {names}")

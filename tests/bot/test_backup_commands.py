@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import tarfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from bot.__main__ import main
 from bot.files import lock_data_folder
 from rag_core.storage.backups import list_backups
+
+EARLIER = Path(__file__).parents[1] / "data" / "archive13" / "data.tar.xz"
 
 
 @pytest.fixture
@@ -118,3 +121,18 @@ def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: An
     assert citegram("restore")[0] == 0
     code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
     assert "7:30" in out
+
+
+def test_the_data_of_the_version_before_opens_and_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """A folder that Citegram 1328e77 wrote: its archive is updated, its index of words is built anew by itself."""
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    with tarfile.open(EARLIER) as packed:
+        packed.extractall(tmp_path / "data", filter="data")
+    for _ in range(2):  # the second time from the index that the first one wrote
+        assert main(["--data", str(tmp_path / "data"), "ask", "--json", "Perseids with no Moon, from when?"]) == 0
+        said = capsys.readouterr().out
+        assert "from 22:30 until we drop" in said
+        assert "https://t.me/owlhill/139" in said
+    assert count(tmp_path / "data") == 84

@@ -18,8 +18,8 @@ from typing import Protocol
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.jobs import JobLog
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
-from ingest.scheduler import JobLog
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.storage import Archive, channels, index_state, posts

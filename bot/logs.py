@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from ingest.clock import elapsed
+from ingest.heartbeat import elapsed
 from rag_core.errors import RagError
 from rag_core.tracing import get_request_id
 

@@ -22,9 +22,8 @@ from bot.logs import SecretFilter, TextFilter
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.post_phrases import strip_control_characters
-from ingest.clock import elapsed
-from ingest.notices import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing, NotifyAdmins
-from rag_core.storage import Archive, stats
+from ingest.heartbeat import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing, NotifyAdmins, elapsed
+from rag_core.storage import Archive, usage_stats
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
@@ -38,7 +37,7 @@ _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
 # Failures of jobs are sent separately (ingest/jobs.py), or shown in /stats.
-_LEDGER_LOGGER = "ingest.scheduler"
+_LEDGER_LOGGER = "ingest.jobs"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 
@@ -132,7 +131,7 @@ class AdminNotifier:
         reached = False
         for admin in self._admins:
             # Telegram does not report a user's language unasked; the language of their last question is a good guess.
-            lang = await stats.get_user_language(self._archive, admin) or self._settings.language
+            lang = await usage_stats.get_user_language(self._archive, admin) or self._settings.language
             text = self._format_notice(notice, get_translator(lang))
             try:
                 await self._bot.send_message(admin, **text.as_kwargs())

@@ -18,8 +18,8 @@ from hashlib import blake2b
 
 from rensa import RMinHash
 
-from rag_core.storage import Archive, copies, posts
-from rag_core.storage.copies import NEAR_COPY_MAX_S, CopyRow, CopyWatermark
+from rag_core.storage import Archive, near_duplicates, posts
+from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow, CopyWatermark
 from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
 from rag_core.types import Post, PostKey
@@ -368,7 +368,7 @@ class CopyIndexer:
         """
         done = 0
         async with self._turn:
-            mark = await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)
+            mark = await near_duplicates.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)
             while batch := await posts.list_post_changes(self._archive, mark.watermark, _BATCH_CHANGES):
                 mark = await self._take(batch, mark)
                 done += len(batch)
@@ -378,7 +378,7 @@ class CopyIndexer:
 
     async def waiting(self) -> int:
         """Count the changes still to process."""
-        return await copies.count_uncompared_changes(self._archive, FINGERPRINT_RECIPE)
+        return await near_duplicates.count_uncompared_changes(self._archive, FINGERPRINT_RECIPE)
 
     async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
@@ -386,9 +386,13 @@ class CopyIndexer:
         pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
         after = CopyWatermark(batch[-1].seq)
-        if await copies.save_copies(self._archive, before, after, rows, [change.key for change in batch], pairs):
+        if await near_duplicates.save_copies(
+            self._archive, before, after, rows, [change.key for change in batch], pairs
+        ):
             return after
-        return await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)  # another process was faster
+        return await near_duplicates.load_copy_watermark(
+            self._archive, FINGERPRINT_RECIPE
+        )  # another process was faster
 
     async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
         """Texts in the archive that share a band with these posts and were written at about the same time."""
@@ -396,7 +400,7 @@ class CopyIndexer:
             return {}
         moments = [one.written for one in some]
         since, until = min(moments) - NEAR_COPY_MAX_S, max(moments) + NEAR_COPY_MAX_S
-        found = await copies.find_texts_by_band(self._archive, [one.bands for one in some], since, until)
+        found = await near_duplicates.find_texts_by_band(self._archive, [one.bands for one in some], since, until)
         stored = await posts.fetch_posts(self._archive, {key for texts in found.values() for key in texts.values()})
         return await asyncio.to_thread(_parse_near_posts, found, stored)
 

@@ -14,9 +14,9 @@ from aiogram.utils.formatting import Code
 from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
-from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
+from bot.message_filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.worker.streaming import acknowledge_question
 from rag_core.conversation import detect_talk
 from rag_core.storage import questions

@@ -23,7 +23,7 @@ from rag_core.cite import check_citations
 from rag_core.conversation import is_followup, load_turns, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channels, copies
+from rag_core.storage import Archive, channels, near_duplicates
 from rag_core.storage.questions import save_trace
 from rag_core.storage.users import load_answer_mode
 from rag_core.tracing import Run
@@ -53,7 +53,7 @@ class AnswerCache:
         Not cached: follow-up questions, and questions asked while changed posts wait for copy detection, because "also
         in" may be missing. Raises ArchiveUnavailable.
         """
-        if await copies.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
+        if await near_duplicates.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
             return None
         if is_followup(question.text, question.asked_at) and await load_turns(question, self._rag):
             return None

@@ -56,7 +56,7 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.scheduler import JobLog
+from ingest.jobs import JobLog
 from rag_core.answer import answer_question
 from rag_core.conversation import strip_courtesies
 from rag_core.engine import Engine

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
-from rag_core.llm.protocol import (
+from rag_core.llm import (
     DecodingParams,
     FinishReason,
     Generation,

@@ -31,7 +31,7 @@ from purgatory.domain.model import OpenedState
 from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm.protocol import (
+from rag_core.llm import (
     DecodingParams,
     FinishReason,
     Generation,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.protocol import QueuePositionCallback
+from rag_core.llm import QueuePositionCallback
 
 __all__ = ["FairScheduler"]
 

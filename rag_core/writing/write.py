@@ -16,8 +16,7 @@ from rag_core.cite import check_citations
 from rag_core.context.budget import PromptBudget, build_prompt_budget
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, Generation, LlmSession, Prompt
-from rag_core.llm.protocol import FinishReason
+from rag_core.llm import DecodingParams, FinishReason, Generation, LlmSession, Prompt
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run
 from rag_core.types import Draft, Evidence, Question, Sentence, Shortfall, Source

@@ -184,7 +184,7 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
 
 
 async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_core.storage import stats as census
+    from rag_core.storage import usage_stats as census
 
     counted, real = 0, census.count_post_rows
 
@@ -216,7 +216,7 @@ def test_the_names_of_one_label_leave_room_for_those_of_another() -> None:
 async def test_two_who_scrape_at_once_count_a_post_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_core.storage import stats as census
+    from rag_core.storage import usage_stats as census
 
     real = census.count_changes_by_source
 

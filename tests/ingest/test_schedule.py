@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
-from ingest import scheduler as schedule
-from ingest.clock import Clock
-from ingest.notices import AdminNotice, JobFailing
-from ingest.scheduler import (
+from ingest import jobs as schedule
+from ingest.heartbeat import AdminNotice, Clock, JobFailing
+from ingest.jobs import (
     FixedDelayTrigger,
     JobLog,
     ScheduledJob,
@@ -19,7 +18,7 @@ from ingest.scheduler import (
     open_scheduler,
 )
 from rag_core.errors import BackupFailed
-from rag_core.storage import Archive, stats
+from rag_core.storage import Archive, usage_stats
 
 SOON = timedelta(seconds=0.02)
 
@@ -68,7 +67,7 @@ async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive
     work, done = counting(3)
     async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
         await until(done)
-    (job,) = await stats.load_jobs(archive)
+    (job,) = await usage_stats.load_jobs(archive)
     assert job.runs >= 3
     assert job.said and job.said.startswith("time")
 

@@ -9,7 +9,7 @@ import pytest
 from ingest.dedup import CopyIndexer
 from rag_core.context.copies import gather_evidence
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import copies, posts
+from rag_core.storage import near_duplicates, posts
 from rag_core.types import Hit, Origin, Passage, Post, PostKey, Viewer
 
 MakePost = Callable[..., Post]
@@ -169,7 +169,7 @@ async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(
     async def down(*_: object) -> None:
         raise ArchiveUnavailable("The disk is gone.")
 
-    monkeypatch.setattr(copies, "fetch_copies", down)
+    monkeypatch.setattr(near_duplicates, "fetch_copies", down)
     answer = await library.ask("When does the drawbridge over the canal close?")
     assert answer.posts() == (first.key,)
     assert [shortfall.stage for shortfall in answer.shortfalls] == ["copies"]

@@ -17,7 +17,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import DecodingParams, Generation, Prompt, collect_generation
+from rag_core.llm import DecodingParams, FinishReason, Generation, Prompt, collect_generation
 from rag_core.llm import openai_client as wire
 from rag_core.llm.openai_client import (
     RemoteModel,
@@ -28,7 +28,6 @@ from rag_core.llm.openai_client import (
     iterate_event_data,
     open_remote_model,
 )
-from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
 from bot.evaluation.index import RECIPES, IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.report import (
+from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
+from bot.evaluation.scoring import Metrics
+from bot.evaluation.tables import (
     compute_ratios,
     format_comparison,
     format_rows,
@@ -20,8 +22,6 @@ from bot.evaluation.report import (
     require_writable,
     write_json_report,
 )
-from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
-from bot.evaluation.scoring import Metrics
 from bot.settings import Settings
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, SettingsWrong, translate_errors

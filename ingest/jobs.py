@@ -26,20 +26,18 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 
 from ingest import integrity
-from ingest.clock import Clock, ClockDrift, elapsed
-from ingest.gaps import Heartbeat, report_gaps
+from ingest.heartbeat import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, elapsed, report_gaps
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.notices import JobFailing, NotifyAdmins
-from rag_core import malloc
+from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, conversations, questions, stats
-from rag_core.storage import inbox as updates
+from rag_core.storage import Archive, conversations, questions, usage_stats
+from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
-from rag_core.storage.stats import JobRecord
+from rag_core.storage.usage_stats import JobRecord
 
 __all__ = [
     "FixedDelayTrigger",
@@ -75,13 +73,13 @@ class JobLog:
 
     async def read(self) -> None:
         """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self._jobs = {job.name: job for job in await stats.load_jobs(self._archive)} | self._jobs
+        self._jobs = {job.name: job for job in await usage_stats.load_jobs(self._archive)} | self._jobs
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
         fresh = [self._jobs[name] for name in self._unwritten]
         if fresh:
-            await stats.save_jobs(self._archive, fresh)
+            await usage_stats.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
 
     async def keep(self) -> None:
@@ -348,7 +346,7 @@ class MaintenanceJobs:
         if now is None:
             return ""
         numbers = await updates.forget_done_updates(self.rag.archive, now)
-        texts = await stats.forget_question_texts(self.rag.archive, now - kept)
+        texts = await usage_stats.forget_question_texts(self.rag.archive, now - kept)
         unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
@@ -362,7 +360,7 @@ class MaintenanceJobs:
 
     async def memory(self) -> str:
         """Return free heap memory to the system."""
-        await asyncio.to_thread(malloc.release_free_memory)
+        await asyncio.to_thread(os_support.release_free_memory)
         return ""
 
     async def damage(self) -> str:

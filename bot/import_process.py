@@ -136,10 +136,6 @@ def _build_report(report: ImportReport) -> dict[str, object]:
     return {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
-
-
 class DocumentRefused(Exception):
     """The document cannot be imported; `sentence` is the id of a message in `locales/*.ftl`."""
 
@@ -246,3 +242,7 @@ def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: P
 def _create_private_file(file: Path) -> BinaryIO:
     """Create a new file that only its owner may read."""
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -142,7 +142,7 @@ class RateLimitMiddleware(BaseMiddleware):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader
             wait = limits.count_command(reader, chat_id, press=True)
-            if wait and (notice := limits.said(wait, reader, words)):
+            if wait and (notice := limits.build_notice(wait, reader, words)):
                 await event.answer(notice)
         else:
             assert isinstance(event, Message)
@@ -150,7 +150,7 @@ class RateLimitMiddleware(BaseMiddleware):
                 return await handler(event, data)
             reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
-            if wait and (notice := limits.said(wait, reader, words)):
+            if wait and (notice := limits.build_notice(wait, reader, words)):
                 await event.reply(notice, allow_sending_without_reply=True)
         return None if wait else await handler(event, data)
 

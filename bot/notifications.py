@@ -22,7 +22,15 @@ from bot.logs import SecretFilter, TextFilter
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.post_phrases import strip_control_characters
-from ingest.heartbeat import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing, NotifyAdmins, elapsed
+from ingest.heartbeat import (
+    AdminNotice,
+    ErrorsLogged,
+    GapsFound,
+    IndexesRepaired,
+    JobFailing,
+    NotifyAdmins,
+    get_monotonic_time,
+)
 from rag_core.storage import Archive, usage_stats
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
@@ -64,7 +72,7 @@ class _ErrorCollector(logging.Handler):
 
     def _count(self, line: str) -> None:
         kind = _NUMBER_PATTERN.sub("#", line)
-        if elapsed() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
+        if get_monotonic_time() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
             return
         if kind in self._lines or len(self._lines) < _MAX_KINDS:
             self._lines.setdefault(kind, line)
@@ -76,9 +84,9 @@ class _ErrorCollector(logging.Handler):
         counted = self._counts.most_common()
         return ErrorsLogged(tuple((self._lines[kind], times) for kind, times in counted))
 
-    def told(self) -> None:
+    def mark_sent(self) -> None:
         """Mark the collected errors as sent: the same ones are not sent again for some hours."""
-        now = elapsed()
+        now = get_monotonic_time()
         self._sent_at = {kind: at for kind, at in self._sent_at.items() if now - at < _REPEAT_SECONDS}
         self._sent_at |= dict.fromkeys(self._counts, now)
         self._counts.clear()
@@ -106,7 +114,7 @@ async def _send_error_digests(collector: _ErrorCollector, tell: NotifyAdmins) ->
         await asyncio.sleep(_GATHER_SECONDS)
         try:
             if await tell(collector.waiting()):
-                collector.told()
+                collector.mark_sent()
         except Exception as exc:  # the loop must go on, and must not report its own failure
             logging.getLogger(__name__).warning("admins could not be told of errors: %s", exc)
         await asyncio.sleep(_MIN_INTERVAL_SECONDS)

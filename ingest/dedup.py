@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 from rensa import RMinHash
@@ -65,18 +66,15 @@ _CREDIT_PATTERN = re.compile(
 # At the beginning of a post this is a headline: "Video: the bridge".
 _PICTURE_CREDIT_PATTERN = re.compile(r"\W*(?:фото|видео|photo|video)\s*[:—–-]\s*\w", re.IGNORECASE)
 # A line of these words only is a signature.
-_SIGNATURE_STEMS = frozenset(
-    stem(word) or word
-    for word in (
-        "подписаться прислать предложить написать новость новости наш наша наши канал каналы чат группа бот сайт "
-        "сообщество телеграм телеграме телеграмм тг telegram макс max вк вконтакте vk дзен youtube ютуб rutube рутуб "
-        "x twitter твиттер instagram facebook реклама сотрудничество редакция помощь обратная связь больше еще все "
-        "далее также читать читайте читай смотрите смотреть слушать обсудить подробнее подробности полностью ссылка "
-        "тут здесь перейти источник оригинал фото видео подкаст нас нам мы нами на в во и к с по у о за для про это "
-        "boost буст голосовать проголосовать поддержать "
-        "subscribe join follow us our we channel chat group bot site website news source photo video more read here "
-        "link via on in to the and full story"
-    ).split()
+_SIGNATURE_WORDS = (
+    "подписаться прислать предложить написать новость новости наш наша наши канал каналы чат группа бот сайт "
+    "сообщество телеграм телеграме телеграмм тг telegram макс max вк вконтакте vk дзен youtube ютуб rutube рутуб "
+    "x twitter твиттер instagram facebook реклама сотрудничество редакция помощь обратная связь больше еще все "
+    "далее также читать читайте читай смотрите смотреть слушать обсудить подробнее подробности полностью ссылка "
+    "тут здесь перейти источник оригинал фото видео подкаст нас нам мы нами на в во и к с по у о за для про это "
+    "boost буст голосовать проголосовать поддержать "
+    "subscribe join follow us our we channel chat group bot site website news source photo video more read here "
+    "link via on in to the and full story"
 )
 _MAX_FOOTER_CHARACTERS = 200  # characters, without links
 _MAX_SUBSCRIBE_WORDS = 8  # words of a call to subscribe, including the channel's name
@@ -165,8 +163,13 @@ def _is_signature_with_name(bare: str) -> bool:
     return len(outside) >= _MIN_SIGNATURE_WORDS and _is_signature(outside)
 
 
+@cache
+def _stem_signature_words() -> frozenset[str]:
+    return frozenset(stem(word) or word for word in _SIGNATURE_WORDS.split())
+
+
 def _is_signature(words: list[str]) -> bool:
-    return all((stem(word) or word) in _SIGNATURE_STEMS for word in words)
+    return all((stem(word) or word) in _stem_signature_words() for word in words)
 
 
 def _split_words(text: str) -> list[str]:

@@ -28,7 +28,7 @@ __all__ = [
     "IndexesRepaired",
     "JobFailing",
     "NotifyAdmins",
-    "elapsed",
+    "get_monotonic_time",
     "report_gaps",
 ]
 
@@ -134,7 +134,7 @@ _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MIN_JUMP_SECONDS = 60.0
 
 
-def elapsed() -> float:
+def get_monotonic_time() -> float:
     """Monotonic seconds from an arbitrary start; time asleep counts."""
     return time.clock_gettime(_BOOT_CLOCK_ID)
 
@@ -144,7 +144,7 @@ class Clock:
     """Pair of clocks: wall clock in Unix seconds, and monotonic seconds."""
 
     wall: Callable[[], float] = time.time
-    elapsed: Callable[[], float] = elapsed
+    elapsed: Callable[[], float] = get_monotonic_time
 
 
 @dataclass(slots=True)

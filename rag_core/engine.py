@@ -186,7 +186,7 @@ class RecipeHealth:
     _ended: dict[str, deque[bool]] = field(default_factory=dict)
     _resting: dict[str, float] = field(default_factory=dict)
 
-    def ended(self, recipe: str, *, well: bool, limit: float) -> None:
+    def record_outcome(self, recipe: str, *, well: bool, limit: float) -> None:
         """Record an outcome. `limit` is the share of failures (0-1) above which the recipe pauses."""
         last = self._ended.setdefault(recipe, deque(maxlen=_WINDOW_ANSWERS))
         last.append(well)

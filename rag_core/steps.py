@@ -86,7 +86,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
-            rag.caches.plans.put(key, version, plan)
+            rag.caches.plans.store(key, version, plan)
     return plan
 
 

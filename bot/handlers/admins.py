@@ -58,7 +58,7 @@ async def _on_grant_or_revoke(
     if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
         how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
         lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in context.admins.owners]
-        for one in context.admins.granted.values():
+        for one in context.admins.grants.values():
             date, who_granted = words.date(one.at, context.settings.bot.zone), Code(str(one.by))
             lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
         await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())

@@ -322,7 +322,7 @@ async def _press_text(pressed: _ButtonPress) -> None:
 async def _press_deeper(pressed: _ButtonPress) -> None:
     """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
     asked = pressed.asked
-    async with pressed.context.worker.limits.counted(asked.user_id, asked.chat_id) as wait:
+    async with pressed.context.worker.limits.hold_count(asked.user_id, asked.chat_id) as wait:
         if wait is None:
             again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
             await questions.queue_question(pressed.context.archive, again)

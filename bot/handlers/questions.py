@@ -82,7 +82,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
     limits, reader = context.worker.limits, get_reader_id(message)
-    async with limits.counted(reader, message.chat.id) as wait:
+    async with limits.hold_count(reader, message.chat.id) as wait:
         if wait is None:
             asked = QuestionRow(
                 bot_id=message.bot.id,
@@ -99,7 +99,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
             )
             number = await questions.queue_question(context.archive, asked)
     if wait is not None:
-        if notice := limits.said(wait, reader, words):
+        if notice := limits.build_notice(wait, reader, words):
             await message.reply(notice, allow_sending_without_reply=True)
         return
     if number is not None:

@@ -165,7 +165,7 @@ async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive)
     """Report the progress of every rebuild that has a message, one after the other. Never ends."""
     last = 0
     while True:
-        last = (await reindexing.begun(last)).id
+        last = (await reindexing.wait_until_begun(last)).id
         try:
             await _follow_rebuild(bot, reindexing, archive)
         except RagError as exc:  # archive error: the rebuild goes on without being reported

@@ -198,15 +198,15 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
         stack.callback(root.removeHandler, monitoring.meter.lines)
         trackers = [
             before,
-            monitoring.meter.traced,
+            monitoring.meter.record_run,
             *await stack.enter_async_context(_open_span_exporters(settings.collector)),
         ]
 
-        def traced(run: Run) -> None:
+        def report_run(run: Run) -> None:
             for track in trackers:
                 track(run)
 
-        rag.traced = traced
+        rag.traced = report_run
         stack.callback(setattr, rag, "traced", before)
         yield monitoring
 
@@ -225,7 +225,7 @@ async def _open_span_exporters(address: str) -> AsyncIterator[list[Callable[[Run
         return
     spans = open_span_exporter(address)
     try:
-        yield [spans.traced]
+        yield [spans.export_run]
     finally:
         await asyncio.to_thread(spans.close)
 
@@ -243,7 +243,7 @@ class RunSpanExporter:
         self._provider.add_span_processor(processor)
         self._tracer = self._provider.get_tracer("citegram")
 
-    def traced(self, run: Run) -> None:
+    def export_run(self, run: Run) -> None:
         """Create one span for the run and a child span for each stage: names, times, counts, error classes."""
         if not run.spans:
             return

@@ -82,13 +82,13 @@ class AnswerCache:
         """Drop all answers, for a reader who has their data erased."""
         self._answers.forget()
 
-    def put(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
+    def store(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
         """Cache an answer without shortfalls, made with this index version.
 
         Refusals show other posts and are not cached.
         """
         if key is not None and not answer.refused and not answer.shortfalls:
-            self._answers.put(key, version, answer)
+            self._answers.store(key, version, answer)
 
 
 _MAX_WAITING_TRACES = 200  # limits memory while the archive is busy
@@ -113,7 +113,7 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
     waiting: asyncio.Queue[Run] = asyncio.Queue(_MAX_WAITING_TRACES)
     before: Callable[[Run], None] = rag.traced
 
-    def put(run: Run) -> None:
+    def keep_trace(run: Run) -> None:
         before(run)
         if not waiting.full():
             waiting.put_nowait(run)
@@ -123,7 +123,7 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
             await _save_trace(rag.archive, await waiting.get())
             waiting.task_done()
 
-    rag.traced = put
+    rag.traced = keep_trace
     task = asyncio.create_task(work())
     try:
         yield

@@ -307,7 +307,7 @@ class Outbox:
                     self._archive, asked.id, state=state, answer=whole, message_id=first
                 )
             except RagError as exc:
-                self._ledger.failed(ANSWERS_JOB, exc)
+                self._ledger.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
 

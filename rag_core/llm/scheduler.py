@@ -36,7 +36,7 @@ class FairScheduler:
         self._closed = ""
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the queue is closed."""
         return bool(self._closed)
 

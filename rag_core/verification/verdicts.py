@@ -342,7 +342,7 @@ async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channe
     asked = replace(question, text=claim.text, lang=claim.lang)
     verdict = await verify_claim(claim, asked, plan_claim_search(asked), known, rag, run)
     if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
-        rag.caches.verdicts.put(key, version, verdict)
+        rag.caches.verdicts.store(key, version, verdict)
     return verdict
 
 

@@ -43,7 +43,7 @@ async def write_draft(
     """
     if (model := rag.writer) is None:
         raise GenerationFailed(_NO_MODEL)
-    state = _WritingState(question, rag, run, evidence.numbered())
+    state = _WritingState(question, rag, run, evidence.number_sources())
     try:
         async with run.open_session(model, question.viewer.user_id) as seat:
             state.costs.begin()

@@ -29,8 +29,8 @@ def test_a_run_is_a_span_with_one_in_it_for_each_stage() -> None:
         Span("plan", 100.0, {"tokens": 12}, ended=1_000.5),
         Span("write", 2000.0, {}, "StageTimeout", ended=1_003.0),
     ]
-    spans.traced(run)
-    spans.traced(Run(Budgets(), "direct"))  # nothing was done: nothing is told
+    spans.export_run(run)
+    spans.export_run(Run(Budgets(), "direct"))  # nothing was done: nothing is told
     plan, write, whole = kept.get_finished_spans()
     assert [one.name for one in (plan, write, whole)] == ["plan", "write", "agent"]
     assert whole.attributes == {"citegram.recipe": "agent", "citegram.request": run.trace_id}

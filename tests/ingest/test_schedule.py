@@ -172,7 +172,7 @@ async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
         return ScheduledJob(name, work, make_daily_trigger(far, 0, UTC), overdue=timedelta(hours=25))
 
-    ledger.passed("fresh", 1)
+    ledger.record_success("fresh", 1)
     (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
     async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], ledger, Told()):
         await until(never_ran)

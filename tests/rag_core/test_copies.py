@@ -99,7 +99,7 @@ async def test_an_answer_cites_the_original_and_names_its_copies(library: Any, m
     await keep(library, first, make_post(51, f"{BRIDGE} https://t.me/pech_i_glina/50", chat=library.harbour, days=2))
     answer = await library.ask("When does the drawbridge over the canal close?")
     assert answer.posts() == (first.key,)
-    assert answer.named() == (first.key, PostKey(library.harbour, 51))
+    assert answer.list_named_posts() == (first.key, PostKey(library.harbour, 51))
     assert first.text[answer.sentences[0].citations[0].start :].startswith(answer.sentences[0].text)
 
 

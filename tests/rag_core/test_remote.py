@@ -179,7 +179,7 @@ async def test_a_prompt_that_is_too_long_is_one_sentence(real: str) -> None:
 
 async def test_speed_is_measured(real: str) -> None:
     async with opened(real) as model:
-        rates = await model.speed()
+        rates = await model.measure_speed()
         assert rates.prefill > 1
         assert rates.decode > 1
 

@@ -51,7 +51,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
     variant = Variant(legs=args.legs, rerank=args.rerank)
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        data = opened.asked(variant)
+        data = opened.select_variant(variant)
         calibration = await _calibrate_fusions(data)
         data.rag = replace(data.rag, calibration=calibration)
         answers = await ask_all(data)

@@ -61,7 +61,7 @@ async def _verify_from_corpus(args: argparse.Namespace, settings: Settings, rows
     dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
     variant = Variant(legs=args.legs, rerank=args.rerank)
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        return await verify_in_corpus(rows, dataset.queries, opened.asked(variant))
+        return await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
 
 
 def _build_result(

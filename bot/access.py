@@ -190,7 +190,7 @@ class AdminRegistry(Collection[int]):
         return len(dict.fromkeys((*self.owners, *self._granted)))
 
     @property
-    def granted(self) -> Mapping[int, AdminGrant]:
+    def grants(self) -> Mapping[int, AdminGrant]:
         """Granted admins by user id."""
         return self._granted
 

@@ -21,7 +21,7 @@ from aiogram.utils.token import TokenValidationError
 from bot.access import AdminRegistry, MembershipCache
 from bot.context import AppContext
 from bot.control.client import hold_folder
-from bot.control.server import RequestHandlers, serve_control_socket
+from bot.control.socket_server import RequestHandlers, serve_control_socket
 from bot.dispatcher import ALLOWED_UPDATES, build_dispatcher, replay_unhandled_updates
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
@@ -38,9 +38,9 @@ from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, Ret
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
-from ingest.gaps import Heartbeat
+from ingest.heartbeat import Heartbeat
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.scheduler import MaintenanceJobs, open_scheduler
+from ingest.jobs import MaintenanceJobs, open_scheduler
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 

@@ -32,7 +32,7 @@ from bot.handlers import (
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
-from rag_core.storage import Archive, inbox
+from rag_core.storage import Archive, raw_updates
 
 __all__ = ["ALLOWED_UPDATES", "build_dispatcher", "replay_unhandled_updates"]
 
@@ -88,7 +88,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
 
 async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
     """Handle updates that were stored and confirmed when the process ended before handling them."""
-    for bot_id, update_id, raw in await inbox.list_unclaimed_updates(archive):
+    for bot_id, update_id, raw in await raw_updates.list_unclaimed_updates(archive):
         if bot_id != bot.id:
             continue
         log.info("update %d was left unhandled: handled now", update_id)

@@ -18,8 +18,8 @@ from typing import Protocol
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.jobs import JobLog
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
-from ingest.scheduler import JobLog
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.storage import Archive, channels, index_state, posts
@@ -39,10 +39,10 @@ __all__ = [
 class BotObserver(Protocol):
     """Observer of the bot. Both methods return at once and raise nothing."""
 
-    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """The question in this message has been answered; `answer.found` holds only posts that its asker may read."""
 
-    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         """A leg ("lexical", "dense") has this many changes waiting, and has indexed these posts."""
 
 
@@ -58,20 +58,20 @@ class IndexProgressReporter:
     async def begin(self) -> None:
         """Skip the posts that are in the archive now."""
         self._reported = await posts.get_last_seq(self._archive)
-        self._observer.indexed(self._leg, 0, ())
+        self._observer.show_progress(self._leg, 0, ())
 
     async def during(self, catch_up: Callable[[Callable[[int], None]], Awaitable[int]]) -> int:
         """Run `catch_up`, report its progress and return its result."""
         # Changes made while the leg works are reported next time: it may or may not have indexed them.
         until = await posts.get_last_seq(self._archive)
         if waiting := until - self._reported:
-            self._observer.indexed(self._leg, waiting, ())
-        done = await catch_up(lambda n: self._observer.indexed(self._leg, max(0, waiting - n), ()))
+            self._observer.show_progress(self._leg, waiting, ())
+        done = await catch_up(lambda n: self._observer.show_progress(self._leg, max(0, waiting - n), ()))
         while batch := [c for c in await posts.list_post_changes(self._archive, self._reported) if c.seq <= until]:
             self._reported = batch[-1].seq
-            self._observer.indexed(self._leg, until - self._reported, [c.post for c in batch if c.post])
+            self._observer.show_progress(self._leg, until - self._reported, [c.post for c in batch if c.post])
         self._reported = until
-        self._observer.indexed(self._leg, 0, ())
+        self._observer.show_progress(self._leg, 0, ())
         return done
 
 
@@ -158,9 +158,9 @@ class IndexingWorker:
         try:
             await work()
         except Exception as exc:
-            self._ledger.failed(leg, exc)
+            self._ledger.record_failure(leg, exc)
             return False
-        self._ledger.passed(leg, time.monotonic() - started)
+        self._ledger.record_success(leg, time.monotonic() - started)
         return True
 
     async def _catch_up(self) -> None:
@@ -290,7 +290,7 @@ class RebuildRunner:
         if self._current is not None and self._current.state != "done":
             raise RebuildRefused(self._current.reason or _STOPPED_REASON)
 
-    async def begun(self, after: int = 0) -> Rebuild:
+    async def wait_until_begun(self, after: int = 0) -> Rebuild:
         """Wait for a rebuild with a greater number than `after`."""
         while self._current is None or self._current.id <= after:
             await self._changed.wait()

@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from ingest.clock import elapsed
+from ingest.heartbeat import get_monotonic_time
 from rag_core.errors import RagError
 from rag_core.tracing import get_request_id
 
@@ -158,9 +158,9 @@ class _RepeatedFailureFilter(logging.Filter):
         if not template.startswith("Failed to fetch updates"):
             return True
         text = record.getMessage()
-        if text == self._last_text and elapsed() - self._last_time < _REPEAT_SECONDS:
+        if text == self._last_text and get_monotonic_time() - self._last_time < _REPEAT_SECONDS:
             return False
-        self._last_text, self._last_time = text, elapsed()
+        self._last_text, self._last_time = text, get_monotonic_time()
         return True
 
 

@@ -20,13 +20,13 @@ from aiogram.types.update import UpdateTypeLookupError
 
 from bot.access import get_reader_id, is_admin
 from bot.context import AppContext
-from bot.filters import GROUPS
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import choose_interface_language, get_translator
+from bot.message_filters import GROUPS
 from bot.views.message_text import BOT_COMMANDS
 from rag_core.conversation import detect_talk
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, inbox
+from rag_core.storage import Archive, raw_updates
 from rag_core.storage.channels import load_group_rules
 
 __all__ = ["AdminsOnlyMiddleware", "DeduplicationMiddleware", "LanguageMiddleware", "RateLimitMiddleware"]
@@ -67,7 +67,7 @@ class DeduplicationMiddleware(BaseMiddleware):
             return None
         finished = self._running[update_id] = asyncio.get_running_loop().create_future()
         try:
-            if not await inbox.is_update_claimed(self._archive, bot_id, update_id):
+            if not await raw_updates.is_update_claimed(self._archive, bot_id, update_id):
                 return await self._handle_and_claim(handler, event, data)
         finally:
             del self._running[update_id]
@@ -85,7 +85,7 @@ class DeduplicationMiddleware(BaseMiddleware):
     async def _claim(self, bot_id: int, update_id: int) -> None:
         """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""
         try:
-            await inbox.claim_update(self._archive, bot_id, update_id)
+            await raw_updates.claim_update(self._archive, bot_id, update_id)
         except ArchiveUnavailable as exc:
             log.warning("update %d is claimed later: %s", update_id, exc)
             task = asyncio.create_task(self._claim_later(bot_id, update_id))
@@ -96,7 +96,7 @@ class DeduplicationMiddleware(BaseMiddleware):
         while True:
             await asyncio.sleep(_CLAIM_RETRY_SECONDS)
             with suppress(ArchiveUnavailable):
-                await inbox.claim_update(self._archive, bot_id, update_id)
+                await raw_updates.claim_update(self._archive, bot_id, update_id)
                 return
 
     async def idle(self) -> None:
@@ -142,7 +142,7 @@ class RateLimitMiddleware(BaseMiddleware):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader
             wait = limits.count_command(reader, chat_id, press=True)
-            if wait and (notice := limits.said(wait, reader, words)):
+            if wait and (notice := limits.build_notice(wait, reader, words)):
                 await event.answer(notice)
         else:
             assert isinstance(event, Message)
@@ -150,7 +150,7 @@ class RateLimitMiddleware(BaseMiddleware):
                 return await handler(event, data)
             reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
-            if wait and (notice := limits.said(wait, reader, words)):
+            if wait and (notice := limits.build_notice(wait, reader, words)):
                 await event.reply(notice, allow_sending_without_reply=True)
         return None if wait else await handler(event, data)
 

@@ -22,9 +22,16 @@ from bot.logs import SecretFilter, TextFilter
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.post_phrases import strip_control_characters
-from ingest.clock import elapsed
-from ingest.notices import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing, NotifyAdmins
-from rag_core.storage import Archive, stats
+from ingest.heartbeat import (
+    AdminNotice,
+    ErrorsLogged,
+    GapsFound,
+    IndexesRepaired,
+    JobFailing,
+    NotifyAdmins,
+    get_monotonic_time,
+)
+from rag_core.storage import Archive, usage_stats
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
@@ -38,7 +45,7 @@ _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
 # Failures of jobs are sent separately (ingest/jobs.py), or shown in /stats.
-_LEDGER_LOGGER = "ingest.scheduler"
+_LEDGER_LOGGER = "ingest.jobs"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 
@@ -65,7 +72,7 @@ class _ErrorCollector(logging.Handler):
 
     def _count(self, line: str) -> None:
         kind = _NUMBER_PATTERN.sub("#", line)
-        if elapsed() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
+        if get_monotonic_time() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
             return
         if kind in self._lines or len(self._lines) < _MAX_KINDS:
             self._lines.setdefault(kind, line)
@@ -77,9 +84,9 @@ class _ErrorCollector(logging.Handler):
         counted = self._counts.most_common()
         return ErrorsLogged(tuple((self._lines[kind], times) for kind, times in counted))
 
-    def told(self) -> None:
+    def mark_sent(self) -> None:
         """Mark the collected errors as sent: the same ones are not sent again for some hours."""
-        now = elapsed()
+        now = get_monotonic_time()
         self._sent_at = {kind: at for kind, at in self._sent_at.items() if now - at < _REPEAT_SECONDS}
         self._sent_at |= dict.fromkeys(self._counts, now)
         self._counts.clear()
@@ -107,7 +114,7 @@ async def _send_error_digests(collector: _ErrorCollector, tell: NotifyAdmins) ->
         await asyncio.sleep(_GATHER_SECONDS)
         try:
             if await tell(collector.waiting()):
-                collector.told()
+                collector.mark_sent()
         except Exception as exc:  # the loop must go on, and must not report its own failure
             logging.getLogger(__name__).warning("admins could not be told of errors: %s", exc)
         await asyncio.sleep(_MIN_INTERVAL_SECONDS)
@@ -132,7 +139,7 @@ class AdminNotifier:
         reached = False
         for admin in self._admins:
             # Telegram does not report a user's language unasked; the language of their last question is a good guess.
-            lang = await stats.get_user_language(self._archive, admin) or self._settings.language
+            lang = await usage_stats.get_user_language(self._archive, admin) or self._settings.language
             text = self._format_notice(notice, get_translator(lang))
             try:
                 await self._bot.send_message(admin, **text.as_kwargs())

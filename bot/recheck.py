@@ -90,7 +90,7 @@ class Basis:
         return bool(self.posts or self.channels or self.counted)
 
     @property
-    def named(self) -> frozenset[int]:
+    def named_channels(self) -> frozenset[int]:
         """All channels of which something is shown."""
         return self.channels | {shown.key.chat_id for shown in self.posts}
 
@@ -162,7 +162,7 @@ async def recheck_basis(
         if not await _are_posts_unchanged(basis, archive):
             raise ContentWithdrawn
         unknown = frozenset[int]()
-        for wanted, age in ((basis.named, max_age_s), (basis.counted - basis.named, None)):
+        for wanted, age in ((basis.named_channels, max_age_s), (basis.counted - basis.named_channels, None)):
             if wanted:
                 found = await access.resolve_channel_access(archive, rights, reader, among=wanted, max_age_s=age)
                 if wanted - found.open.keys() - found.unknown:

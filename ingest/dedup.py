@@ -14,12 +14,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 from rensa import RMinHash
 
-from rag_core.storage import Archive, copies, posts
-from rag_core.storage.copies import NEAR_COPY_MAX_S, CopyRow, CopyWatermark
+from rag_core.storage import Archive, near_duplicates, posts
+from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow, CopyWatermark
 from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
 from rag_core.types import Post, PostKey
@@ -65,18 +66,15 @@ _CREDIT_PATTERN = re.compile(
 # At the beginning of a post this is a headline: "Video: the bridge".
 _PICTURE_CREDIT_PATTERN = re.compile(r"\W*(?:фото|видео|photo|video)\s*[:—–-]\s*\w", re.IGNORECASE)
 # A line of these words only is a signature.
-_SIGNATURE_STEMS = frozenset(
-    stem(word) or word
-    for word in (
-        "подписаться прислать предложить написать новость новости наш наша наши канал каналы чат группа бот сайт "
-        "сообщество телеграм телеграме телеграмм тг telegram макс max вк вконтакте vk дзен youtube ютуб rutube рутуб "
-        "x twitter твиттер instagram facebook реклама сотрудничество редакция помощь обратная связь больше еще все "
-        "далее также читать читайте читай смотрите смотреть слушать обсудить подробнее подробности полностью ссылка "
-        "тут здесь перейти источник оригинал фото видео подкаст нас нам мы нами на в во и к с по у о за для про это "
-        "boost буст голосовать проголосовать поддержать "
-        "subscribe join follow us our we channel chat group bot site website news source photo video more read here "
-        "link via on in to the and full story"
-    ).split()
+_SIGNATURE_WORDS = (
+    "подписаться прислать предложить написать новость новости наш наша наши канал каналы чат группа бот сайт "
+    "сообщество телеграм телеграме телеграмм тг telegram макс max вк вконтакте vk дзен youtube ютуб rutube рутуб "
+    "x twitter твиттер instagram facebook реклама сотрудничество редакция помощь обратная связь больше еще все "
+    "далее также читать читайте читай смотрите смотреть слушать обсудить подробнее подробности полностью ссылка "
+    "тут здесь перейти источник оригинал фото видео подкаст нас нам мы нами на в во и к с по у о за для про это "
+    "boost буст голосовать проголосовать поддержать "
+    "subscribe join follow us our we channel chat group bot site website news source photo video more read here "
+    "link via on in to the and full story"
 )
 _MAX_FOOTER_CHARACTERS = 200  # characters, without links
 _MAX_SUBSCRIBE_WORDS = 8  # words of a call to subscribe, including the channel's name
@@ -165,8 +163,13 @@ def _is_signature_with_name(bare: str) -> bool:
     return len(outside) >= _MIN_SIGNATURE_WORDS and _is_signature(outside)
 
 
+@cache
+def _stem_signature_words() -> frozenset[str]:
+    return frozenset(stem(word) or word for word in _SIGNATURE_WORDS.split())
+
+
 def _is_signature(words: list[str]) -> bool:
-    return all((stem(word) or word) in _SIGNATURE_STEMS for word in words)
+    return all((stem(word) or word) in _stem_signature_words() for word in words)
 
 
 def _split_words(text: str) -> list[str]:
@@ -368,7 +371,7 @@ class CopyIndexer:
         """
         done = 0
         async with self._turn:
-            mark = await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)
+            mark = await near_duplicates.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)
             while batch := await posts.list_post_changes(self._archive, mark.watermark, _BATCH_CHANGES):
                 mark = await self._take(batch, mark)
                 done += len(batch)
@@ -378,7 +381,7 @@ class CopyIndexer:
 
     async def waiting(self) -> int:
         """Count the changes still to process."""
-        return await copies.count_uncompared_changes(self._archive, FINGERPRINT_RECIPE)
+        return await near_duplicates.count_uncompared_changes(self._archive, FINGERPRINT_RECIPE)
 
     async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
@@ -386,9 +389,13 @@ class CopyIndexer:
         pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
         after = CopyWatermark(batch[-1].seq)
-        if await copies.save_copies(self._archive, before, after, rows, [change.key for change in batch], pairs):
+        if await near_duplicates.save_copies(
+            self._archive, before, after, rows, [change.key for change in batch], pairs
+        ):
             return after
-        return await copies.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)  # another process was faster
+        return await near_duplicates.load_copy_watermark(
+            self._archive, FINGERPRINT_RECIPE
+        )  # another process was faster
 
     async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
         """Texts in the archive that share a band with these posts and were written at about the same time."""
@@ -396,7 +403,7 @@ class CopyIndexer:
             return {}
         moments = [one.written for one in some]
         since, until = min(moments) - NEAR_COPY_MAX_S, max(moments) + NEAR_COPY_MAX_S
-        found = await copies.find_texts_by_band(self._archive, [one.bands for one in some], since, until)
+        found = await near_duplicates.find_texts_by_band(self._archive, [one.bands for one in some], since, until)
         stored = await posts.fetch_posts(self._archive, {key for texts in found.values() for key in texts.values()})
         return await asyncio.to_thread(_parse_near_posts, found, stored)
 

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from ingest.messages import MalformedMessage, parse_live_post, parse_object
-from rag_core.storage import Archive, channels, inbox, posts
+from rag_core.storage import Archive, channels, posts, raw_updates
 from rag_core.storage.channels import list_unapproved_channels as unapproved_since
 from rag_core.storage.rows import encode_entities
 from rag_core.types import Channel, Post, PostKey
@@ -92,7 +92,7 @@ _PendingUpdate = tuple[int, int, dict[str, Any]]
 async def process_pending_posts(archive: Archive) -> int:
     """Process all pending posts and edits; return their number. Safe to repeat after a crash at any point."""
     worked_in = 0
-    while batch := await inbox.list_pending_posts(archive):
+    while batch := await raw_updates.list_pending_posts(archive):
         for bot_id, pending in groupby(batch, key=lambda update: update[0]):
             worked_in += await _process_batch(archive, bot_id, list(pending))
     await channels.reindex_retitled_channels(archive)
@@ -106,7 +106,7 @@ async def _process_batch(archive: Archive, bot_id: int, pending: list[_PendingUp
         try:
             channel, post = parse_live_post(parse_object(raw.get("channel_post") or raw.get("edited_channel_post")))
         except MalformedMessage as exc:
-            await inbox.quarantine_update(archive, bot_id, update_id, str(exc))
+            await raw_updates.quarantine_update(archive, bot_id, update_id, str(exc))
             continue
         seen[channel.chat_id] = (channel, update_id)
         arrivals.append((post, update_id))
@@ -119,5 +119,5 @@ async def _process_batch(archive: Archive, bot_id: int, pending: list[_PendingUp
             await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")
-        await inbox.mark_updates_done(connection, bot_id, [update_id for _, update_id in arrivals])
+        await raw_updates.mark_updates_done(connection, bot_id, [update_id for _, update_id in arrivals])
     return len(arrivals)

@@ -19,8 +19,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ingest.heartbeat import IndexesRepaired, NotifyAdmins
 from ingest.indexer import LexicalIndexer, PreparedPassage, build_lexical_entry, prepare_passage, read_posts_again
-from ingest.notices import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25 import LexicalIndex

@@ -89,13 +89,13 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
         run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
         # not counted against the recipe: an index or archive that is down, a missing model, a reader who cancels
         if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
-            rag.health.ended(name, well=failed is None, limit=rag.settings.agent.errors)
+            rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
 
 
 async def _try_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool) -> tuple[Draft, Evidence]:
     """Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time."""
     draft, evidence = await RECIPES[name](question, rag, run)
-    if not draft.sentences and run.hurried:
+    if not draft.sentences and run.is_hurried:
         raise StageTimeout(_OUT_OF_TIME)
     return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
 

@@ -72,7 +72,7 @@ class VersionedCache(Generic[V]):
             self.hits += found is not None
             return found
 
-    def put(self, key: Hashable, version: IndexVersion, value: V) -> None:
+    def store(self, key: Hashable, version: IndexVersion, value: V) -> None:
         """Store a value, unless a lookup with another version came meanwhile."""
         with self._lock:
             if version == self._version:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -30,7 +31,6 @@ from rag_core.models.selection import (
     open_selected_reranker,
 )
 from rag_core.planning import plan_by_rules
-from rag_core.recipe_health import RecipeHealth
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import Archive, posts, users
 from rag_core.tracing import Run
@@ -39,6 +39,7 @@ from rag_core.types import Channel, Plan, Question, Shortfall
 __all__ = [
     "Engine",
     "PlanFunction",
+    "RecipeHealth",
     "get_lexical_folder",
     "load_or_make_lexical_index",
     "load_saved_lexical_index",
@@ -170,3 +171,44 @@ def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archiv
     from rag_core.index.sparse_qdrant import QdrantLexicalIndex
 
     return QdrantLexicalIndex.load(qdrant, folder, archive)
+
+
+_WINDOW_ANSWERS = 20  # last answers of a recipe that count
+_MIN_ANSWERS = 4  # answers before a recipe can be left out: one failure is no rate
+_PAUSE_SECONDS = 300.0  # before a trial
+
+
+@dataclass
+class RecipeHealth:
+    """Circuit breaker for each recipe, by the outcomes of its last answers. `clock` gives seconds."""
+
+    clock: Callable[[], float]
+    _ended: dict[str, deque[bool]] = field(default_factory=dict)
+    _resting: dict[str, float] = field(default_factory=dict)
+
+    def record_outcome(self, recipe: str, *, well: bool, limit: float) -> None:
+        """Record an outcome. `limit` is the share of failures (0-1) above which the recipe pauses."""
+        last = self._ended.setdefault(recipe, deque(maxlen=_WINDOW_ANSWERS))
+        last.append(well)
+        if recipe in self._resting:  # this was the trial after the pause
+            del self._resting[recipe]
+            last.clear()
+            last.append(well)
+            if not well:
+                self._resting[recipe] = self.clock()
+        elif len(last) >= _MIN_ANSWERS and last.count(False) > limit * len(last):
+            self._resting[recipe] = self.clock()
+
+    def resting(self, recipe: str) -> bool:
+        """Whether a recipe is paused now. After the pause one question is let through as a trial."""
+        since = self._resting.get(recipe)
+        if since is None:
+            return False
+        if self.clock() - since < _PAUSE_SECONDS:
+            return True
+        self._resting[recipe] = self.clock()  # other questions wait for the result of the trial
+        return False
+
+    def rates(self) -> dict[str, tuple[int, int]]:
+        """Failures and answers in the window, by recipe."""
+        return {name: (last.count(False), len(last)) for name, last in self._ended.items()}

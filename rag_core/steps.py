@@ -28,7 +28,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import fetch_passages, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.storage.synonyms import list_synonyms
+from rag_core.storage.users import list_synonyms
 from rag_core.text.naming import find_aliases
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
@@ -86,7 +86,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
-            rag.caches.plans.put(key, version, plan)
+            rag.caches.plans.store(key, version, plan)
     return plan
 
 

@@ -221,7 +221,7 @@ class Run:
         return math.inf if when is None else when - asyncio.get_running_loop().time()
 
     @property
-    def hurried(self) -> bool:
+    def is_hurried(self) -> bool:
         """Whether the stages of the current recipe have no time left."""
         return self.left <= self.after + _MIN_STAGE_S
 

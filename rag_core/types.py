@@ -252,7 +252,7 @@ class Plan:
     aliases: tuple[tuple[str, str], ...] = ()
 
     @property
-    def narrowed(self) -> bool:
+    def has_filters(self) -> bool:
         """Whether the plan filters by author, origin, kind or file."""
         return bool(self.authors or self.origins or self.media or self.files)
 
@@ -307,7 +307,7 @@ class Evidence:
     sources: tuple[Source, ...] = ()
     boilerplate: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
-    def numbered(self) -> dict[int, Source]:
+    def number_sources(self) -> dict[int, Source]:
         """Sources by number."""
         return {source.number: source for source in self.sources}
 
@@ -400,7 +400,7 @@ class Answer:
         """Cited posts, each once, in the order of their numbers (1, 2, ...)."""
         return tuple(dict.fromkeys(c.post for s in self.sentences for c in s.citations))
 
-    def named(self) -> tuple[PostKey, ...]:
+    def list_named_posts(self) -> tuple[PostKey, ...]:
         """Cited posts and the copies of each."""
         return tuple(dict.fromkeys(key for post in self.posts() for key in (post, *self.copies.get(post, ()))))
 

@@ -67,7 +67,7 @@ NOT_REACHED = {
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.imports.import_process.main": "ends its process",
+    "bot.import_process.main": "ends its process",
     "bot.logs.set_up_logging": "sets up the log",
     "bot.logs.set_log_format": "sets up the log",
     "bot.logs.set_text_logging": "sets up the log",
@@ -86,7 +86,7 @@ NOT_MADE = {
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
-    "ingest.scheduler.JobLog": "the archive",
+    "ingest.jobs.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",
@@ -107,7 +107,7 @@ NOT_MADE = {
 NOT_CALLABLE = {
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports.importer._describe_doubts": "arrays of numbers",
-    "rag_core.storage.copies._join_same_day_copies": "keys of posts in sets",
+    "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.models.embedder._load_text_embedding": "a type of an optional library",
     "rag_core.models.model_folder._list_required_files": "a tree of JSON with the names of model files",
     "rag_core.models.model_folder.check_model_files": "a tree of JSON with the names of model files",

@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.app import run_bot
 from bot.files import find_exposed_files
 from bot.settings import Settings
-from rag_core.malloc import limit_malloc_arenas
+from rag_core.os_support import limit_malloc_arenas
 
 __all__ = ["declare", "run"]
 

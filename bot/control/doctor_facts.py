@@ -58,7 +58,7 @@ async def _measure_model(use: str, model: LanguageModel) -> tuple[bool | None, s
 
 
 async def _describe_local_model(model: LocalModel) -> str:
-    speed = await model.speed()
+    speed = await model.measure_speed()
     size = f"{speed.parameters / 1e9:.1f} B parameters, {speed.bytes / 1e9:.1f} GB"
     gpu = "can use a GPU" if speed.gpu else "can use no GPU"
     rates = f"reads {speed.prefill:,.0f} and writes {speed.decode:,.1f} tokens/s with {speed.threads} threads"
@@ -66,7 +66,7 @@ async def _describe_local_model(model: LocalModel) -> str:
 
 
 async def _describe_remote_model(model: RemoteModel) -> str:
-    rates = await model.speed()
+    rates = await model.measure_speed()
     form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
     speed = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
     return f"{model.name} on {model.place} ({model.dialect}) {speed}; {form}"

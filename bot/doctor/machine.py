@@ -22,7 +22,7 @@ from rag_core.models.catalog import MODELS
 from rag_core.models.model_folder import measure_folder_size, verify_model_checksums
 from rag_core.models.selection import UNDECIDED_VALUES, get_models_folder, is_gguf_path
 from rag_core.models.switching import list_models_in_use
-from rag_core.storage import stats, users
+from rag_core.storage import usage_stats, users
 
 __all__ = [
     "check_file_system",
@@ -86,7 +86,7 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     if kind in _NETWORK_FILE_SYSTEMS:
         yield Finding(False, _NETWORK_FILE_SYSTEM_TEXT.format(folder=folder, kind=kind))
     if case.archive is not None:
-        mode = await stats.get_journal_mode(case.archive)
+        mode = await usage_stats.get_journal_mode(case.archive)
         if mode != "wal":
             yield Finding(False, _NO_WAL_TEXT.format(folder=folder, mode=mode))
 

@@ -120,7 +120,7 @@ async def run_dialogues(
     for corpus in dict.fromkeys(dialogue.corpus for dialogue in dialogues):
         dataset: Dataset = read_corpus(corpus)
         async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-            data = opened.asked(variant)
+            data = opened.select_variant(variant)
             of_corpus = [(n, one) for n, one in enumerate(dialogues, 1) if one.corpus == corpus]
             for n, dialogue in tqdm(of_corpus, desc="ask", delay=1, leave=False):
                 judged[n] = await judge(dialogue, n, data)

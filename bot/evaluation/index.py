@@ -47,7 +47,7 @@ class Variant:
     rounds: int | None = None
     follow_up: bool | None = None
 
-    def named(self, name: str) -> Variant:
+    def apply_name(self, name: str) -> Variant:
         """Return this variant with the change that VARIANTS gives for a name."""
         return replace(self, **VARIANTS[name])
 
@@ -134,7 +134,7 @@ class IndexedDataset:
     def _record_run(self, run: Run) -> None:
         self.run = run
 
-    def asked(self, way: Variant) -> IndexedDataset:
+    def select_variant(self, way: Variant) -> IndexedDataset:
         """Return the same archive and indexes with this variant applied."""
         return IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
 

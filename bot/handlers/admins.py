@@ -19,14 +19,14 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator, get_translator
+from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
-from rag_core.storage import Archive, stats
+from rag_core.storage import Archive, usage_stats
 
 __all__ = ["routes"]
 
@@ -58,7 +58,7 @@ async def _on_grant_or_revoke(
     if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
         how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
         lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in context.admins.owners]
-        for one in context.admins.granted.values():
+        for one in context.admins.grants.values():
             date, who_granted = words.date(one.at, context.settings.bot.zone), Code(str(one.by))
             lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
         await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())
@@ -151,7 +151,7 @@ async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, contex
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
     """Send a user a sentence in the language of their questions; False where they cannot be reached."""
-    lang = await stats.get_user_language(context.archive, user_id) or context.settings.bot.language
+    lang = await usage_stats.get_user_language(context.archive, user_id) or context.settings.bot.language
     try:
         await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
     except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it

@@ -23,7 +23,7 @@ from bot.views.channel_card import awaits_approval
 from bot.worker.limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.errors import RagError
-from rag_core.storage import channels, stats
+from rag_core.storage import channels, usage_stats
 from rag_core.types import Channel
 
 __all__ = ["ChannelNotificationLimiter", "iterate_admin_translators", "leave_channel", "send_channel_notice"]
@@ -133,7 +133,7 @@ async def iterate_admin_translators(
         if actor is not None and actor.id == admin:
             yield get_translator(choose_interface_language(actor.language_code, spoken)), admin
         else:
-            yield get_translator(await stats.get_user_language(context.archive, admin) or spoken), admin
+            yield get_translator(await usage_stats.get_user_language(context.archive, admin) or spoken), admin
 
 
 async def send_channel_notice(bot: Bot, user_id: int, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:

@@ -23,7 +23,6 @@ from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.handlers.channel_notices import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
@@ -31,6 +30,7 @@ from bot.handlers.channel_notices import (
     send_channel_notice,
 )
 from bot.i18n import Translator, choose_interface_language, get_translator
+from bot.message_filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import (
     ChannelAction,

@@ -17,10 +17,10 @@ from aiogram.types import Message, Update
 from aiogram.utils.formatting import Text, as_list
 
 from bot.context import AppContext
-from bot.filters import IN_PRIVATE, ChatCommand
 from bot.handlers.explain import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.i18n import Translator
+from bot.message_filters import IN_PRIVATE, ChatCommand
 from bot.views.answer import make_link
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import strip_control_characters

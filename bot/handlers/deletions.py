@@ -23,8 +23,8 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageO
 from aiogram.utils.formatting import Text, as_list
 
 from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import make_link
 from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links, split_pages

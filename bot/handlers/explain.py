@@ -20,8 +20,8 @@ from bot import access
 from bot.access import get_reader, get_reader_id, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
-from bot.filters import ChatCommand
 from bot.i18n import Translator, get_translator
+from bot.message_filters import ChatCommand
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author

@@ -19,11 +19,11 @@ from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Ita
 from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
-from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
 from bot.i18n import Translator, get_translator
+from bot.message_filters import ChatCommand
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
@@ -322,7 +322,7 @@ async def _press_text(pressed: _ButtonPress) -> None:
 async def _press_deeper(pressed: _ButtonPress) -> None:
     """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
     asked = pressed.asked
-    async with pressed.context.worker.limits.counted(asked.user_id, asked.chat_id) as wait:
+    async with pressed.context.worker.limits.hold_count(asked.user_id, asked.chat_id) as wait:
         if wait is None:
             again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
             await questions.queue_question(pressed.context.archive, again)

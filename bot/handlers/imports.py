@@ -31,13 +31,12 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
 from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
-from bot.imports.fetch import MAX_DOCUMENT_BYTES, fetch_document
-from bot.imports.import_process import run_import
-from bot.imports.unpack import DocumentRefused
+from bot.import_process import DocumentRefused, run_import
+from bot.message_filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
+from bot.telegram.documents import MAX_DOCUMENT_BYTES, fetch_document
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard

@@ -13,8 +13,8 @@ from aiogram.utils.formatting import Text
 
 from bot.access import get_reader_id, is_admin, may_change_chat_settings
 from bot.context import AppContext
-from bot.filters import ChatCommand
 from bot.i18n import Translator
+from bot.message_filters import ChatCommand
 from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
 from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES

@@ -23,8 +23,8 @@ from aiogram.utils.formatting import Text
 from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
-from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.message_filters import GROUPS, PRIVATE, ChatCommand
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.settings import Settings
 from bot.views import answer

@@ -14,9 +14,9 @@ from aiogram.utils.formatting import Code
 from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
-from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
+from bot.message_filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.worker.streaming import acknowledge_question
 from rag_core.conversation import detect_talk
 from rag_core.storage import questions
@@ -82,7 +82,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
     limits, reader = context.worker.limits, get_reader_id(message)
-    async with limits.counted(reader, message.chat.id) as wait:
+    async with limits.hold_count(reader, message.chat.id) as wait:
         if wait is None:
             asked = QuestionRow(
                 bot_id=message.bot.id,
@@ -99,7 +99,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
             )
             number = await questions.queue_question(context.archive, asked)
     if wait is not None:
-        if notice := limits.said(wait, reader, words):
+        if notice := limits.build_notice(wait, reader, words):
             await message.reply(notice, allow_sending_without_reply=True)
         return
     if number is not None:

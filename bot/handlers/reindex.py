@@ -22,9 +22,9 @@ from aiogram.types import (
 from aiogram.utils.formatting import Text
 
 from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner, find_channel_by_name
+from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
@@ -165,7 +165,7 @@ async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive)
     """Report the progress of every rebuild that has a message, one after the other. Never ends."""
     last = 0
     while True:
-        last = (await reindexing.begun(last)).id
+        last = (await reindexing.wait_until_begun(last)).id
         try:
             await _follow_rebuild(bot, reindexing, archive)
         except RagError as exc:  # archive error: the rebuild goes on without being reported

@@ -20,10 +20,10 @@ from aiogram.utils.formatting import Code, Text
 from bot import access
 from bot.access import Reader, get_reader, get_reader_id
 from bot.context import AppContext
-from bot.filters import ChatCommand
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
+from bot.message_filters import ChatCommand
 from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import build_keyboard, build_page_row, make_callback_token, redraw_message

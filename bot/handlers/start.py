@@ -22,8 +22,8 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.context import AppContext
-from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import LANGUAGES, Translator, get_translator
+from bot.message_filters import GROUPS, PRIVATE, ChatCommand
 from bot.recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links

@@ -12,13 +12,13 @@ from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot import files
 from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
-from rag_core.storage import channels, conversations, gaps, inbox, index_state, posts, questions, stats
+from rag_core.storage import channels, conversations, gaps, index_state, posts, questions, raw_updates, usage_stats
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.stats import JobRecord
+from rag_core.storage.usage_stats import JobRecord
 
 __all__ = ["format_age", "routes"]
 
@@ -65,10 +65,10 @@ async def _describe_contents(context: AppContext, words: Translator) -> AsyncIte
 
 
 async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the inbox, quarantined updates, and gaps."""
-    aside = (await inbox.count_updates_by_state(context.archive))["poison"]
-    yield words("stats-inbox", waiting=await stats.count_unhandled_updates(context.archive), aside=aside)
-    for poison in await stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
+    """Describe the raw_updates, quarantined updates, and gaps."""
+    aside = (await raw_updates.count_updates_by_state(context.archive))["poison"]
+    yield words("stats-inbox", waiting=await usage_stats.count_unhandled_updates(context.archive), aside=aside)
+    for poison in await usage_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
         yield f"• {poison.update_id}: {_cut_line(poison.error)}"
     number = sum(map(len, (await gaps.list_open_gaps(context.archive)).values()))
     yield words("stats-gaps", count=number, channels="/channels")
@@ -79,7 +79,7 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
     now = datetime.now(context.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
-        asked = await stats.count_questions_since(context.archive, since)
+        asked = await usage_stats.count_questions_since(context.archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
     votes = await questions.count_votes_since(context.archive, now - timedelta(days=7))

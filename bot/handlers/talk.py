@@ -103,7 +103,7 @@ async def _on_suggestion(
     if suggested is None:
         await pressed.answer(words("suggestion-gone"), show_alert=True)
         return
-    async with context.worker.limits.counted(reader, reader) as wait:
+    async with context.worker.limits.hold_count(reader, reader) as wait:
         if wait is None:
             basis = await build_posts_basis([suggested.post], viewer, context.archive)
             with recheck_before_sending(basis, here, context.archive, context.admins):

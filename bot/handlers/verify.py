@@ -14,9 +14,9 @@ from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code
 
 from bot.context import AppContext
-from bot.filters import IN_PRIVATE, ChatCommand
 from bot.handlers.questions import queue_message_text
 from bot.i18n import Translator, detect_question_language
+from bot.message_filters import IN_PRIVATE, ChatCommand
 
 __all__ = ["routes"]
 

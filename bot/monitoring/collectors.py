@@ -20,7 +20,7 @@ from bot.context import AppContext
 from bot.monitoring.metrics import Meter
 from ingest.dedup import FINGERPRINT_RECIPE
 from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, copies, gaps, inbox, index_state, posts, stats
+from rag_core.storage import Archive, channels, gaps, index_state, near_duplicates, posts, raw_updates, usage_stats
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 
@@ -73,8 +73,8 @@ class StateCollector:
         self._change_counts: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
         self._post_row_count, self._vote_counts = (
-            _CachedValue(stats.count_post_rows),
-            _CachedValue(stats.count_votes_by_reason),
+            _CachedValue(usage_stats.count_post_rows),
+            _CachedValue(usage_stats.count_votes_by_reason),
         )
 
     async def read(self) -> list[Metric]:
@@ -111,7 +111,7 @@ class StateCollector:
         """Measure how far each index is behind the archive."""
         lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
         lag.add_metric(["words"], max(0, await posts.get_last_seq(context.archive) - context.rag.lexical.watermark))
-        lag.add_metric(["copies"], await copies.count_uncompared_changes(context.archive, FINGERPRINT_RECIPE))
+        lag.add_metric(["copies"], await near_duplicates.count_uncompared_changes(context.archive, FINGERPRINT_RECIPE))
         if context.rag.dense:
             lag.add_metric(
                 ["vectors"],
@@ -132,7 +132,7 @@ class StateCollector:
         async with self._counting:  # two concurrent scrapes would count the same changes twice
             last = await posts.get_last_seq(context.archive)
             after = last if self._seq is None else self._seq
-            for source, deleted, number in await stats.count_changes_by_source(context.archive, after, last):
+            for source, deleted, number in await usage_stats.count_changes_by_source(context.archive, after, last):
                 key = source, "deleted" if deleted else "kept"
                 self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
@@ -149,7 +149,7 @@ class StateCollector:
 
     async def _line(self, context: AppContext) -> AsyncIterator[Metric]:
         """Measure the question queue."""
-        queue = await stats.fetch_queue_stats(context.archive)
+        queue = await usage_stats.fetch_queue_stats(context.archive)
         oldest = max(0.0, time.time() - queue.oldest) if queue.oldest else 0.0
         yield _make_value_gauge("questions_waiting", "Questions in the queue.", queue.waiting)
         yield _make_value_gauge("questions_running", "Questions that are worked on.", queue.running)
@@ -157,12 +157,12 @@ class StateCollector:
 
     async def _waiting(self, context: AppContext) -> AsyncIterator[Metric]:
         """Count the waiting and quarantined updates, and the gaps in channels."""
-        quarantined = (await inbox.count_updates_by_state(context.archive))["poison"]
+        quarantined = (await raw_updates.count_updates_by_state(context.archive))["poison"]
         yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
         yield _make_value_gauge(
             "updates_waiting",
             "Updates that are kept and not worked in.",
-            await stats.count_unhandled_updates(context.archive),
+            await usage_stats.count_unhandled_updates(context.archive),
         )
         gap_counts = [len(channel_gaps) for channel_gaps in (await gaps.list_open_gaps(context.archive)).values()]
         yield _make_value_gauge(
@@ -177,7 +177,7 @@ class StateCollector:
         number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
         number |= {
             ("good" if good else "bad", why or _NO_REASON): n
-            for good, why, n in await stats.count_votes_by_reason(context.archive)
+            for good, why, n in await usage_stats.count_votes_by_reason(context.archive)
         }
         for labels, count in number.items():
             votes.add_metric(labels, count)

@@ -272,7 +272,7 @@ class Meter:
             if turn.outcome:
                 self._count_question(asked.kind, turn, time.monotonic() - began)
 
-    def noted(self, outcome: str, answer: Answer | None = None) -> None:
+    def count_question(self, outcome: str, answer: Answer | None = None) -> None:
         """Set the outcome of the current question; the last one set counts."""
         if current := _CURRENT_QUESTION.get():
             current.outcome = "refused" if outcome == "answered" and answer and answer.refused else outcome
@@ -291,7 +291,7 @@ class Meter:
                 cited = sum(bool(sentence.citations) for sentence in answer.sentences)
                 instruments.coverage.labels(recipe).observe(cited / len(answer.sentences))
 
-    def traced(self, run: Run) -> None:
+    def record_run(self, run: Run) -> None:
         """Count the stages of a finished run."""
         recipe = self.instruments.recipe_name(run.recipe)
         if question := _CURRENT_QUESTION.get():

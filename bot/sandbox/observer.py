@@ -27,14 +27,14 @@ class DemoObserver:
         self._initial_texts: dict[PostKey, str] | None = None
         self._initial_change = 0
 
-    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """Record the posts that an answer was found by."""
         self._world.changed()
         self._answers[chat_id, message_id] = (self._world.n, _build_found_posts(answer))
         if len(self._answers) > _MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
-    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         """Record the progress of an index. The first report marks the posts that existed before the bot began."""
         if self._initial_texts is None:
             self._initial_texts = {PostKey(chat, n): self._get_text(chat, n) for _, chat, n in self._world.log}

@@ -42,7 +42,7 @@ from bot.recheck import RecheckUnavailable
 from bot.settings import BotSettings
 from bot.views.message_text import neutralize_entities
 from rag_core.errors import SettingsWrong
-from rag_core.storage import Archive, inbox
+from rag_core.storage import Archive, raw_updates
 
 __all__ = [
     "PROXY_ERROR",
@@ -161,7 +161,7 @@ class InboxMiddleware(BaseRequestMiddleware):
         wrong: dict[int, str] = {}
         parsed = [_parse_update(bot, raw, wrong) for raw in raws]
         if raws:
-            await inbox.save_updates(self.archive, bot.id, raws, wrong)
+            await raw_updates.save_updates(self.archive, bot.id, raws, wrong)
         self.heard()
         return parsed
 

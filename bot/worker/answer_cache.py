@@ -23,7 +23,7 @@ from rag_core.cite import check_citations
 from rag_core.conversation import is_followup, load_turns, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channels, copies
+from rag_core.storage import Archive, channels, near_duplicates
 from rag_core.storage.questions import save_trace
 from rag_core.storage.users import load_answer_mode
 from rag_core.tracing import Run
@@ -53,7 +53,7 @@ class AnswerCache:
         Not cached: follow-up questions, and questions asked while changed posts wait for copy detection, because "also
         in" may be missing. Raises ArchiveUnavailable.
         """
-        if await copies.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
+        if await near_duplicates.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
             return None
         if is_followup(question.text, question.asked_at) and await load_turns(question, self._rag):
             return None
@@ -82,13 +82,13 @@ class AnswerCache:
         """Drop all answers, for a reader who has their data erased."""
         self._answers.forget()
 
-    def put(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
+    def store(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
         """Cache an answer without shortfalls, made with this index version.
 
         Refusals show other posts and are not cached.
         """
         if key is not None and not answer.refused and not answer.shortfalls:
-            self._answers.put(key, version, answer)
+            self._answers.store(key, version, answer)
 
 
 _MAX_WAITING_TRACES = 200  # limits memory while the archive is busy
@@ -113,7 +113,7 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
     waiting: asyncio.Queue[Run] = asyncio.Queue(_MAX_WAITING_TRACES)
     before: Callable[[Run], None] = rag.traced
 
-    def put(run: Run) -> None:
+    def keep_trace(run: Run) -> None:
         before(run)
         if not waiting.full():
             waiting.put_nowait(run)
@@ -123,7 +123,7 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
             await _save_trace(rag.archive, await waiting.get())
             waiting.task_done()
 
-    rag.traced = put
+    rag.traced = keep_trace
     task = asyncio.create_task(work())
     try:
         yield

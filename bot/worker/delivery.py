@@ -40,7 +40,7 @@ from bot.recheck import Basis, ContentWithdrawn, RecheckUnavailable, parse_basis
 from bot.telegram.session import SendWithoutRetry, compute_retry_delay
 from bot.views import answer
 from bot.views.message_text import Page
-from ingest.scheduler import JobLog
+from ingest.jobs import JobLog
 from rag_core.errors import RagError
 from rag_core.storage import Archive, conversations, questions
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
@@ -307,7 +307,7 @@ class Outbox:
                     self._archive, asked.id, state=state, answer=whole, message_id=first
                 )
             except RagError as exc:
-                self._ledger.failed(ANSWERS_JOB, exc)
+                self._ledger.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
 

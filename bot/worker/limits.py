@@ -73,7 +73,7 @@ class RateLimiter:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def counted(self, reader: int, chat_id: int) -> AsyncIterator[timedelta | None]:
+    async def hold_count(self, reader: int, chat_id: int) -> AsyncIterator[timedelta | None]:
         """Time until this reader may ask again in this chat; None: now. Raises ArchiveUnavailable.
 
         Holds a lock: a question queued inside the block counts for a simultaneous one.
@@ -111,7 +111,7 @@ class RateLimiter:
             self._buckets.take(*one)
         return None
 
-    def said(self, wait: timedelta, reader: int, words: Translator) -> str | None:
+    def build_notice(self, wait: timedelta, reader: int, words: Translator) -> str | None:
         """Rate limit notice for a reader; None where they have just been told."""
         now = datetime.now(UTC)
         self._reminded = {one: then for one, then in self._reminded.items() if now - then < _REMINDER_INTERVAL}

@@ -56,7 +56,7 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.scheduler import JobLog
+from ingest.jobs import JobLog
 from rag_core.answer import answer_question
 from rag_core.conversation import strip_courtesies
 from rag_core.engine import Engine
@@ -147,7 +147,7 @@ class QueuePositions:
         self._screens.pop(asked.id, None)
         self._shown_positions.pop(asked.id, None)
 
-    async def gone(self, asked: QuestionRow) -> None:
+    async def remove(self, asked: QuestionRow) -> None:
         """Close the screen of a cancelled question; a message that showed its position says that it was stopped."""
         screen = self.screen(asked)
         await screen.close()
@@ -181,7 +181,7 @@ class QueuePositions:
         if (shown == place and (not asked.private or now < due)) or (not asked.private and now < due):
             return
         self._shown_positions[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
-        await screen.put(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
+        await screen.update(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
         await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 
@@ -289,7 +289,7 @@ class QuestionWorker:
             task.cancel()
         left = await line.cancel_waiting_questions(self._rag.archive, chat_id, reader, question)
         for asked in left:
-            await self._positions.gone(asked)
+            await self._positions.remove(asked)
         return len(meant), len(left)
 
     def forget(self) -> None:
@@ -307,10 +307,10 @@ class QuestionWorker:
                 started = asyncio.get_running_loop().time()
                 with self.meter.turn(asked):
                     await self._process(asked)
-                self._ledger.passed(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
+                self._ledger.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
                 self.wake()  # the next question of the same reader may run now
             except Exception as exc:  # the worker itself must not die
-                self._ledger.failed(ANSWERS_JOB, exc)
+                self._ledger.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
     async def _process(self, asked: QuestionRow) -> None:
@@ -355,7 +355,7 @@ class QuestionWorker:
             async with show_progress(live, self._positions.screen(asked), self._bot, asked, checking):
                 return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
-            self.meter.noted("trouble")
+            self.meter.count_question("trouble")
             log.error("question %d failed: %s", asked.id, exc, exc_info=errors.get_unexpected_error(exc))
             admin = asked.private and asked.user_id in self._rights
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
@@ -377,7 +377,7 @@ class QuestionWorker:
     async def _render_partial(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
         """Partial answer of a question that its reader stopped."""
         found = live.so_far(self._rag.writer.name if self._rag.writer else None)
-        self.meter.noted("stopped", found)
+        self.meter.count_question("stopped", found)
         if found is None:
             return Text(live.words("stopped-nothing")), {}
         return await self._render(asked, found.without(Shortfall("stopped", "")), live.words)
@@ -386,7 +386,7 @@ class QuestionWorker:
         archive = self._rag.archive
         viewer = await access.build_viewer(archive, self._rights, _build_reader(asked))
         if not viewer.channels:
-            self.meter.noted("refused")
+            self.meter.count_question("refused")
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
         asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is in the reader's time zone
@@ -395,9 +395,9 @@ class QuestionWorker:
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)
         found = await apply_group_rules(asked, await self._answer_or_cached(asked, question, live), archive)
-        self.meter.noted("answered", found)
+        self.meter.count_question("answered", found)
         if self._watch:
-            self._watch.answered(asked.chat_id, asked.message_id, found)
+            self._watch.show_answer(asked.chat_id, asked.message_id, found)
         return await self._render(asked, found, live.words)
 
     async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
@@ -409,12 +409,12 @@ class QuestionWorker:
             live.waits = leave
             rag = widen_search(asked, self._rag)
             found = await answer_question(question, rag, **live.callbacks())
-        self._cache.put(key, version, found)
+        self._cache.store(key, version, found)
         return found
 
     async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, kept.JsonObject]:
         cited = await posts.fetch_posts(
-            self._rag.archive, (*found.named(), *(passage.key for passage in found.nearest))
+            self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
         stored = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
         text = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
@@ -428,7 +428,7 @@ class QuestionWorker:
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
         async with self._searches.seat_to_verify():
             found = await verify_text(question, self._rag)
-        self.meter.noted("answered")
+        self.meter.count_question("answered")
         named = await posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, self._settings.zone, group=not asked.private)
         stored = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}

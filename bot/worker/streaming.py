@@ -64,7 +64,7 @@ class DraftScreen:
         self.message_id: int | None = None
         self._closed = False
 
-    async def put(self, text: Text) -> float:
+    async def update(self, text: Text) -> float:
         """Show a text; see `Screen`."""
         if self._closed:
             return self.lasts
@@ -100,7 +100,7 @@ class MessageScreen:
         self._closed = False
         self._running_call: asyncio.Future[float] | None = None
 
-    async def put(self, text: Text) -> float:
+    async def update(self, text: Text) -> float:
         """Show a text; see `Screen`. Calls are serialized: an older text must not replace a newer one."""
         self._running_call = asyncio.ensure_future(self._put_in_order(text))
         # After a cancelled call it would be unknown whether the text is shown, and in which message.
@@ -178,30 +178,30 @@ class ProgressView:
     def callbacks(self) -> dict[str, Any]:
         """Callbacks for `answer_question`."""
         return {
-            "on_extract": self.extracted,
-            "on_sentence": self.written,
-            "on_place": self.placed,
-            "on_stage": self.begun,
+            "on_extract": self.show_extract,
+            "on_sentence": self.add_sentence,
+            "on_place": self.show_position,
+            "on_stage": self.show_stage,
         }
 
-    def extracted(self, answer: Answer) -> None:
+    def show_extract(self, answer: Answer) -> None:
         """Show an extract: the posts' best sentences."""
         self.waits()
         self.extract = answer
         self._notify(worth=True)
 
-    def written(self, sentence: Sentence) -> None:
+    def add_sentence(self, sentence: Sentence) -> None:
         """Add a sentence written by the model."""
         self.sentences.append(sentence)
         self._notify(worth=True)
 
-    def placed(self, place: int) -> None:
+    def show_position(self, place: int) -> None:
         """Show the number of questions before this one."""
         self.waits()
         self.place = place
         self._notify(worth=place > 0)
 
-    def begun(self, stage: str) -> None:
+    def show_stage(self, stage: str) -> None:
         """Show the stage that has begun."""
         if stage in _SHOWN_STAGES and stage != self.stage:
             self.stage = stage
@@ -252,7 +252,7 @@ class Screen(Protocol):
     every: float
     lasts: float
 
-    async def put(self, text: Text) -> float:
+    async def update(self, text: Text) -> float:
         """Replace the text shown before; returns the seconds that Telegram asks to wait."""
         ...
 
@@ -287,9 +287,9 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
         live.news.clear()
         try:
             with checking(live.basis(), max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
-                pause = await screen.put(live.text())
+                pause = await screen.update(live.text())
         except (ContentWithdrawn, RecheckUnavailable):
-            pause = await screen.put(live.text(with_posts=False))
+            pause = await screen.update(live.text(with_posts=False))
         await asyncio.sleep(max(pause, screen.every))
         with suppress(TimeoutError):
             async with asyncio.timeout(screen.lasts):

@@ -173,7 +173,7 @@ class ChatReader:
         channel = self.channel
         return parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
 
-    def skipped(self) -> int:
+    def count_skipped(self) -> int:
         """Number of entries that became no post."""
         return self.services + self.migrated + self.broken
 
@@ -322,7 +322,7 @@ class _ImportRun:
         await self._store(assign_albums(reading.posts(messages)), reading)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
-        self.tally += PostTally(skipped=reading.skipped())
+        self.tally += PostTally(skipped=reading.count_skipped())
         self.notes += reading.notes()
 
     async def skip_chats(self, messages: Iterator[object]) -> None:

@@ -35,7 +35,7 @@ async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, froze
         lines = rag.caches.boilerplate.get(chat, version)
         if lines is None:
             lines = find_repeated_lines(await list_latest_texts(rag.archive, chat, _LATEST_POSTS))
-            rag.caches.boilerplate.put(chat, version, lines)
+            rag.caches.boilerplate.store(chat, version, lines)
         if lines:
             found[chat] = lines
     return found

@@ -9,8 +9,8 @@ from rag_core.context.boilerplate import load_boilerplate
 from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
 from rag_core.engine import Engine
 from rag_core.retrieval.search import fetch_passages
-from rag_core.storage import copies, posts
-from rag_core.storage.copies import PostCopies
+from rag_core.storage import near_duplicates, posts
+from rag_core.storage.near_duplicates import PostCopies
 from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
 
 __all__ = ["gather_evidence"]
@@ -21,7 +21,7 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
 
     Raises ArchiveUnavailable.
     """
-    known = await copies.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
+    known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
     evidence = compose_evidence(hits, known)
     originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
     stored = await posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from rag_core.storage.copies import PostCopies, PostCopy
+from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Source
 
 __all__ = ["MAX_SOURCES", "DatedPost", "build_text_key", "compose_evidence", "order_copies"]

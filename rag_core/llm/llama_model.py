@@ -491,7 +491,7 @@ class LlamaModel:
         """Count the tokens of each text."""
         yield {"counts": [len(self._words.tokens(text)) for text in ask["texts"]]}
 
-    def speed(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def measure_speed(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Measure tokens per second by llama.cpp's own clock, and report the features of this build."""
         llama_cpp.llama_memory_clear(self._memory, True)
         self._known.clear()

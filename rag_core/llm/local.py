@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
-from rag_core.llm.protocol import (
+from rag_core.llm import (
     DecodingParams,
     FinishReason,
     Generation,
@@ -390,7 +390,7 @@ class LocalModel:
         try:
             yield
         finally:
-            if self._settings.idle_minutes and not self._turns.closed:
+            if self._settings.idle_minutes and not self._turns.is_closed:
                 loop = asyncio.get_running_loop()
                 self._idle = loop.call_later(60 * self._settings.idle_minutes, self._unload_when_idle)
 
@@ -412,7 +412,7 @@ class LocalModel:
         """Return the worker, started if it does not run. Raises ModelUnavailable, GenerationFailed."""
         if self._child is not None and not self._child.gone:
             return self._child
-        if self._turns.closed:
+        if self._turns.is_closed:
             raise GenerationFailed(_MODEL_CLOSED)
         if self._loading is None:
             await self._stop_worker()
@@ -490,10 +490,10 @@ class LocalModel:
                 self._exits = 0
                 return
 
-    async def speed(self) -> LocalSpeed:
+    async def measure_speed(self) -> LocalSpeed:
         """Measure the speed; takes a turn of its own. Raises GenerationFailed."""
         async with self.turn(0):
-            *_, last = [message async for message in self._ask("speed", {})]
+            *_, last = [message async for message in self._ask("measure_speed", {})]
             return LocalSpeed(**{field: last[field] for field in LocalSpeed.__slots__})
 
     async def swap(self, path: Path, name: str = "") -> None:

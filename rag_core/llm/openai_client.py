@@ -31,7 +31,7 @@ from purgatory.domain.model import OpenedState
 from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm.protocol import (
+from rag_core.llm import (
     DecodingParams,
     FinishReason,
     Generation,
@@ -622,7 +622,7 @@ class RemoteModel:
                 self._met = await _fetch_server_info(self._server, self._settings)
             return self._met
 
-    async def speed(self) -> RemoteSpeed:
+    async def measure_speed(self) -> RemoteSpeed:
         """Measure the speed with a prompt of some hundred tokens; takes a turn. Raises GenerationFailed."""
         async with self.turn(0) as session:
             tokens = (await session.count([_SPEED_SAMPLE]))[0]

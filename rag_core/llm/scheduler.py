@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.protocol import QueuePositionCallback
+from rag_core.llm import QueuePositionCallback
 
 __all__ = ["FairScheduler"]
 
@@ -36,7 +36,7 @@ class FairScheduler:
         self._closed = ""
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the queue is closed."""
         return bool(self._closed)
 

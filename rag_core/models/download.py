@@ -252,11 +252,11 @@ async def _download_files(
             part.unlink(missing_ok=True)
             part.with_name(part.name + ".etag").write_text(one.etag, encoding="utf-8")
 
-        def moved(here: int, before: int = before) -> None:
+        def report_progress(here: int, before: int = before) -> None:
             progress(before + here, total)
 
         left = list(pauses)
-        while not await _download_remainder(session, one, part, moved):
+        while not await _download_remainder(session, one, part, report_progress):
             if not left:
                 raise ModelUnavailable(f"The download of {one.file.path} was interrupted: "
                                        "run the command again, it goes on where it stopped.")  # fmt: skip

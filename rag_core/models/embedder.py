@@ -1,4 +1,4 @@
-"""Embedding models: texts to unit vectors with fastembed and onnxruntime, in a thread of their own.
+"""Embedding models: texts to unit vectors with onnxruntime, in a thread of their own.
 
 Nothing is downloaded here: the model's folder is given (`rag_core.models.download` fills it). Several models for one
 language each can share one vector: each text goes by its language into that model's block, and the rest is zero, so
@@ -11,9 +11,9 @@ the reranker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,11 @@ from rag_core.models.catalog import ModelSpec, Pooling
 from rag_core.models.model_folder import check_model_files
 from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
-    REGISTRATION_LOCK,
     OnnxThread,
     choose_onnx_providers,
     trim_for_tokenizer,
 )
 from rag_core.text.tokens import detect_language
-
-if TYPE_CHECKING:
-    from fastembed import TextEmbedding
 
 __all__ = ["Embedder", "open_embedder"]
 
@@ -74,80 +70,81 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
     thread = OnnxThread(model.name)
     try:
         session = {"threads": threads, "providers": await thread.run(choose_onnx_providers, provider)}
-        if not model.parts:
-            return await _open_single_embedder(model, folder, session, thread)
-        parts = [await _open_single_embedder(part, folder / part.name, session, thread) for part in model.parts]
-        return _PerLanguageEmbedder(model, parts, thread)
+        rows = {row.name: (row, folder / row.name) for row in model.parts} or {model.name: (model, folder)}
+        for row, place in rows.values():
+            await thread.run(check_model_files, row, place, model.name)
+        parts = [_SingleEmbedder(row, place, session, thread) for row, place in rows.values()]
+        if model.parts:
+            return _PerLanguageEmbedder(model, parts, thread)
+        await thread.run(parts[0].embed_texts, [_SAMPLE_TEXT])
+        return parts[0]
     except BaseException:
         await thread.close()
         raise
 
 
-async def _open_single_embedder(
-    row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread
-) -> _SingleEmbedder:
-    await thread.run(check_model_files, row, folder, thread.name)
-    one = _SingleEmbedder(row, await thread.run(_load_text_embedding, row, folder, session), thread)
-    (vector,) = await thread.run(one.embed, [_SAMPLE_TEXT])
-    if len(vector) != row.dimension:
-        raise thread.broken(f"makes vectors of {len(vector)} numbers instead of {row.dimension}")
-    return one
+def _load_encoder(
+    row: ModelSpec, folder: Path, threads: int, providers: list[str]
+) -> Callable[[str], NDArray[np.floating[Any]]]:
+    """Load the tokenizer and the network of a model: a function from a text to its pooled output."""
+    # Imported only where there is an embedder. fastembed would do the same after half a second of imports.
+    from onnxruntime import InferenceSession, SessionOptions
+    from tokenizers import Tokenizer
 
-
-def _load_text_embedding(row: ModelSpec, folder: Path, session: dict[str, Any]) -> TextEmbedding:
-    # Half a second of imports, only where there is an embedder.
-    from fastembed import TextEmbedding
-    from fastembed.common.model_description import ModelSource, PoolingType
-
-    pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
-    name = f"citegram/{row.name}-{row.pooling}-{row.dimension}".lower()
-    with REGISTRATION_LOCK:
-        if name not in {known["model"].lower() for known in TextEmbedding.list_supported_models()}:
-            TextEmbedding.add_custom_model(
-                model=name,
-                pooling=pooling[row.pooling],
-                normalization=False,  # done here, with a check for zero and infinite lengths
-                sources=ModelSource(hf=name),  # required, never used
-                dim=row.dimension,
-                model_file=row.file,
-            )
-    # With a path and local_files_only the hub is not contacted, whatever the environment says.
-    model = TextEmbedding(
-        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
-    )
-    tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
     direction = (tokenizer.truncation or {}).get("direction", "right")
     tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-    return model
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    network = InferenceSession(str(folder / row.file), options, providers=providers)
+    wanted = {node.name for node in network.get_inputs()}
+
+    def encode(text: str) -> NDArray[np.floating[Any]]:
+        tokens = tokenizer.encode(text)
+        inputs = {"input_ids": tokens.ids, "attention_mask": tokens.attention_mask, "token_type_ids": [0] * len(tokens)}
+        given = {name: np.array([values], np.int64) for name, values in inputs.items() if name in wanted}
+        (output,) = network.run(None, given)[0]
+        if row.pooling is Pooling.MEAN:
+            return np.asarray(output.mean(axis=0, dtype=np.float64))
+        return np.asarray(output[0] if row.pooling is Pooling.CLS else output)
+
+    return encode
 
 
 class _SingleEmbedder:
-    """Embedder of one model."""
+    """Embedder of one model, loaded with its first text: a process that reads one language loads no other."""
 
-    def __init__(self, row: ModelSpec, model: TextEmbedding, thread: OnnxThread) -> None:
-        self._row, self._model, self._thread = row, model, thread
+    def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread) -> None:
+        self._row, self._folder, self._session, self._thread = row, folder, session, thread
+        self._encode: Callable[[str], NDArray[np.floating[Any]]] | None = None
         self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for first in range(0, len(texts), _BATCH_TEXTS):
             batch = [self._row.passage_prefix + text for text in texts[first : first + _BATCH_TEXTS]]
-            vectors[first : first + _BATCH_TEXTS] = await self._thread.run(self.embed, batch)
+            vectors[first : first + _BATCH_TEXTS] = await self._thread.run(self.embed_texts, batch)
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
-        vector: EmbeddingArray = (await self._thread.run(self.embed, [self._row.query_prefix + text]))[0]
+        vector: EmbeddingArray = (await self._thread.run(self.embed_texts, [self._row.query_prefix + text]))[0]
         return vector
 
     async def close(self) -> None:
         await self._thread.close()
 
-    def embed(self, texts: list[str]) -> EmbeddingArray:
+    def embed_texts(self, texts: list[str]) -> EmbeddingArray:
         """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
-        trimmed = [trim_for_tokenizer(text, self._row.max_tokens) for text in texts]
+        if self._encode is None:
+            self._encode = _load_encoder(self._row, self._folder, **self._session)
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
         # CPU it costs nothing: no text is padded to the longest of its batch.
-        vectors: EmbeddingArray = np.array(list(self._model.embed(trimmed, batch_size=1)), np.float32)
+        vectors: EmbeddingArray = np.array(
+            [self._encode(trim_for_tokenizer(text, self._row.max_tokens)) for text in texts], np.float32
+        )
+        if vectors.shape[1] != self.dimension:
+            raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.dimension}")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise self._thread.broken("makes vectors without a length")

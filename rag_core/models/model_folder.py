@@ -17,7 +17,7 @@ from typing import Any
 
 from rag_core.errors import ModelUnavailable, translate_errors
 from rag_core.models.catalog import ModelRole, ModelSpec
-from rag_core.untrusted_files import read_regular_file
+from rag_core.os_support import read_regular_file
 
 __all__ = [
     "ProgressCallback",

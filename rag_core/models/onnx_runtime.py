@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import Any, TypeVar
 
 from rag_core.errors import ModelUnavailable, RagError
 
-__all__ = ["CPU_PROVIDER", "REGISTRATION_LOCK", "OnnxThread", "choose_onnx_providers", "trim_for_tokenizer"]
+__all__ = ["CPU_PROVIDER", "OnnxThread", "choose_onnx_providers", "trim_for_tokenizer"]
 
 CPU_PROVIDER = "CPUExecutionProvider"
 
@@ -27,8 +26,6 @@ def choose_onnx_providers(name: str) -> list[str]:
 
 
 T = TypeVar("T")
-
-REGISTRATION_LOCK = Lock()  # fastembed's list of models is global in the process
 
 # A token is rarely longer; text beyond this would be truncated after tokenising anyway.
 _MAX_CHARS_PER_TOKEN = 16

@@ -9,13 +9,13 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from rag_core.models.catalog import ModelSpec
 from rag_core.models.model_folder import check_model_files
 from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
-    REGISTRATION_LOCK,
     OnnxThread,
     choose_onnx_providers,
     trim_for_tokenizer,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reranker", "open_reranker"]
 
+_REGISTRATION_LOCK = Lock()  # fastembed's list of models is global in the process
 _BATCH_PAIRS = 16
 _SAMPLE_PAIR = "When does the ferry leave?", "The ferry to the island leaves at half past seven every morning. " * 12
 
@@ -49,7 +50,7 @@ def _load_cross_encoder(row: ModelSpec, folder: Path, session: dict[str, Any]) -
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
     name = f"citegram/{row.name}".lower()
-    with REGISTRATION_LOCK:
+    with _REGISTRATION_LOCK:
         if name not in {known["model"].lower() for known in TextCrossEncoder.list_supported_models()}:
             TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name), model_file=row.file)
     model = TextCrossEncoder(

@@ -41,7 +41,7 @@ def route_plan(plan: Plan, parts: int = 1) -> Route:
 
 
 def _has_filters(plan: Plan) -> bool:
-    return bool(plan.since or plan.until or plan.channels or plan.narrowed)
+    return bool(plan.since or plan.until or plan.channels or plan.has_filters)
 
 
 def _choose_retrievers(plan: Plan) -> tuple[str, str]:

@@ -107,8 +107,7 @@ class AgentStep:
         """Call in the format of `call_tool`."""
         return {"tool": self.tool, "input": dict(self.given)}
 
-    @property
-    def said(self) -> str:
+    def to_json(self) -> str:
         """Call as one line of JSON."""
         return json.dumps(self.call, ensure_ascii=False)
 
@@ -250,7 +249,8 @@ async def _build_prompt(
     now = context.question.asked_at
     head = f"<now>{now:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
     steps = [
-        f"<step>\n{escape_prompt_text(move.said)}\n{escape_prompt_text(observed)}\n</step>" for move, observed in seen
+        f"<step>\n{escape_prompt_text(move.to_json())}\n{escape_prompt_text(observed)}\n</step>"
+        for move, observed in seen
     ]
     examples = [text for shot in words.shots for text in shot]
     counts = await session.count([system, head, *examples, *steps])

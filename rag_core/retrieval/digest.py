@@ -66,7 +66,7 @@ async def _find_posts(question: Question, plan: Plan, rag: Engine) -> list[Passa
     plans = [plan]
     if plan.yearless:
         plans = [_shift_years(plan, -back) for back in range(_MAX_YEARS_BACK)]
-    elif plan.since is None and plan.until is None and not plan.narrowed:
+    elif plan.since is None and plan.until is None and not plan.has_filters:
         tomorrow = question.asked_at.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         plans = [replace(plan, since=tomorrow - timedelta(days=days), until=tomorrow) for days in _RECENT_DAYS]
         plans.append(replace(plan, until=tomorrow))

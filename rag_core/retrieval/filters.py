@@ -36,7 +36,7 @@ async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilte
     An unknown name gives an empty set of posts, so that nothing is found. Raises ArchiveUnavailable.
     """
     only = build_filter(plan, viewer)
-    if not plan.narrowed:
+    if not plan.has_filters:
         return only
     key_sets = []
     if plan.media:

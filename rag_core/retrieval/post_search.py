@@ -22,8 +22,8 @@ from rag_core.planning.router import route_plan
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term
 from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.search import search_passages
-from rag_core.storage import channels, copies, posts
-from rag_core.storage.copies import PostCopies
+from rag_core.storage import channels, near_duplicates, posts
+from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
@@ -378,7 +378,9 @@ async def _merge_copies(
     if not whole and not near:
         return ()
     everything = {**whole, **near}
-    known = await run.attempt(Stage.COPIES, copies.fetch_copies(rag.archive, everything, viewer.channels), dict)
+    known = await run.attempt(
+        Stage.COPIES, near_duplicates.fetch_copies(rag.archive, everything, viewer.channels), dict
+    )
     return await asyncio.to_thread(_build_entries, everything, whole, known)
 
 

@@ -124,13 +124,13 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         before = len(run.shortfalls)
         hits, passages = await _run_search(plan, question, rag, run)
         if len(run.shortfalls) == before:  # an incomplete result is not cached
-            rag.caches.hits.put(key, version, hits)
+            rag.caches.hits.store(key, version, hits)
     known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
     return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
 
 
 async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:
-    return make_hits_key(plan, question, await posts.get_last_seq(rag.archive) if plan.narrowed else 0)
+    return make_hits_key(plan, question, await posts.get_last_seq(rag.archive) if plan.has_filters else 0)
 
 
 async def _run_search(

@@ -26,7 +26,7 @@ from typing import TypeVar
 import aiosqlite
 
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.storage.schema import MIGRATIONS
+from rag_core.storage.migrations import MIGRATIONS
 
 __all__ = [
     "ARCHIVE_FILE",

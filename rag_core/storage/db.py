@@ -31,8 +31,8 @@ from rag_core.storage.backups import (
     run_cancellable,
     translate_sqlite_errors,
 )
+from rag_core.storage.migrations import MIGRATIONS
 from rag_core.storage.rows import get_unix_time
-from rag_core.storage.schema import MIGRATIONS
 
 __all__ = ["Archive", "needs_migration"]
 

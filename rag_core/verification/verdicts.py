@@ -28,8 +28,8 @@ from rag_core.planning.router import HYBRID, LEXICAL_ONLY, route_plan
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.steps import note_unindexed_posts
-from rag_core.storage import channels, copies, posts
-from rag_core.storage.copies import PostCopies
+from rag_core.storage import channels, near_duplicates, posts
+from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
@@ -131,7 +131,7 @@ async def count_independent_sources(
     """Count the independent sources of posts that state the same thing. Raises ArchiveUnavailable."""
     if not passages:
         return IndependentSources()
-    families = await copies.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
+    families = await near_duplicates.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
     groups: list[set[object]] = []
     for passage in passages:
         marks = _list_source_marks(passage, families.get(passage.key), known)
@@ -146,7 +146,7 @@ async def count_independent_sources(
 
 
 def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mapping[int, Channel]) -> set[object]:
-    """Marks shared by posts of one source: speaker, family of copies, text."""
+    """Marks shared by posts of one source: speaker, family of near_duplicates, text."""
     marks: set[object] = {build_text_key(passage.text), _identify_speaker(passage, known)}
     if found:
         marks.add(found.family)
@@ -342,7 +342,7 @@ async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channe
     asked = replace(question, text=claim.text, lang=claim.lang)
     verdict = await verify_claim(claim, asked, plan_claim_search(asked), known, rag, run)
     if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
-        rag.caches.verdicts.put(key, version, verdict)
+        rag.caches.verdicts.store(key, version, verdict)
     return verdict
 
 

@@ -16,8 +16,7 @@ from rag_core.cite import check_citations
 from rag_core.context.budget import PromptBudget, build_prompt_budget
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, Generation, LlmSession, Prompt
-from rag_core.llm.protocol import FinishReason
+from rag_core.llm import DecodingParams, FinishReason, Generation, LlmSession, Prompt
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run
 from rag_core.types import Draft, Evidence, Question, Sentence, Shortfall, Source
@@ -44,7 +43,7 @@ async def write_draft(
     """
     if (model := rag.writer) is None:
         raise GenerationFailed(_NO_MODEL)
-    state = _WritingState(question, rag, run, evidence.numbered())
+    state = _WritingState(question, rag, run, evidence.number_sources())
     try:
         async with run.open_session(model, question.viewer.user_id) as seat:
             state.costs.begin()

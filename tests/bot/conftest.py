@@ -162,10 +162,10 @@ class Eyes:
         self.texts: set[str] = set()
         self._bell = asyncio.Event()
 
-    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """Not looked at."""
 
-    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         """Remember the texts."""
         self.texts |= {post.text for post in taken}
         self._bell.set()

@@ -17,7 +17,7 @@ from bot.files import lock_data_folder
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
-from rag_core.storage import Archive, inbox, questions
+from rag_core.storage import Archive, questions, raw_updates
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -44,14 +44,14 @@ async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_a
     assert "7:30" in english["text"]
     assert "пятого сентября" in russian["text"]
     archive = await Archive.open(home)
-    assert (await inbox.count_updates_by_state(archive))["poison"] == 2
+    assert (await raw_updates.count_updates_by_state(archive))["poison"] == 2
     await archive.close()
 
 
 async def test_what_could_not_be_kept_is_delivered_again_and_answered(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failed = inbox.save_updates, 0
+    keep, failed = raw_updates.save_updates, 0
 
     async def fails_twice(*args: Any) -> None:
         nonlocal failed
@@ -60,7 +60,7 @@ async def test_what_could_not_be_kept_is_delivered_again_and_answered(
             raise ArchiveUnavailable("The disk is full.")
         await keep(*args)
 
-    monkeypatch.setattr(inbox, "save_updates", fails_twice)
+    monkeypatch.setattr(raw_updates, "save_updates", fails_twice)
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.01))
     await sandbox.say(OTTO, FERRY)
     async with live():
@@ -103,7 +103,7 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
     await sandbox.say(OTTO, FERRY)
     await sandbox.say(RITA, "/help")
     archive = await Archive.open(home)
-    await inbox.save_updates(archive, 42, waiting(sandbox))
+    await raw_updates.save_updates(archive, 42, waiting(sandbox))
     await archive.close()
     sandbox.world.queue.kept.clear()  # confirmed, and then the process died before its handlers began
     async with live():

@@ -18,11 +18,16 @@ from typing import Any
 import pytest
 from driver import HARBOUR
 
-from bot.control import client, server
-from bot.control import server as requests
+from bot.control import client, socket_server
 from bot.control.client import FolderOwner, OwnerGone, OwnerSilent, hold_folder, hold_folder_or_connect
 from bot.control.protocol import PROTOCOL_VERSION, build_greeting, open_socket_path
-from bot.control.server import ControlRequest, ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
+from bot.control.socket_server import (
+    ControlRequest,
+    ReportProgress,
+    RequestHandler,
+    RequestHandlers,
+    serve_control_socket,
+)
 from bot.files import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts
@@ -193,7 +198,7 @@ async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypat
         def wake(self) -> None:
             pass
 
-    monkeypatch.setattr(requests, "_STUCK_AFTER_SECONDS", 0.2)
+    monkeypatch.setattr(socket_server, "_STUCK_AFTER_SECONDS", 0.2)
     await posts.mark_posts_changed(library.rag.archive, None)
     async with attending(
         library.rag.archive.folder, **RequestHandlers(library.rag, Asleep(), Slowly()).all()
@@ -297,7 +302,7 @@ async def test_a_question_of_odd_letters_is_answered(live: Live, home: Path) -> 
 
 
 async def test_half_a_line_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(socket_server, "_CALLER_TIMEOUT_SECONDS", 0.3)
     async with live():
         with opened(home) as leaves:
             leaves.sendall(b'{"citegram": 1, "do": "as')
@@ -315,7 +320,7 @@ async def test_callers_that_never_read_harm_nobody(live: Live, home: Path) -> No
 
 
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(socket_server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
     async def long(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         for done in range(100_000):
@@ -358,7 +363,7 @@ async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
 
 
 async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_MAX_CALLERS", 3)
+    monkeypatch.setattr(socket_server, "_MAX_CALLERS", 3)
     async with attending(tmp_path / "data", ask=echo) as folder, AsyncExitStack() as stack:
         for _ in range(3):
             stack.enter_context(opened(folder))
@@ -445,7 +450,7 @@ async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatc
 
 async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_MAX_SILENCE_SECONDS", 1.5)
-    monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 0.2)
 
     async def slow(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         await asyncio.sleep(2)
@@ -453,7 +458,7 @@ async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeyp
 
     async with attending(tmp_path / "data", ask=slow) as folder:
         assert await owner(folder).ask("", trace=False) is None
-        monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 60)
+        monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 60)
         with pytest.raises(OwnerSilent):
             await owner(folder).ask("", trace=False)
 

@@ -199,7 +199,7 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
 _DIES = """
 import asyncio, os, sys
 from pathlib import Path
-from bot.control.server import serve_control_socket
+from bot.control.socket_server import serve_control_socket
 from bot.files import lock_data_folder
 
 async def die(request, say):

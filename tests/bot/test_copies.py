@@ -10,7 +10,7 @@ from driver import HARBOUR, KILN, OTTO, SAFE, say
 from bot.cli.open_index import open_up_to_date_engine
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from rag_core.storage import copies, posts
+from rag_core.storage import near_duplicates, posts
 from rag_core.types import PostKey
 
 RACE = "The tortoise race on the long beach begins at noon and ends in September."
@@ -49,5 +49,5 @@ async def test_commands_that_hold_the_folder_alone_know_the_copies_too(home: Pat
             rag.archive, [make_post(n, RACE, chat=chat) for n, chat in ((90, HARBOUR), (91, KILN))], source="test"
         )
     async with open_up_to_date_engine(settings) as rag:
-        known = await copies.fetch_copies(rag.archive, [PostKey(HARBOUR, 90)], {HARBOUR, KILN})
+        known = await near_duplicates.fetch_copies(rag.archive, [PostKey(HARBOUR, 90)], {HARBOUR, KILN})
     assert {one.key for one in known[PostKey(HARBOUR, 90)].all} == {PostKey(HARBOUR, 90), PostKey(KILN, 91)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +122,6 @@ def test_what_is_compared_changes_one_thing_of_what_else_was_asked_for(evaluate:
         (["retrieval", ".", "--compare", "rounds-1,rounds-2"], "'rounds-1' cannot be compared"),
         (["retrieval", ".", "--plan", "maybe"], "--plan"),
         (["retrieval", ".", "--seed", "-1"], "--seed"),
-        (["retrieval", ".", "--plot", "out.svg"], "is no name of a picture"),
         (["dates", ".", "--plan", "on"], "unrecognized arguments"),
         (["dates"], "DIR"),
     ],
@@ -224,39 +222,7 @@ def test_times_before_the_year_1_are_only_wrong(evaluate: Any, tmp_path: Path) -
     assert figures()["rows"] == 3
 
 
-# Pictures.
-
-
-@pytest.mark.parametrize("what", ["retrieval", "answers"])
-@pytest.mark.parametrize("ways", [(), ("--compare", "plan-on,plan-off")])
-def test_a_picture_is_drawn_of_one_way_and_of_two(evaluate: Any, data: Path, what: str, ways: tuple[str, ...]) -> None:
-    said = evaluate(what, data, *ways, "--plot", "out.png")
-    assert (said.code, said.err) == (0, "")
-    assert Path("out.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_questions_that_nothing_answers_can_be_drawn_alone(evaluate: Any, tmp_path: Path) -> None:
-    data = written(tmp_path / "refused", MAYOR)
-    assert evaluate("answers", data, "--plot", "out.png").code == 0
-    said = evaluate("retrieval", data, "--plot", "other.png")
-    assert one_sentence(said)
-    assert "no question to draw" in said.err
-    assert not Path("other.png").exists()
-
-
-def test_without_matplotlib_it_is_said_how_to_get_it_before_anything_is_measured(
-    evaluate: Any, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "bot.evaluation.plots", raising=False)
-    said = evaluate("answers", data, "--plot", "out.png", "--json", "out.json")
-    assert one_sentence(said)
-    assert "citegram[plots]" in said.err
-    assert not Path("out.json").exists()
-    assert evaluate("answers", data, "--json", "out.json").code == 0  # nothing else needs it
-
-
-@pytest.mark.parametrize(("option", "name"), [("--plot", "none/out.png"), ("--json", "none/out.json"), ("--json", ".")])
+@pytest.mark.parametrize(("option", "name"), [("--json", "none/out.json"), ("--json", ".")])
 def test_places_that_cannot_be_written_are_said_before_anything_is_measured(
     evaluate: Any, data: Path, option: str, name: str
 ) -> None:

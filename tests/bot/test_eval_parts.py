@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, draw_sample
-from bot.evaluation.dates import read_with_dateparser
+from bot.evaluation.date_accuracy import read_with_dateparser
 from bot.evaluation.index import RECIPES, VARIANTS, Variant, build_variant_settings
-from bot.evaluation.report import compute_ratios, format_comparison, format_table
 from bot.evaluation.runs import run_interleaved
-from bot.evaluation.scoring import JudgedAnswer, RankedQuery
+from bot.evaluation.tables import compute_ratios, format_comparison, format_table
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.router import HYBRID
@@ -63,9 +60,9 @@ def test_a_way_that_needs_what_could_not_be_opened_is_refused(rag: Engine, chang
 
 
 def test_every_name_changes_one_thing(rag: Engine) -> None:
-    assert all(Variant().named(name).over(rag) for name in VARIANTS)
+    assert all(Variant().apply_name(name).over(rag) for name in VARIANTS)
     assert set(RECIPES) <= set(VARIANTS)
-    assert Variant(plan="off").named("lexical") == Variant(plan="off", legs="lexical")
+    assert Variant(plan="off").apply_name("lexical") == Variant(plan="off", legs="lexical")
 
 
 def test_only_what_a_way_needs_is_opened() -> None:
@@ -152,84 +149,3 @@ def test_dateparser_is_asked_as_its_users_ask_it(text: str, since: date, until: 
 @pytest.mark.parametrize("text", ["", "ferry", "паром"])
 def test_dateparser_finds_nothing_where_there_is_nothing(text: str) -> None:
     assert read_with_dateparser(text, datetime(2025, 3, 5, tzinfo=UTC)) is None
-
-
-# What a picture shows.
-
-BLUE, LIGHT, GREY, RED = "0b6bcb", "7db3e8", "d5dae3", "d1495b"
-
-
-def picture(file: Path) -> Any:
-    """The pixels of a PNG as rows of 0xRRGGBB."""
-    image = pytest.importorskip("matplotlib.image")
-    pixels = (image.imread(file)[..., :3] * 255).round().astype(int)
-    return pixels[..., 0] * 65536 + pixels[..., 1] * 256 + pixels[..., 2]
-
-
-def widths(pixels: Any) -> list[dict[str, float]]:
-    """The shares of the colours in each bar: of the rows of pixels that hold most of them."""
-    shares = []
-    for row in pixels:
-        counts = {name: int((row == int(name, 16)).sum()) for name in (BLUE, LIGHT, GREY, RED)}
-        if sum(counts.values()) > 300:
-            shares.append({name: count / sum(counts.values()) for name, count in counts.items()})
-    return shares
-
-
-def judged(n: int, lang: str = "en", **fields: bool) -> list[JudgedAnswer]:
-    values = {"answerable": True, "refused": False, "first_right": False, "shown_right": False} | fields
-    return [
-        JudgedAnswer(lang, "g", **values, cited_right=(), covered_sentences=(), length=1, took_ms=1.0, confidence=0.5)
-    ] * n
-
-
-def test_bars_are_as_long_as_what_became_of_the_questions(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from bot.evaluation.plots import PlotCaption, draw_outcomes
-
-    rows = judged(50, first_right=True, shown_right=True) + judged(20, shown_right=True)
-    rows += judged(20, refused=True) + judged(10)
-    draw_outcomes({"": rows}, PlotCaption("Ten, $20_% and so on", "a line"), tmp_path / "out.png")
-    bar = widths(picture(tmp_path / "out.png"))
-    middle = bar[len(bar) // 5]  # above the figures that stand in the bar
-    assert middle == pytest.approx({BLUE: 0.5, LIGHT: 0.2, GREY: 0.2, RED: 0.1}, abs=0.01)
-
-
-def test_answering_what_the_posts_do_not_say_is_red(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from bot.evaluation.plots import PlotCaption, draw_outcomes
-
-    rows = judged(30, answerable=False, refused=True) + judged(10, answerable=False)
-    draw_outcomes({"": rows}, PlotCaption("t", "s"), tmp_path / "out.png")
-    bar = widths(picture(tmp_path / "out.png"))
-    assert bar[len(bar) // 5] == pytest.approx({BLUE: 0.75, LIGHT: 0, GREY: 0, RED: 0.25}, abs=0.01)
-
-
-def test_the_line_that_finds_more_is_higher_and_each_language_has_a_panel(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from bot.evaluation.plots import PlotCaption, draw_recall
-
-    def ranked(place: int, lang: str) -> list[RankedQuery]:
-        return [RankedQuery(lang, (*(False,) * place, True), 1, 1.0)] * 5 + [RankedQuery(lang, (True,), 1, 1.0)] * 5
-
-    found = {"a": ranked(0, "en"), "b": ranked(6, "en")}
-    draw_recall(found, PlotCaption("t", "s"), tmp_path / "one.png")
-    pixels = picture(tmp_path / "one.png")
-    top = pixels[: int(len(pixels) * 0.7)]
-    blue, red = ((top == int(colour, 16)).nonzero()[0] for colour in (BLUE, RED))
-    assert blue.mean() < red.mean()
-    assert len(blue) and len(red)
-    both = {name: [*rows, *[replace(row, lang="ru") for row in rows]] for name, rows in found.items()}
-    draw_recall(both, PlotCaption("t", "s"), tmp_path / "two.png")
-    assert picture(tmp_path / "two.png").shape[1] > 1.5 * pixels.shape[1]
-
-
-def test_matplotlib_is_known_to_one_file_and_loaded_only_where_something_is_drawn(root: Path) -> None:
-    for file in (root / "bot").rglob("*.py"):
-        at_start = {
-            node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
-            for node in ast.parse(file.read_text(encoding="utf-8")).body
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        }
-        assert "bot.evaluation.plots" not in at_start, file
-        assert file.name == "plots.py" or not any(name.startswith("matplotlib") for name in at_start), file

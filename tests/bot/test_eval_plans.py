@@ -13,7 +13,7 @@ from scripted import Scripted
 
 from bot.__main__ import main
 from bot.evaluation.index import Variant
-from bot.evaluation.plans import RecordingModel, compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.plan_validity import RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning import KnownEntities
 from rag_core.settings import Budgets

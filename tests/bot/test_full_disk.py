@@ -16,7 +16,7 @@ from driver import OTTO, SAFE
 from bot.middlewares import DeduplicationMiddleware
 from bot.sandbox import Sandbox
 from bot.worker import question_worker
-from rag_core.storage import Archive, inbox, posts
+from rag_core.storage import Archive, posts, raw_updates
 from rag_core.types import PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -99,7 +99,7 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
             await eyes.see(message["text"].strip())
         kept = await posts.fetch_posts(archive, [PostKey(SAFE, message["message_id"]) for message in sent])
         assert {post.text for post in kept.values()} == {message["text"] for message in sent}
-        assert (await inbox.count_updates_by_state(archive))["poison"] == 0
+        assert (await raw_updates.count_updates_by_state(archive))["poison"] == 0
 
 
 async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again_and_the_reader_may_ask_on(
@@ -161,7 +161,7 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
 ) -> None:
     archive, handled = await Archive.open(home), list[int]()
     raw = {"update_id": 7, "message": {"message_id": 1, "date": 1, "chat": {"id": OTTO, "type": "private"}}}
-    await inbox.save_updates(archive, 42, [raw], {})
+    await raw_updates.save_updates(archive, 42, [raw], {})
     update, once = Update.model_validate(raw), DeduplicationMiddleware(archive)
 
     async def handler(event: Any, data: Any) -> str:
@@ -172,11 +172,11 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
 
     given: dict[str, Any] = {"bot": SimpleNamespace(id=42)}
     assert await once(handler, update, given) == "handled"
-    assert [number for _, number, _ in await inbox.list_unclaimed_updates(archive)] == [7]
+    assert [number for _, number, _ in await raw_updates.list_unclaimed_updates(archive)] == [7]
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     async with asyncio.timeout(40):
-        while await inbox.list_unclaimed_updates(archive):  # noqa: ASYNC110 - the archive rings no bell
+        while await raw_updates.list_unclaimed_updates(archive):  # noqa: ASYNC110 - the archive rings no bell
             await asyncio.sleep(0.01)
     await once(handler, update, given)
     assert handled == [7]

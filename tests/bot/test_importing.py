@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive, say, zipped
 
-from bot.imports import import_process
+from bot import import_process
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import press_button, send_file_as_person
@@ -409,7 +409,7 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
     (folder / "document").write_bytes(export(20_000))
     order = {"folder": str(folder), "document": "document", "data": str(home), "zone": "UTC", "chat": None}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.imports.import_process", json.dumps(order),
+        sys.executable, "-m", "bot.import_process", json.dumps(order),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout and process.stdin

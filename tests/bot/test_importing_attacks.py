@@ -16,7 +16,7 @@ from driver import RITA, say, zipped
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
-from bot.imports.unpack import DocumentRefused, unpack_document
+from bot.import_process import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
 from ingest.exports.desktop_export import ImportOptions, import_export
 from rag_core.errors import ImportRefused

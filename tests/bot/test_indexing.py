@@ -101,10 +101,10 @@ class Onlooker:
     def __init__(self) -> None:
         self.told: list[tuple[int, list[str]]] = []
 
-    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         raise AssertionError("nobody asked")
 
-    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         assert leg == "dense"
         self.told.append((waiting, [post.text for post in taken]))
 

@@ -17,7 +17,7 @@ from watching import fetched, free_port
 from bot.monitoring.collectors import StateCollector
 from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import Meter
-from ingest.scheduler import JobLog
+from ingest.jobs import JobLog
 from rag_core.errors import IndexUnavailable
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.catalog import find_models

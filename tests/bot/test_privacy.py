@@ -14,7 +14,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, say
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
-from rag_core.storage import Archive, channels, inbox, questions, stats
+from rag_core.storage import Archive, channels, questions, raw_updates, usage_stats
 from rag_core.types import Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -225,13 +225,13 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
         await press(sandbox, answer, "👍", OTTO)
     archive = await Archive.open(home)
     await questions.save_linked_question(archive, OTTO, FERRY, "handle")
-    await inbox.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
+    await raw_updates.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
     later = datetime.now(UTC) + timedelta(seconds=5)
     for _ in range(2):
-        await stats.forget_question_texts(archive, later)
+        await usage_stats.forget_question_texts(archive, later)
         await questions.forget_voters(archive, later)
         await questions.forget_old_links(archive, later)
-        await inbox.forget_poison_updates(archive, later)
+        await raw_updates.forget_poison_updates(archive, later)
     votes = await questions.count_votes_since(archive, later - timedelta(days=1))
     await archive.close()
     assert (votes.good, votes.bad) == (1, 0)

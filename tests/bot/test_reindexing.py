@@ -203,7 +203,7 @@ async def test_who_asked_may_leave(bot: Bot) -> None:
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    await bot.reindexing.begun()
+    await bot.reindexing.wait_until_begun()
     pairs = [pair async for pair in bot.reindexing.progress()]
     assert pairs[-1] == (BOATS, BOATS)
     assert pairs == sorted(pairs)

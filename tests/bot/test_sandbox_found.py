@@ -73,7 +73,7 @@ async def test_on_a_phone_a_pressed_source_opens_its_post(sandbox: Sandbox, brow
     sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), DATE, text)])
     found = Source(1, Passage(PostKey(HARBOUR, 10), 0, "", text, 0, len(text), DATE), 1.0, 0.4, "dense")
     question = await sandbox.say(RITA, "Когда паром?")
-    sandbox.observed.answered(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
+    sandbox.observed.show_answer(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
     async with make_local_bot(sandbox.url, sandbox.token) as bot:
         await bot.send_message(
             RITA, "Этого нет. " * 40, reply_parameters=ReplyParameters(message_id=question["message_id"])
@@ -120,17 +120,17 @@ async def test_how_an_answer_was_found_is_for_those_who_see_the_chat_and_the_pos
 async def test_a_post_counts_as_found_by_a_leg_in_the_words_it_has_now(sandbox: Sandbox) -> None:
     observed = sandbox.observed
     assert (await state(sandbox, OTTO))["indexing"] == {}
-    observed.indexed("lexical", 0, ())
-    observed.indexed("dense", 0, ())
+    observed.show_progress("lexical", 0, ())
+    observed.show_progress("dense", 0, ())
     message = await sandbox.post(HARBOUR, "Regatta at noon")
     key, post = f"{HARBOUR}/1", Post(PostKey(HARBOUR, message["message_id"]), DATE, "Regatta at noon")
     assert (await state(sandbox, OTTO))["findable"] == {key: []}
-    observed.indexed("lexical", 0, [post])
-    observed.indexed("dense", 1, ())
+    observed.show_progress("lexical", 0, [post])
+    observed.show_progress("dense", 1, ())
     seen = await state(sandbox, OTTO)
     assert seen["findable"] == {key: ["lexical"]}
     assert seen["indexing"] == {"lexical": {"waiting": 0}, "dense": {"waiting": 1}}
-    observed.indexed("dense", 0, [post])
+    observed.show_progress("dense", 0, [post])
     assert (await state(sandbox, OTTO))["findable"] == {key: ["lexical", "dense"]}
     await sandbox.edit(HARBOUR, message["message_id"], "Regatta at one")
     assert (await state(sandbox, OTTO))["findable"] == {key: []}
@@ -146,7 +146,7 @@ async def test_the_quoted_words_are_marked_and_posts_told_by_dates_have_no_leg(s
     sentences = (Sentence("Ten.", (cited, cited)), Sentence("First.", (by_date,)))
     for n in range(12):
         await sandbox.post(HARBOUR, f"Post {n}")
-    sandbox.observed.answered(OTTO, 1, Answer(sentences, 1.0, "direct", found=(*others, source)))
+    sandbox.observed.show_answer(OTTO, 1, Answer(sentences, 1.0, "direct", found=(*others, source)))
     shown = (await state(sandbox, OTTO))["insights"][f"{OTTO}/1"]
     assert [one["post"][1] for one in shown] == [3, 4, 5, 6, 7, 1, 2]
     assert shown[0] == {

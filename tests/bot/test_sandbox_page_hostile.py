@@ -158,7 +158,7 @@ async def found(sandbox: Sandbox) -> None:
         Sentence(one.passage.text, (Citation(one.passage.key, one.passage.text, 0, 9, DATE),)) for one in sources
     )
     given = Answer(cited, 1.0, "direct", found=tuple(sources))
-    sandbox.observed.answered(READER, question["message_id"], given)
+    sandbox.observed.show_answer(READER, question["message_id"], given)
     async with make_local_bot(sandbox.url, sandbox.token) as bot:
         parent = ReplyParameters(message_id=question["message_id"])
         await bot.send_message(READER, MARKUP[0], reply_parameters=parent)

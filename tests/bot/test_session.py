@@ -21,7 +21,7 @@ from bot.logs import SecretFilter
 from bot.sandbox import Sandbox
 from bot.telegram.session import InboxMiddleware, RetryMiddleware, TelegramSession
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, inbox
+from rag_core.storage import Archive, raw_updates
 
 TOKEN = "123456789:AAExampleExampleExampleExampleExample0"
 
@@ -48,7 +48,7 @@ async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(
     batch = await bot.get_updates()
     assert [update.message.text if update.message else None for update in batch] == ["first", *[None] * 4, "last"]
     assert [u.update_id for u in batch] == list(range(batch[0].update_id, batch[0].update_id + 6))
-    assert await inbox.count_updates_by_state(archive) == {"pending": 3, "poison": 3, "done": 0}
+    assert await raw_updates.count_updates_by_state(archive) == {"pending": 3, "poison": 3, "done": 0}
     errors = [row["error"] for row in await archive.rows("SELECT error FROM updates WHERE state = 'poison'")]
     assert "brand_new_kind" in errors[0]
     assert "forward_origin" in errors[1]
@@ -64,19 +64,19 @@ async def test_a_batch_that_cannot_be_kept_is_not_confirmed(
         raise ArchiveUnavailable("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(inbox, "save_updates", disk_full)
+        broken.setattr(raw_updates, "save_updates", disk_full)
         with pytest.raises(ArchiveUnavailable):
             await bot.get_updates()
     (again,) = await bot.get_updates()
     assert again.message and again.message.text == "do not lose me"
-    assert (await inbox.count_updates_by_state(archive))["pending"] == 1
+    assert (await raw_updates.count_updates_by_state(archive))["pending"] == 1
 
 
 async def test_a_repeated_batch_is_kept_once(sandbox: Sandbox, bot: Bot, archive: Archive) -> None:
     await sandbox.say(OTTO, "twice")
     await bot.get_updates()
     await bot.get_updates()
-    assert (await inbox.count_updates_by_state(archive))["pending"] == 1
+    assert (await raw_updates.count_updates_by_state(archive))["pending"] == 1
 
 
 @pytest.mark.parametrize("kind", ["500", "502html", "drop"])

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from watching import free_port
 
-from bot.monitoring.spans import RunSpanExporter
+from bot.monitoring.health import RunSpanExporter
 from bot.settings import read_settings
 from rag_core.settings import Budgets
 from rag_core.tracing import Run, Span
@@ -29,8 +29,8 @@ def test_a_run_is_a_span_with_one_in_it_for_each_stage() -> None:
         Span("plan", 100.0, {"tokens": 12}, ended=1_000.5),
         Span("write", 2000.0, {}, "StageTimeout", ended=1_003.0),
     ]
-    spans.traced(run)
-    spans.traced(Run(Budgets(), "direct"))  # nothing was done: nothing is told
+    spans.export_run(run)
+    spans.export_run(Run(Budgets(), "direct"))  # nothing was done: nothing is told
     plan, write, whole = kept.get_finished_spans()
     assert [one.name for one in (plan, write, whole)] == ["plan", "write", "agent"]
     assert whole.attributes == {"citegram.recipe": "agent", "citegram.request": run.trace_id}
@@ -88,7 +88,7 @@ async def test_a_collector_that_is_gone_keeps_nobody_from_an_answer(live: Any, a
 async def test_without_opentelemetry_that_is_said_once_and_questions_are_answered(
     live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delitem(sys.modules, "bot.monitoring.spans", raising=False)
+    monkeypatch.delitem(sys.modules, "bot.monitoring.health", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     async with live(sections={"monitoring": {"collector": "http://127.0.0.1:1"}}):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]

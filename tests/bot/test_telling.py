@@ -17,8 +17,8 @@ from bot.sandbox import Sandbox
 from bot.sandbox.permissions import set_bot_blocked
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
-from ingest import scheduler
-from ingest.notices import GapsFound, IndexesRepaired, JobFailing
+from ingest import jobs
+from ingest.heartbeat import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import Archive, questions
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
@@ -88,7 +88,7 @@ async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: Admi
 async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "_HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "_HEARTBEAT_SECONDS", 0.05)
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         past = int((datetime.now(UTC) - timedelta(days=3)).timestamp())
         archive.execute("INSERT INTO heartbeat VALUES (0, ?)", (past,))

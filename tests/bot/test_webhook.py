@@ -21,7 +21,7 @@ from bot.dispatcher import ALLOWED_UPDATES
 from bot.sandbox import Sandbox
 from bot.settings import Settings, read_settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
-from rag_core.storage import Archive, inbox
+from rag_core.storage import Archive, raw_updates
 
 FERRY = "When does the ferry to Owl Island leave?"
 SECRET = "a-Secret_of-the-tests"
@@ -70,7 +70,7 @@ def message(number: int, text: str) -> bytes:
 
 async def counts(home: Path) -> dict[str, int]:
     archive = await Archive.open(home)
-    found = await inbox.count_updates_by_state(archive)
+    found = await raw_updates.count_updates_by_state(archive)
     await archive.close()
     return found
 
@@ -170,7 +170,7 @@ async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: An
 async def test_what_could_not_be_kept_is_brought_again_and_answered(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failed = inbox.save_updates, 0
+    keep, failed = raw_updates.save_updates, 0
 
     async def fails_thrice(*args: Any) -> None:
         nonlocal failed
@@ -179,7 +179,7 @@ async def test_what_could_not_be_kept_is_brought_again_and_answered(
             raise ArchiveUnavailable("The disk is full.")
         await keep(*args)
 
-    monkeypatch.setattr(inbox, "save_updates", fails_thrice)
+    monkeypatch.setattr(raw_updates, "save_updates", fails_thrice)
     async with live(sections={"webhook": hook}):
         reply = await say(sandbox, OTTO, FERRY)
     assert "7:30" in reply["text"]

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from ingest.gaps import Heartbeat
-from ingest.notices import AdminNotice, GapsFound
-from ingest.scheduler import MaintenanceJobs
+from ingest.heartbeat import AdminNotice, GapsFound, Heartbeat
+from ingest.jobs import MaintenanceJobs
 from rag_core.settings import DataSettings
-from rag_core.storage import channels, db, gaps, inbox, questions
+from rag_core.storage import channels, db, gaps, questions, raw_updates
 from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
@@ -92,7 +91,7 @@ async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_
     )
     assert number
     await questions.finish_question(desk.archive, number, state="failed", answer=None)
-    await inbox.claim_update(desk.archive, 42, 7)
+    await raw_updates.claim_update(desk.archive, 42, 7)
     async with desk.archive.writing() as transaction:
         past = int(asked.timestamp()) - 86400
         await transaction.execute("UPDATE questions SET finished_at = ?", (past,))
@@ -100,7 +99,7 @@ async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_
     assert await desk.run("forget", keep_questions_days=1) == ""  # there was no heartbeat: nothing is old
     await gaps.record_heartbeat(desk.archive, asked)  # the clock on the wall is two days further: it may be wrong
     assert await desk.run("forget", keep_questions_days=1) == ""
-    assert await inbox.is_update_claimed(desk.archive, 42, 7)
+    assert await raw_updates.is_update_claimed(desk.archive, 42, 7)
     await gaps.record_heartbeat(desk.archive, now)
     assert await desk.run("forget", keep_questions_days=1) == "1 updates, 1 questions"
-    assert not await inbox.is_update_claimed(desk.archive, 42, 7)
+    assert not await raw_updates.is_update_claimed(desk.archive, 42, 7)

@@ -14,7 +14,7 @@ from bench import corpus
 
 import ingest.dedup
 from ingest.dedup import CopyIndexer
-from rag_core.storage import Archive, channels, copies, posts
+from rag_core.storage import Archive, channels, near_duplicates, posts
 from rag_core.types import Channel, Entity, Origin, Post, PostKey
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ async def families(archive: Archive) -> set[frozenset[PostKey]]:
     rows = await archive.rows("SELECT chat_id, message_id FROM copies")
     every = {PostKey(*row) for row in rows}
     found = defaultdict(set)
-    for key, one in (await copies.fetch_copies(archive, every, {key.chat_id for key in every})).items():
+    for key, one in (await near_duplicates.fetch_copies(archive, every, {key.chat_id for key in every})).items():
         found[one.family].add(key)
     return {frozenset(keys) for keys in found.values() if len(keys) > 1}
 
@@ -124,10 +124,10 @@ async def test_a_mark_that_somebody_else_moved_is_not_moved_back(
     archive: Archive, copier: CopyIndexer, make_post: MakePost
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A))
-    before = await copies.load_copy_watermark(archive, ingest.dedup.FINGERPRINT_RECIPE)
+    before = await near_duplicates.load_copy_watermark(archive, ingest.dedup.FINGERPRINT_RECIPE)
     await keep(archive, copier, make_post(2, BRIDGE, chat=B))
     stale = replace(before, watermark=before.watermark + 100)
-    assert not await copies.save_copies(archive, before, stale, [], [PostKey(A, 1)])
+    assert not await near_duplicates.save_copies(archive, before, stale, [], [PostKey(A, 1)])
     assert await families(archive) == {keys((A, 1), (B, 2))}
 
 
@@ -197,7 +197,7 @@ async def test_a_channel_that_is_removed_for_good_takes_its_rows_along(
 
 
 async def known(archive: Archive, key: tuple[int, int], *may_read: int) -> list[PostKey] | None:
-    found = (await copies.fetch_copies(archive, [PostKey(*key)], may_read)).get(PostKey(*key))
+    found = (await near_duplicates.fetch_copies(archive, [PostKey(*key)], may_read)).get(PostKey(*key))
     return [one.key for one in found.all] if found else None
 
 
@@ -268,7 +268,7 @@ async def test_of_invented_posts_every_copy_is_found_and_nothing_else_in_time(
 
 
 def copied(invented: corpus.Corpus, numbers: Iterable[int]) -> list[frozenset[PostKey]]:
-    """The posts that have the same words: copies, and what chance made so."""
+    """The posts that have the same words: near_duplicates, and what chance made so."""
     same = defaultdict(set)
     for n in numbers:
         same[invented.text(n).lower()].add(invented.frame.key(n))
@@ -290,7 +290,7 @@ async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile
 
     monkeypatch.setattr(archive, "rows", meanwhile)
     asked = {PostKey(A, 1), PostKey(A, 2), PostKey(B, 1)}
-    known = await copies.fetch_copies(archive, asked, {A, B})
+    known = await near_duplicates.fetch_copies(archive, asked, {A, B})
     # the new one is not known yet, to nobody: its words decide
     assert {key: [one.key for one in found.all] for key, found in known.items()} == {
         PostKey(A, 1): [PostKey(A, 1)],
@@ -338,7 +338,7 @@ async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, ours: Made, closed: Made, order: str
 ) -> None:
     async def seen() -> tuple[dict[PostKey, list[PostKey]], bool]:
-        known = await copies.fetch_copies(archive, [PostKey(chat, n) for chat, n, _, _ in ours], {A, B})
+        known = await near_duplicates.fetch_copies(archive, [PostKey(chat, n) for chat, n, _, _ in ours], {A, B})
         apart = len({one.family for one in known.values()}) > 1
         return {key: [copy.key for copy in one.all] for key, one in known.items()}, apart
 

@@ -4,22 +4,22 @@ import logging
 
 import pytest
 
-from ingest import scheduler as module
-from ingest.scheduler import JobLog
+from ingest import jobs as module
+from ingest.jobs import JobLog
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, stats
+from rag_core.storage import Archive, usage_stats
 
 FULL = ArchiveUnavailable("The disk is full.")
 
 
 async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archive: Archive) -> None:
     ledger = JobLog(archive)
-    ledger.passed("backup", 1.5, "made")
-    ledger.failed("backup", FULL)
+    ledger.record_success("backup", 1.5, "made")
+    ledger.record_failure("backup", FULL)
     assert ledger.jobs["backup"].failing
-    ledger.passed("backup", 0.25, "made again")
+    ledger.record_success("backup", 0.25, "made again")
     await ledger.write()
-    (job,) = await stats.load_jobs(archive)
+    (job,) = await usage_stats.load_jobs(archive)
     assert (job.name, job.runs, job.failures, job.took_ms, job.said) == ("backup", 3, 1, 250, "made again")
     assert job.error == "The disk is full."
     assert job.failed_at is not None
@@ -28,12 +28,12 @@ async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archiv
 
 async def test_an_earlier_life_is_remembered(archive: Archive) -> None:
     before = JobLog(archive)
-    before.failed("check", FULL)
+    before.record_failure("check", FULL)
     await before.write()
     ledger = JobLog(archive)
     await ledger.read()
     assert ledger.jobs["check"].failing
-    ledger.passed("check", 1)
+    ledger.record_success("check", 1)
     assert (ledger.jobs["check"].runs, ledger.jobs["check"].failures) == (2, 1)
 
 
@@ -41,11 +41,11 @@ async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = JobLog(archive)
-    assert ledger.failed("inbox", FULL)
-    assert not any(ledger.failed("inbox", FULL) for _ in range(50))
-    assert ledger.failed("inbox", ArchiveUnavailable("The archive is locked."))
-    ledger.passed("inbox", 1)
-    ledger.passed("inbox", 1)
+    assert ledger.record_failure("inbox", FULL)
+    assert not any(ledger.record_failure("inbox", FULL) for _ in range(50))
+    assert ledger.record_failure("inbox", ArchiveUnavailable("The archive is locked."))
+    ledger.record_success("inbox", 1)
+    ledger.record_success("inbox", 1)
     said = [record.getMessage() for record in caplog.records]
     assert said == ["inbox: The disk is full.", "inbox: The archive is locked.", "inbox works again"]
     assert not any(record.exc_info for record in caplog.records)
@@ -55,10 +55,10 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
     archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 5000.0
-    monkeypatch.setattr(module, "elapsed", lambda: now)
+    monkeypatch.setattr(module, "get_monotonic_time", lambda: now)
     ledger = JobLog(archive)
     for _ in range(130):
-        ledger.failed("inbox", FULL)
+        ledger.record_failure("inbox", FULL)
         now += 60
     assert len(caplog.records) == 3
 
@@ -68,22 +68,22 @@ async def test_a_bug_is_said_with_its_traceback(archive: Archive, caplog: pytest
     try:
         _ = 1 / 0
     except ZeroDivisionError as exc:
-        ledger.failed("check", exc)
+        ledger.record_failure("check", exc)
     assert ledger.jobs["check"].error == "ZeroDivisionError"
     assert "Traceback" in caplog.text
 
 
 async def test_work_of_every_second_is_not_written_every_second(archive: Archive) -> None:
     ledger = JobLog(archive)
-    ledger.passed("inbox", 0.01)
+    ledger.record_success("inbox", 0.01)
     await ledger.keep()
     for _ in range(100):
-        ledger.passed("inbox", 0.01)
+        ledger.record_success("inbox", 0.01)
         await ledger.keep()
-    assert (await stats.load_jobs(archive))[0].runs == 1
-    ledger.failed("inbox", FULL)  # this is not kept back
+    assert (await usage_stats.load_jobs(archive))[0].runs == 1
+    ledger.record_failure("inbox", FULL)  # this is not kept back
     await ledger.keep()
-    assert (await stats.load_jobs(archive))[0].failures == 1
+    assert (await usage_stats.load_jobs(archive))[0].failures == 1
 
 
 async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
@@ -93,10 +93,10 @@ async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
     ledger = JobLog(archive)
     async with archive.writing() as connection:
         await connection.execute("PRAGMA query_only = ON")
-    ledger.failed("inbox", FULL)
+    ledger.record_failure("inbox", FULL)
     await ledger.keep()  # fails in silence: what met the same failure says so itself
-    assert await stats.load_jobs(archive) == []
+    assert await usage_stats.load_jobs(archive) == []
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     await ledger.write()
-    assert [job.error for job in await stats.load_jobs(archive)] == ["The disk is full."]
+    assert [job.error for job in await usage_stats.load_jobs(archive)] == ["The disk is full."]

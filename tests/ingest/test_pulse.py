@@ -5,9 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.clock import Clock, ClockDrift
-from ingest.gaps import Heartbeat, report_gaps
-from ingest.notices import AdminNotice, GapsFound
+from ingest.heartbeat import AdminNotice, Clock, ClockDrift, GapsFound, Heartbeat, report_gaps
 from rag_core.storage import Archive, channels, gaps
 from rag_core.types import Channel
 

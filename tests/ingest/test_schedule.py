@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
-from ingest import scheduler as schedule
-from ingest.clock import Clock
-from ingest.notices import AdminNotice, JobFailing
-from ingest.scheduler import (
+from ingest import jobs as schedule
+from ingest.heartbeat import AdminNotice, Clock, JobFailing
+from ingest.jobs import (
     FixedDelayTrigger,
     JobLog,
     ScheduledJob,
@@ -19,7 +18,7 @@ from ingest.scheduler import (
     open_scheduler,
 )
 from rag_core.errors import BackupFailed
-from rag_core.storage import Archive, stats
+from rag_core.storage import Archive, usage_stats
 
 SOON = timedelta(seconds=0.02)
 
@@ -68,7 +67,7 @@ async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive
     work, done = counting(3)
     async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
         await until(done)
-    (job,) = await stats.load_jobs(archive)
+    (job,) = await usage_stats.load_jobs(archive)
     assert job.runs >= 3
     assert job.said and job.said.startswith("time")
 
@@ -173,7 +172,7 @@ async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
         return ScheduledJob(name, work, make_daily_trigger(far, 0, UTC), overdue=timedelta(hours=25))
 
-    ledger.passed("fresh", 1)
+    ledger.record_success("fresh", 1)
     (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
     async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], ledger, Told()):
         await until(never_ran)

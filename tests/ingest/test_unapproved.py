@@ -16,9 +16,9 @@ from ingest.inbox import (
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
 from rag_core.index.bm25 import Bm25Index
-from rag_core.storage import Archive, channels, gaps, inbox, index_state, posts
+from rag_core.storage import Archive, channels, gaps, index_state, posts, raw_updates
 from rag_core.storage.index_state import list_indexable_ids
-from rag_core.storage.schema import MIGRATIONS
+from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import Channel, Post, PostKey
 
 NEW, OLD, READ = -1009, -1010, -1011
@@ -55,7 +55,7 @@ async def posted(archive: Archive, texts: list[str], *, first: int = 1, edited: 
         batch.append(
             {"update_id": 10**6 * edited - chat + number, "edited_channel_post" if edited else "channel_post": post}
         )
-    await inbox.save_updates(archive, 42, batch)
+    await raw_updates.save_updates(archive, 42, batch)
     await process_pending_posts(archive)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from scripted import Scripted
 
-from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt
-from rag_core.llm.protocol import FinishReason
+from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
 from rag_core.writing.prompts import load_prompt
 
 __all__ = ["SLOW", "Cast", "purpose_of"]

@@ -14,8 +14,7 @@ from typing import Any
 from aiohttp import web
 from scripted import Scripted
 
-from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt
-from rag_core.llm.protocol import FinishReason
+from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
 
 __all__ = ["KNOWN", "THOUGHT", "TOKEN", "Obedient", "obedient_server", "obeyed", "planned"]
 

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt, QueuePositionCallback
-from rag_core.llm.protocol import FinishReason
+from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt, QueuePositionCallback
 
 __all__ = ["Scripted"]
 

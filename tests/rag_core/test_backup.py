@@ -29,7 +29,7 @@ from rag_core.storage.backups import (
     restore_backup,
     run_cancellable,
 )
-from rag_core.storage.schema import MIGRATIONS
+from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import Channel, Post
 
 CHANNEL = -1001

@@ -322,9 +322,9 @@ def test_a_memory_holds_so_many_and_the_least_used_go_first() -> None:
     memory: VersionedCache[int] = VersionedCache(3, 10, Clock())
     for n in range(3):
         memory.get(n, (1,))
-        memory.put(n, (1,), n)
+        memory.store(n, (1,), n)
     assert memory.get(0, (1,)) == 0
-    memory.put(3, (1,), 3)
+    memory.store(3, (1,), 3)
     assert [memory.get(n, (1,)) for n in range(4)] == [0, None, 2, 3]
     assert len(memory) == 3
 
@@ -333,9 +333,9 @@ def test_what_was_begun_before_a_change_is_not_kept_after_it() -> None:
     memory: VersionedCache[str] = VersionedCache(3, 10, Clock())
     assert memory.get("a", (1,)) is None
     assert memory.get("b", (2,)) is None  # the index has moved while "a" was worked out
-    memory.put("a", (1,), "old")
+    memory.store("a", (1,), "old")
     assert memory.get("a", (2,)) is None
-    memory.put("b", (2,), "new")
+    memory.store("b", (2,), "new")
     assert memory.get("b", (2,)) == "new"
     assert memory.get("b", (3,)) is None
     assert len(memory) == 0
@@ -353,7 +353,7 @@ def test_many_threads_may_use_a_memory() -> None:
                 found = memory.get(key, (version,))
                 if found not in (None, (key, version)):
                     wrong.append(found)
-                memory.put(key, (version,), (key, version))
+                memory.store(key, (version,), (key, version))
                 clock.now += 0.01
         except Exception as exc:
             wrong.append(exc)

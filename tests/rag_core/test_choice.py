@@ -10,8 +10,8 @@ import pytest
 
 from rag_core import recipes
 from rag_core.answer import choose_recipe, is_chat_in_share, load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.engine import RecipeHealth
 from rag_core.errors import GenerationFailed
-from rag_core.recipe_health import RecipeHealth
 from rag_core.storage import questions
 from rag_core.storage.users import AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Draft, Evidence
@@ -117,18 +117,18 @@ def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
     clock = Clock()
     health = RecipeHealth(clock)
     for _ in range(3):
-        health.ended("agent", well=False, limit=0.5)
+        health.record_outcome("agent", well=False, limit=0.5)
     assert not health.resting("agent")  # three are no rate
-    health.ended("agent", well=False, limit=0.5)
+    health.record_outcome("agent", well=False, limit=0.5)
     assert health.resting("agent")
     assert not health.resting("council")
     clock.now = 301
     assert [health.resting("agent") for _ in range(3)] == [False, True, True]  # one trial, the others wait for it
-    health.ended("agent", well=False, limit=0.5)
+    health.record_outcome("agent", well=False, limit=0.5)
     assert health.resting("agent")
     clock.now = 700
     assert not health.resting("agent")
-    health.ended("agent", well=True, limit=0.5)
+    health.record_outcome("agent", well=True, limit=0.5)
     assert not health.resting("agent")
     assert health.rates() == {"agent": (0, 1)}
 
@@ -136,7 +136,7 @@ def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
 def test_a_recipe_that_fails_now_and_then_goes_on() -> None:
     health = RecipeHealth(Clock())
     for n in range(40):
-        health.ended("agent", well=n % 3 > 0, limit=0.5)
+        health.record_outcome("agent", well=n % 3 > 0, limit=0.5)
         assert not health.resting("agent")
 
 

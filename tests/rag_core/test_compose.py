@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rag_core.context.evidence import MAX_SOURCES, build_text_key, compose_evidence, order_copies
-from rag_core.storage.copies import PostCopies, PostCopy
+from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.types import Hit, Origin, Passage, PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -21,7 +21,7 @@ def test_sources_are_numbered_from_one_in_the_order_of_the_hits() -> None:
     evidence = compose_evidence([hit(n, f"text {n}", 10.0 - n) for n in range(20)])
     assert [s.number for s in evidence.sources] == list(range(1, MAX_SOURCES + 1))
     assert [s.passage.key.message_id for s in evidence.sources] == list(range(MAX_SOURCES))
-    assert evidence.numbered()[3].passage.text == "text 2"
+    assert evidence.number_sources()[3].passage.text == "text 2"
 
 
 def test_the_original_stands_for_its_forwards_with_the_score_of_the_best() -> None:

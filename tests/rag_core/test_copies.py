@@ -9,7 +9,7 @@ import pytest
 from ingest.dedup import CopyIndexer
 from rag_core.context.copies import gather_evidence
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import copies, posts
+from rag_core.storage import near_duplicates, posts
 from rag_core.types import Hit, Origin, Passage, Post, PostKey, Viewer
 
 MakePost = Callable[..., Post]
@@ -99,7 +99,7 @@ async def test_an_answer_cites_the_original_and_names_its_copies(library: Any, m
     await keep(library, first, make_post(51, f"{BRIDGE} https://t.me/pech_i_glina/50", chat=library.harbour, days=2))
     answer = await library.ask("When does the drawbridge over the canal close?")
     assert answer.posts() == (first.key,)
-    assert answer.named() == (first.key, PostKey(library.harbour, 51))
+    assert answer.list_named_posts() == (first.key, PostKey(library.harbour, 51))
     assert first.text[answer.sentences[0].citations[0].start :].startswith(answer.sentences[0].text)
 
 
@@ -169,7 +169,7 @@ async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(
     async def down(*_: object) -> None:
         raise ArchiveUnavailable("The disk is gone.")
 
-    monkeypatch.setattr(copies, "fetch_copies", down)
+    monkeypatch.setattr(near_duplicates, "fetch_copies", down)
     answer = await library.ask("When does the drawbridge over the canal close?")
     assert answer.posts() == (first.key,)
     assert [shortfall.stage for shortfall in answer.shortfalls] == ["copies"]

@@ -83,7 +83,8 @@ CHILD = """
 import asyncio, resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from rag_core.storage import Archive, inbox
+from rag_core.storage import Archive
+from rag_core.storage import raw_updates
 from rag_core.errors import ArchiveUnavailable
 
 async def main():
@@ -93,7 +94,7 @@ async def main():
     while sys.stdin.readline():
         batch = [{"update_id": n, "message": {"text": "x" * 2000}} for n in range(kept, kept + 50)]
         try:
-            await inbox.save_updates(archive, 42, batch)
+            await raw_updates.save_updates(archive, 42, batch)
             kept += 50
             print("kept", kept, flush=True)
         except ArchiveUnavailable as exc:

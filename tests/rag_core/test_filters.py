@@ -260,7 +260,7 @@ def test_what_is_said_of_posts_beside_their_text_is_known_and_not_searched_for(
 )
 def test_questions_about_the_world_are_no_filters(text: str) -> None:
     for form in (text, text.lower()):
-        assert not planned(form).narrowed, form
+        assert not planned(form).has_filters, form
 
 
 def test_a_question_for_the_posts_themselves_looks_for_no_words() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rag_core import malloc
+from rag_core import os_support
 
 # A child frees every other block: glibc keeps the pages between those in use until it is asked for them.
 HOLES = """
 import sys
 from pathlib import Path
-from rag_core.malloc import limit_malloc_arenas, release_free_memory
+from rag_core.os_support import limit_malloc_arenas, release_free_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
@@ -37,7 +37,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glib
 def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how],
-        cwd=Path(malloc.__file__).parents[2],
+        cwd=Path(os_support.__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
@@ -48,6 +48,6 @@ def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
 
 
 def test_where_it_is_not_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(malloc, "_load_glibc", lambda: None)
-    malloc.limit_malloc_arenas()
-    assert malloc.release_free_memory() is False
+    monkeypatch.setattr(os_support, "_load_glibc", lambda: None)
+    os_support.limit_malloc_arenas()
+    assert os_support.release_free_memory() is False

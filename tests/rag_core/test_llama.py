@@ -18,10 +18,9 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 import llama_cpp
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, Generation, LlmSession, Prompt, collect_generation
+from rag_core.llm import DecodingParams, FinishReason, Generation, LlmSession, Prompt, collect_generation
 from rag_core.llm.llama_model import ChatTokenizer, LlamaModel
 from rag_core.llm.local import LocalModel, open_local_model
-from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
 
 SETTINGS = LlmSettings(context=2048, threads=1)
@@ -275,7 +274,7 @@ async def test_whatever_the_template_is_the_contents_stand_once_and_in_order(
 
 async def test_the_model_says_who_it_is_and_how_fast(model: LocalModel) -> None:
     assert (model.name, model.context, model.grammars, model.waiting) == ("tiny-random", 2048, True, 0)
-    speed = await model.speed()
+    speed = await model.measure_speed()
     assert speed.prefill > 0
     assert speed.decode > 0
     assert speed.threads == 1

@@ -15,9 +15,8 @@ import pytest
 from gbnf import Grammar
 from tiny_gguf import build
 
-from rag_core.llm import Generation, LanguageModel, collect_generation
+from rag_core.llm import FinishReason, Generation, LanguageModel, collect_generation
 from rag_core.llm.local import open_local_model
-from rag_core.llm.protocol import FinishReason
 from rag_core.planning import KnownEntities, is_worth_planning, plan_by_model, plan_by_rules
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,

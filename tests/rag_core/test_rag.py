@@ -13,7 +13,7 @@ from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, channels
-from rag_core.storage.schema import MIGRATIONS
+from rag_core.storage.migrations import MIGRATIONS
 
 
 async def test_a_fresh_folder_opens_empty(tmp_path: Path) -> None:

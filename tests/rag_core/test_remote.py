@@ -17,7 +17,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import DecodingParams, Generation, Prompt, collect_generation
+from rag_core.llm import DecodingParams, FinishReason, Generation, Prompt, collect_generation
 from rag_core.llm import openai_client as wire
 from rag_core.llm.openai_client import (
     RemoteModel,
@@ -28,7 +28,6 @@ from rag_core.llm.openai_client import (
     iterate_event_data,
     open_remote_model,
 )
-from rag_core.llm.protocol import FinishReason
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow
@@ -180,7 +179,7 @@ async def test_a_prompt_that_is_too_long_is_one_sentence(real: str) -> None:
 
 async def test_speed_is_measured(real: str) -> None:
     async with opened(real) as model:
-        rates = await model.speed()
+        rates = await model.measure_speed()
         assert rates.prefill > 1
         assert rates.decode > 1
 

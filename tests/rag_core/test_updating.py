@@ -20,7 +20,7 @@ from rag_core.storage.backups import (
     read_archive_version,
     restore_backup,
 )
-from rag_core.storage.schema import MIGRATIONS
+from rag_core.storage.migrations import MIGRATIONS
 
 GO_ON = threading.Event()
 OLD = 5  # before columns, tables and indexes that a post's row has today

@@ -63,7 +63,7 @@ async def test_without_a_model_rules_decide(library: Any, claim: str, label: Lab
 
 async def test_days_and_numbers_of_a_claim_are_no_filter_of_posts(library: Any) -> None:
     plan = plan_claim_search(library.question("Since yesterday a PDF file costs 12 euros in 1990, says @harbour_news."))
-    assert (plan.since, plan.until, plan.channels, plan.narrowed) == (None, None, None, False)
+    assert (plan.since, plan.until, plan.channels, plan.has_filters) == (None, None, None, False)
     assert any("12" not in query for query in plan.queries)
 
 

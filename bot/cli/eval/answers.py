@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bot.cli.eval import options
 from bot.cli.eval.options import Measurement, run_measurement
 from bot.evaluation.index import VARIANTS
 from bot.evaluation.runs import answer_query
-from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, compute_metrics_by_kind
+from bot.evaluation.scoring import compute_answer_metrics, compute_metrics_by_kind
 from bot.settings import Settings
 
 __all__ = ["declare", "run"]
@@ -23,19 +21,13 @@ def declare(kinds: Any) -> None:
     options.add_data_options(parser)
     options.add_model_options(parser)
     options.add_variant_options(parser, VARIANTS)
-    options.add_output_options(parser, plot="right, wrong and abstained")
+    options.add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report and the plot. Returns the exit code."""
+    """Measure, print, and write the JSON report. Returns the exit code."""
     measurement = Measurement(
-        "answers", lambda query: True, answer_query, compute_answer_metrics, _draw_plot, compute_metrics_by_kind
+        "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
     )
     return await run_measurement(args, settings, measurement)
-
-
-def _draw_plot(rows: Mapping[str, Sequence[JudgedAnswer]], name: str, line: str, file: Path) -> None:
-    from bot.evaluation.plots import PlotCaption, draw_outcomes
-
-    draw_outcomes(rows, PlotCaption(f"What became of the questions: {name}", line), file)

@@ -12,8 +12,8 @@ from bot.cli.eval.options import describe_settings
 from bot.evaluation.calibrate import choose_safest_fusions, fit_claim_bar, run_both_retrievers
 from bot.evaluation.datasets import draw_sample, read_claims, read_dataset
 from bot.evaluation.index import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.report import require_writable, write_json_report
 from bot.evaluation.runs import FittedCalibration, ask_all, fit_calibration
+from bot.evaluation.tables import require_writable, write_json_report
 from bot.settings import Settings
 from rag_core.context.calibration import Calibration
 from rag_core.errors import ImportRefused
@@ -51,7 +51,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
     variant = Variant(legs=args.legs, rerank=args.rerank)
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        data = opened.asked(variant)
+        data = opened.select_variant(variant)
         calibration = await _calibrate_fusions(data)
         data.rag = replace(data.rag, calibration=calibration)
         answers = await ask_all(data)

@@ -9,9 +9,9 @@ from typing import Any
 
 from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
-from bot.evaluation.dates import compute_date_metrics, read_date_rows, read_with_dateparser
-from bot.evaluation.report import format_comparison, require_writable, write_json_report
+from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
 from bot.evaluation.runs import compute_by_language
+from bot.evaluation.tables import format_comparison, require_writable, write_json_report
 from bot.settings import Settings
 from rag_core.dates import parse_period
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.cli.eval import options
-from bot.evaluation.make import make_questions
+from bot.evaluation.datasets import make_questions
 from bot.settings import Settings
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.storage import Archive, channels, posts

@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
 from bot.evaluation.index import RECIPES, IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.report import (
+from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
+from bot.evaluation.scoring import Metrics
+from bot.evaluation.tables import (
     compute_ratios,
     format_comparison,
     format_rows,
@@ -20,11 +21,8 @@ from bot.evaluation.report import (
     require_writable,
     write_json_report,
 )
-from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
-from bot.evaluation.scoring import Metrics
 from bot.settings import Settings
 from rag_core.engine import Engine
-from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
 
 __all__ = [
     "Measurement",
@@ -81,13 +79,9 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
     parser.add_argument("--compare", type=_make_names_parser(known), metavar="A,B", help=compare)
 
 
-def add_output_options(parser: argparse.ArgumentParser, plot: str = "") -> None:
-    """Add the options for the output files; `plot` describes the plot, and without it there is no plot option."""
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the output file."""
     parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write the figures to a file")
-    if plot:
-        parser.add_argument(
-            "--plot", type=_parse_picture_path, metavar="OUT.png", help=f"draw {plot} (needs citegram[plots])"
-        )
 
 
 def parse_share(text: str) -> float:
@@ -129,50 +123,31 @@ def _make_names_parser(known: Collection[str]) -> Callable[[str], tuple[str, ...
     return parsed
 
 
-def _parse_picture_path(text: str) -> Path:
-    if not text.lower().endswith(".png"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a picture, such as recall.png")
-    return Path(text)
-
-
 L = TypeVar("L", bound=HasLanguage)
-_NO_PLOTS_TEXT = (
-    "A plot needs matplotlib ({}): install it with pip install 'citegram[plots]' ('.[plots]' in a checkout), "
-    "or leave out --plot."
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement(Generic[L]):
-    """A measurement: filter of the questions, how one is asked, the metrics of the rows, and how they are drawn.
-
-    `draw` gets the rows of each variant, the name of the data, a line that describes the measurement, and the file.
-    `by_kind` computes the metrics of parts of the rows.
-    """
+    """A measurement: filter of the questions, how one is asked, and the metrics of the rows, and of parts of them."""
 
     name: str
     of: Callable[[EvaluationQuery], bool]
     ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[L]]
     metrics: Callable[[Sequence[L]], Metrics]
-    draw: Callable[[Mapping[str, Sequence[L]], str, str, Path], None]
     by_kind: Callable[[Sequence[L]], Mapping[str, Metrics]] = lambda rows: {}
 
 
 async def run_measurement(args: argparse.Namespace, settings: Settings, what: Measurement[L]) -> int:
-    """Ask the questions, print the metrics, and write the JSON report and the plot. Returns the exit code."""
+    """Ask the questions, print the metrics, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
-    require_writable(args.plot, "plot", "plot")
-    if args.plot:  # before anything is measured, which may take long
-        with translate_errors(SettingsWrong, ImportError, say=_NO_PLOTS_TEXT):
-            import_module("bot.evaluation.plots")
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     queries = [query for query in dataset.queries if what.of(query)]
-    if args.plot and not queries:
-        raise ImportRefused(f"{args.folder} holds no question to draw: leave out --plot, or give other data.")
     variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
-    variants = {name: variant.named(name) for name in args.compare} if args.compare else {"": variant}
+    variants = {name: variant.apply_name(name) for name in args.compare} if args.compare else {"": variant}
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
-        rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in variants.items()})
+        rows = await run_interleaved(
+            queries, what.ask, {name: data.select_variant(way) for name, way in variants.items()}
+        )
     metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
     print(format_comparison(metrics) if args.compare else format_table(metrics[""]))
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
@@ -189,9 +164,6 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
         write_json_report(
             args.json_out, {"command": what.name, "data": dataset.name, **about, **compared, "rows": len(queries)}
         )
-    if args.plot:
-        line = f"{len(queries):,} questions · {len(dataset.ids):,} posts · {describe_retrievers(data.rag, variant)}"
-        what.draw(rows, dataset.name, line, args.plot)
     return 0
 
 

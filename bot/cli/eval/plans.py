@@ -12,9 +12,16 @@ from tqdm import tqdm
 
 from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
-from bot.evaluation.plans import PLAN_FORMS, PlanRow, RecordingModel, compute_plan_metrics, measure_plan, read_questions
-from bot.evaluation.report import format_table, require_writable, write_json_report
+from bot.evaluation.plan_validity import (
+    PLAN_FORMS,
+    PlanRow,
+    RecordingModel,
+    compute_plan_metrics,
+    measure_plan,
+    read_questions,
+)
 from bot.evaluation.runs import compute_by_language
+from bot.evaluation.tables import format_table, require_writable, write_json_report
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, SettingsWrong
 from rag_core.llm import LanguageModel

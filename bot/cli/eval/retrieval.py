@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bot.cli.eval import options
 from bot.cli.eval.options import Measurement, run_measurement
 from bot.evaluation.index import VARIANTS
 from bot.evaluation.runs import search_query
-from bot.evaluation.scoring import RankedQuery, compute_retrieval_metrics
+from bot.evaluation.scoring import compute_retrieval_metrics
 from bot.settings import Settings
 
 __all__ = ["declare", "run"]
@@ -27,23 +25,11 @@ def declare(kinds: Any) -> None:
     options.add_data_options(parser)
     options.add_model_options(parser)
     options.add_variant_options(parser, _RETRIEVAL_VARIANTS)
-    options.add_output_options(parser, plot="how much is found among the first 1 to 20")
+    options.add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report and the plot. Returns the exit code."""
-    measurement = Measurement(
-        "retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics, _draw_plot
-    )
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    measurement = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
     return await run_measurement(args, settings, measurement)
-
-
-def _draw_plot(rows: Mapping[str, Sequence[RankedQuery]], name: str, line: str, file: Path) -> None:
-    from bot.evaluation.plots import PlotCaption, draw_recall
-
-    draw_recall(
-        rows,
-        PlotCaption(f"How much is found: {name}", f"Share of what is relevant among the first 1 to 20 · {line}"),
-        file,
-    )

@@ -11,8 +11,8 @@ from typing import Any
 from bot.cli.eval import options
 from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
 from bot.evaluation.index import Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.report import MetricsByLanguage, format_comparison, require_writable, write_json_report
 from bot.evaluation.runs import compute_by_language
+from bot.evaluation.tables import MetricsByLanguage, format_comparison, require_writable, write_json_report
 from bot.evaluation.verify import (
     VERIFICATION_LAYERS,
     JudgedClaim,
@@ -61,7 +61,7 @@ async def _verify_from_corpus(args: argparse.Namespace, settings: Settings, rows
     dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
     variant = Variant(legs=args.legs, rerank=args.rerank)
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        return await verify_in_corpus(rows, dataset.queries, opened.asked(variant))
+        return await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
 
 
 def _build_result(

@@ -19,7 +19,7 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.types import Document
 
-from bot.imports.unpack import DocumentRefused
+from bot.import_process import DocumentRefused
 
 __all__ = ["MAX_DOCUMENT_BYTES", "fetch_document"]
 

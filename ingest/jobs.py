@@ -26,20 +26,18 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 
 from ingest import integrity
-from ingest.clock import Clock, ClockDrift, elapsed
-from ingest.gaps import Heartbeat, report_gaps
+from ingest.heartbeat import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, get_monotonic_time, report_gaps
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.notices import JobFailing, NotifyAdmins
-from rag_core import malloc
+from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, conversations, questions, stats
-from rag_core.storage import inbox as updates
+from rag_core.storage import Archive, conversations, questions, usage_stats
+from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
-from rag_core.storage.stats import JobRecord
+from rag_core.storage.usage_stats import JobRecord
 
 __all__ = [
     "FixedDelayTrigger",
@@ -75,30 +73,30 @@ class JobLog:
 
     async def read(self) -> None:
         """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self._jobs = {job.name: job for job in await stats.load_jobs(self._archive)} | self._jobs
+        self._jobs = {job.name: job for job in await usage_stats.load_jobs(self._archive)} | self._jobs
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
         fresh = [self._jobs[name] for name in self._unwritten]
         if fresh:
-            await stats.save_jobs(self._archive, fresh)
+            await usage_stats.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
 
     async def keep(self) -> None:
         """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
-        if self._urgent or elapsed() - self._written >= _WRITE_INTERVAL_SECONDS:
-            self._written, self._urgent = elapsed(), False
+        if self._urgent or get_monotonic_time() - self._written >= _WRITE_INTERVAL_SECONDS:
+            self._written, self._urgent = get_monotonic_time(), False
             with suppress(RagError):  # the job that met the same error reports it
                 await self.write()
 
-    def passed(self, name: str, took: float, said: str = "") -> None:
+    def record_success(self, name: str, took: float, said: str = "") -> None:
         """Record a run of `took` seconds with its result `said`."""
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
         self._put(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
         if self._last_logged.pop(name, None):
             log.warning("%s works again", name)
 
-    def failed(self, name: str, problem: Exception | str) -> bool:
+    def record_failure(self, name: str, problem: Exception | str) -> bool:
         """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
         reason = _describe_problem(problem)
@@ -109,9 +107,9 @@ class JobLog:
 
     def _log_failure(self, name: str, reason: str, problem: Exception | str) -> bool:
         logged, at = self._last_logged.get(name, ("", 0.0))
-        if logged == reason and elapsed() - at < _REPEAT_LOG_SECONDS:
+        if logged == reason and get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
             return False
-        self._last_logged[name] = (reason, elapsed())
+        self._last_logged[name] = (reason, get_monotonic_time())
         # Only a bug needs a traceback.
         bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
         log.error("%s: %s", name, reason, exc_info=bug)
@@ -228,21 +226,21 @@ async def _run_job(job: ScheduledJob, ledger: JobLog, tell: NotifyAdmins, runnin
     try:
         result = await job.work()
     except Exception as exc:
-        if ledger.failed(job.name, exc) and job.loud:
+        if ledger.record_failure(job.name, exc) and job.loud:
             await tell(JobFailing(job.name, ledger.jobs[job.name].error or ""))
     else:
-        ledger.passed(job.name, asyncio.get_running_loop().time() - started, result)
+        ledger.record_success(job.name, asyncio.get_running_loop().time() - started, result)
     await ledger.keep()
 
 
 def _make_event_listener(ledger: JobLog) -> Callable[[JobEvent], None]:
     def heard(event: JobEvent) -> None:
         if event.code == EVENT_JOB_MISSED:
-            ledger.failed(event.job_id, _MISSED_TEXT)
+            ledger.record_failure(event.job_id, _MISSED_TEXT)
         elif event.code == EVENT_JOB_MAX_INSTANCES:
-            ledger.failed(event.job_id, _STILL_RUNNING_TEXT)
+            ledger.record_failure(event.job_id, _STILL_RUNNING_TEXT)
         elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
-            ledger.failed(event.job_id, event.exception)
+            ledger.record_failure(event.job_id, event.exception)
 
     return heard
 
@@ -348,7 +346,7 @@ class MaintenanceJobs:
         if now is None:
             return ""
         numbers = await updates.forget_done_updates(self.rag.archive, now)
-        texts = await stats.forget_question_texts(self.rag.archive, now - kept)
+        texts = await usage_stats.forget_question_texts(self.rag.archive, now - kept)
         unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
@@ -362,7 +360,7 @@ class MaintenanceJobs:
 
     async def memory(self) -> str:
         """Return free heap memory to the system."""
-        await asyncio.to_thread(malloc.release_free_memory)
+        await asyncio.to_thread(os_support.release_free_memory)
         return ""
 
     async def damage(self) -> str:

@@ -78,7 +78,7 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
     """
     callers: set[asyncio.Task[None]] = set()
 
-    async def called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         callers.add(task)
@@ -100,7 +100,9 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
         log.warning("other commands cannot ask this bot, as there is no socket in %s: %s", folder, exc)
         yield
         return
-    server = await asyncio.start_unix_server(called, sock=listening, limit=MAX_REQUEST_BYTES, backlog=2 * _MAX_CALLERS)
+    server = await asyncio.start_unix_server(
+        handle_connection, sock=listening, limit=MAX_REQUEST_BYTES, backlog=2 * _MAX_CALLERS
+    )
     try:
         yield
     finally:

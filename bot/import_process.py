@@ -1,25 +1,139 @@
-"""Document unpacking: a zip is checked, then the export in it is extracted.
+"""Import process: unpacks and imports one document of a stranger into the archive, in a confined worker process.
 
-Neither names nor sizes in a zip are trusted. Only the export itself is extracted, under fixed names. This runs in the
-confined child process: even a list of members may be a bomb.
+It writes only the archive; the bot updates the indexes. Its messages:
 
-A refusal is the id of a Fluent message with its values, because the child does not know the reader's language.
+    {"at": [done, all]}                    progress
+    {"end": {"tally", "channels", "notes"}}
+    {"refused": [id, values]}              the id of a sentence in bot/locales; import-refused has the reason itself
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import json
 import lzma
 import os
 import re
 import stat
+import sys
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from threading import Thread
+from typing import Any, BinaryIO
+from zoneinfo import ZoneInfo
 
-__all__ = ["MAX_COMPRESSION_RATIO", "MAX_MEMBERS", "MAX_UNPACKED_BYTES", "DocumentRefused", "unpack_document"]
+from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
+from rag_core.errors import RagError
+from rag_core.storage import Archive
+from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message
+
+__all__ = [
+    "MAX_COMPRESSION_RATIO",
+    "MAX_MEMBERS",
+    "MAX_UNPACKED_BYTES",
+    "DocumentRefused",
+    "main",
+    "run_import",
+    "unpack_document",
+]
+
+_MAX_SECONDS = 900.0
+_WORKER_ARGUMENTS = (*CONFINED, "bot.import_process")
+
+_PROGRESS_INTERVAL_SECONDS = 0.5
+# A full export may hold thousands of chats; a message shows a few.
+_MAX_CHANNELS, _MAX_NOTES = 200, 20
+
+
+async def run_import(order: Mapping[str, object]) -> AsyncGenerator[Message, None]:
+    """Run the worker and yield its messages. Close it with `aclosing`, which ends the worker.
+
+    Raises DocumentRefused if the limits or the timeout end the worker.
+    """
+    worker = await WorkerProcess.start(*_WORKER_ARGUMENTS, json.dumps(order))
+    ends = asyncio.get_running_loop().time() + _MAX_SECONDS
+    try:
+        while True:
+            async with asyncio.timeout_at(ends):
+                message = await worker.receive()
+            yield message
+    except TimeoutError:
+        raise DocumentRefused("import-too-long") from None
+    except WorkerExited as exc:
+        if exc.code is None or exc.code < 0:
+            raise DocumentRefused("import-too-heavy") from None
+    finally:
+        worker.kill()
+        await worker.stop()
+
+
+def main(order: str) -> int:
+    """Run the order, given as JSON; returns the exit code."""
+    os.umask(0o077)
+    requests, replies = open_parent_pipes()
+    Thread(target=_exit_with_parent, args=(requests.fileno(),), daemon=True).start()
+    parameters, write = json.loads(order), partial(write_message, replies)
+    try:
+        report = asyncio.run(_import_document(parameters, write))
+    except DocumentRefused as exc:
+        write({"refused": [exc.sentence, exc.values]})
+    except RagError as exc:
+        reason = exc.reason.replace(f"{parameters['folder']}/", "")
+        values = dict(exc.parameters) if exc.code else {"reason": reason}
+        write({"refused": [exc.code or "import-refused", values]})
+    except (MemoryError, RecursionError):
+        write({"refused": ["import-too-heavy", {}]})
+    except OSError as exc:
+        if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        write({"refused": ["import-disk", {}]})
+    else:
+        write({"end": _build_report(report)})
+        return 0
+    return 1
+
+
+async def _import_document(order: Mapping[str, Any], write: Callable[[Message], None]) -> ImportReport:
+    folder = Path(order["folder"])
+    file = await asyncio.to_thread(unpack_document, folder / order["document"], folder)
+    # UTC needs no time zone database, which slim containers lack.
+    zone = UTC if order["zone"] == "UTC" else ZoneInfo(order["zone"])
+    options = ImportOptions(chat=order["chat"], zone=zone)
+    said = 0.0
+
+    def report_progress(done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= _PROGRESS_INTERVAL_SECONDS:
+            said = time.monotonic()
+            write({"at": [done, total]})
+
+    archive = await Archive.open(Path(order["data"]))
+    try:
+        return await import_export(archive, file, options, report_progress)
+    finally:
+        await archive.close()
+
+
+def _exit_with_parent(requests: int) -> None:
+    """Exit when standard input closes: nothing is written to it, so its end means that the bot has died."""
+    while os.read(requests, 1):
+        pass
+    os._exit(1)
+
+
+def _build_report(report: ImportReport) -> dict[str, object]:
+    channels = [channel.chat_id for channel in report.channels[:_MAX_CHANNELS]]
+    notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
+    more = len(report.notes) - len(notes)
+    return {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}
 
 
 class DocumentRefused(Exception):
@@ -128,3 +242,7 @@ def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: P
 def _create_private_file(file: Path) -> BinaryIO:
     """Create a new file that only its owner may read."""
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,20 +1,36 @@
-"""Gap detection: note when the bot was out of touch for longer than Telegram keeps updates; admins are told once.
+"""Heartbeat: clocks, detection of gaps in the reception, and the notices of background work to admins.
 
-To be in touch, Telegram must have answered, and what it sent must have been kept. Down time is measured by a
-monotonic clock; between two runs of the process there is only the wall clock.
+A gap is noted when the bot was out of touch for longer than Telegram keeps updates; admins are told once. To be in
+touch, Telegram must have answered, and what it sent must have been kept. Down time is measured by a monotonic clock;
+between two runs of the process there is only the wall clock. Notices are data; the bot words them.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from ingest.clock import Clock
-from ingest.notices import GapsFound, NotifyAdmins
 from rag_core.storage import Archive, channels, gaps
+from rag_core.storage.gaps import Gap
+from rag_core.types import Channel
 
-__all__ = ["Heartbeat", "report_gaps"]
+__all__ = [
+    "AdminNotice",
+    "Clock",
+    "ClockDrift",
+    "ErrorsLogged",
+    "GapsFound",
+    "Heartbeat",
+    "IndexesRepaired",
+    "JobFailing",
+    "NotifyAdmins",
+    "get_monotonic_time",
+    "report_gaps",
+]
 
 # A wall clock that differs by more than this from the monotonic clock is, or was, wrong.
 _MAX_CLOCK_DIFFERENCE = timedelta(minutes=10)
@@ -109,3 +125,78 @@ async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:
     if new and await tell(GapsFound(tuple((known[gap.chat_id], gap) for gap in new))):
         await gaps.mark_gaps_reported(archive, new)
     return f"{closed} closed" if closed else ""
+
+
+# Sleep must count: a laptop closed for three days was offline for three days. macOS has no CLOCK_BOOTTIME, and its
+# CLOCK_MONOTONIC counts sleep.
+_BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# The wall clock is corrected by seconds all the time; more than this is a jump.
+_MIN_JUMP_SECONDS = 60.0
+
+
+def get_monotonic_time() -> float:
+    """Monotonic seconds from an arbitrary start; time asleep counts."""
+    return time.clock_gettime(_BOOT_CLOCK_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Pair of clocks: wall clock in Unix seconds, and monotonic seconds."""
+
+    wall: Callable[[], float] = time.time
+    elapsed: Callable[[], float] = get_monotonic_time
+
+
+@dataclass(slots=True)
+class ClockDrift:
+    """Detector of wall-clock jumps. Mutable: it stores the last offset between the two clocks."""
+
+    clock: Clock
+    _apart: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._apart = self.clock.wall() - self.clock.elapsed()
+
+    def jump(self) -> float:
+        """Seconds by which the wall clock has jumped since the last call; 0 below one minute."""
+        apart = self.clock.wall() - self.clock.elapsed()
+        by = apart - self._apart
+        if abs(by) < _MIN_JUMP_SECONDS:
+            return 0.0
+        self._apart = apart
+        return by
+
+
+@dataclass(frozen=True, slots=True)
+class GapsFound:
+    """Admin notice: periods for which posts of a channel may be missing from the archive."""
+
+    gaps: tuple[tuple[Channel, Gap], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexesRepaired:
+    """Admin notice: the indexes differed from the archive; `again` posts are indexed again, `out` removed."""
+
+    again: int
+    out: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailing:
+    """Admin notice: a job that worked before has failed; `reason` is a sentence."""
+
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsLogged:
+    """Admin notice: recent errors, each a log line with its count."""
+
+    lines: tuple[tuple[str, int], ...]
+
+
+AdminNotice = GapsFound | IndexesRepaired | JobFailing | ErrorsLogged
+# Returns True if at least one admin was reached.
+NotifyAdmins = Callable[[AdminNotice], Awaitable[bool]]

@@ -15,8 +15,15 @@ import numpy as np
 
 from bot.evaluation.scoring import Metrics
 from rag_core.errors import ImportRefused, translate_errors
-from rag_core.llm import DecodingParams, Generation, LanguageModel, LlmSession, Prompt, QueuePositionCallback
-from rag_core.llm.protocol import FinishReason
+from rag_core.llm import (
+    DecodingParams,
+    FinishReason,
+    Generation,
+    LanguageModel,
+    LlmSession,
+    Prompt,
+    QueuePositionCallback,
+)
 from rag_core.planning import KnownEntities, plan_by_model, plan_by_rules
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.schema import parse_plan_strictly, parse_proposal

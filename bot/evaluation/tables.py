@@ -1,7 +1,4 @@
-"""Evaluation report: tables on the terminal and one JSON object.
-
-Plots (PNG) are in `bot.evaluation.plots`, the only module that needs matplotlib (`citegram[plots]`).
-"""
+"""Evaluation report: tables on the terminal and one JSON object."""
 
 from __future__ import annotations
 

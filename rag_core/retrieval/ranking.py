@@ -1,25 +1,27 @@
-"""Reranking by features: recency, and the wanted kind of answer near the words of the question.
+"""Reranking by features: a linear model over the first hits, for both languages and without a neural model.
 
-Everyday questions ask how things are now, and the newest of several posts about a price or a date holds. Both features
-are shares of the best score; they change the order of hits, and add none.
+Everyday questions ask how things are now and name the kind of the answer: the newest of several posts about a price
+holds, and a post with a price answers. The weights were fitted by listwise logistic regression (ListNet, Cao et al.
+2007) on everyday questions about the sample channels, real channels and XQuAD, one channel held out at a time.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from rag_core.index.postings import TermStatistics
+from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
-from rag_core.text.synonyms import annotate_answer_kinds
 from rag_core.text.tokens import tokenize
 from rag_core.types import Passage, PassageRef, Plan, Question
 
 __all__ = ["rerank_by_features"]
 
-_RECENCY_WEIGHT, _KIND_WEIGHT = 0.4, 0.4
+_MAX_RERANKED = 60  # hits; the others keep their order below them
 _RECENCY_DAYS = 365.0  # after so many days a post's bonus has fallen to 1/e
 # Words that ask for what was: then the newest post has no bonus.
 _PAST = re.compile(
@@ -27,33 +29,66 @@ _PAST = re.compile(
 )
 
 
+class _Features(NamedTuple):
+    """Features of a hit, each 0..1.
+
+    score: of the fusion, as a share of the best
+    terms, beginning, kin: weight share of the question's terms in the passage, in its header and first sentence, and
+        matched by similar stems only
+    recency: `terms`, less the older the post; 0 for a question about the past
+    wanted: `terms` near a sentence that holds the wanted kind of answer
+    """
+
+    score: float
+    terms: float
+    beginning: float
+    kin: float
+    recency: float
+    wanted: float
+
+
+_WEIGHTS = _Features(score=1.0, terms=0.75, beginning=0.3, kin=0.2, recency=0.45, wanted=0.35)
+
+
 def rerank_by_features(
     ranked: list[tuple[PassageRef, float]], passages: Mapping[PassageRef, Passage], plan: Plan, question: Question,
     statistics: TermStatistics,
 ) -> list[tuple[PassageRef, float]]:  # fmt: skip
-    """Rerank the hits of the question's own query; hits without a passage are left out."""
+    """Rerank the hits of the question's own query; hits without a passage are left out. The best score is 1."""
     asked = QueryTerms.of(plan.queries[0], statistics.weight, plan.aliases)
-    wanted = {kind for found in asked.variants.values() for kind in found if kind.startswith("<")}
     present = not (plan.since or plan.until or _PAST.search(question.text))
     top = max((score for _, score in ranked), default=0.0) or 1.0
 
-    def score_features(passage: Passage) -> float:
+    def score_features(passage: Passage, score: float) -> float:
         header = frozenset(tokenize(passage.header))
         sentences = [passage.text[start:end] for start, end in split_sentences(passage.text)]
         terms = [frozenset(tokenize(sentence)) for sentence in sentences]
-        bonus = 0.0
-        if present:
-            age = max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
-            bonus += _RECENCY_WEIGHT * math.exp(-age / _RECENCY_DAYS) * asked.met(header.union(*terms))
-        if wanted:
-            # a sentence with the one before it: "Bread. 90 a loaf."
-            near = (
-                asked.met(header.union(*terms[max(0, n - 1) : n + 1]))
-                for n, sentence in enumerate(sentences)
-                if wanted.intersection(annotate_answer_kinds(sentence))
-            )
-            bonus += _KIND_WEIGHT * max(near, default=0.0)
-        return bonus
+        found = header.union(*terms)
+        met, age = asked.met(found), max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
+        features = _Features(
+            score=score / top,
+            terms=met,
+            beginning=asked.met(header.union(*terms[:1])),
+            kin=asked.kin(found),
+            recency=met * math.exp(-age / _RECENCY_DAYS) if present else 0.0,
+            wanted=max(_measure_wanted(asked, question, header, sentences, terms), default=0.0),
+        )
+        return sum(weight * value for weight, value in zip(_WEIGHTS, features, strict=True))
 
-    scored = [(place, score / top + score_features(passages[place])) for place, score in ranked if place in passages]
-    return sorted(scored, key=lambda hit: -hit[1])
+    known = [(place, score) for place, score in ranked if place in passages]
+    scored = [(place, score_features(passages[place], score)) for place, score in known[:_MAX_RERANKED]]
+    scored.sort(key=lambda hit: -hit[1])
+    least = scored[-1][1] if scored else 0.0
+    ordered = [*scored, *((place, least * score / top) for place, score in known[_MAX_RERANKED:])]
+    return [(place, score / (ordered[0][1] or 1.0)) for place, score in ordered]
+
+
+def _measure_wanted(
+    asked: QueryTerms, question: Question, header: frozenset[str], sentences: list[str], terms: list[frozenset[str]]
+) -> Iterator[float]:
+    """Measure the terms near each sentence with the wanted kind of answer: "Bread. 90 a loaf."."""
+    if asked.want is AnswerType.ANYTHING:
+        return
+    for n, sentence in enumerate(sentences):
+        if contains_answer_type(asked.want, sentence, question.text):
+            yield asked.met(header.union(*terms[max(0, n - 1) : n + 1]))

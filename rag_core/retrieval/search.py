@@ -33,7 +33,7 @@ from rag_core.text.header import build_header
 from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Hit, Passage, PassageRef, Plan, Post, Question, SearchFilter
+from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, Post, Question, SearchFilter
 
 __all__ = [
     "BOTH",
@@ -118,6 +118,9 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         key, version = await _build_cache_key(plan, question, rag), rag.version
         hits = rag.caches.hits.get(key, version)
         run.note(cache_hit=float(hits is not None))
+    if hits is None and plan.kind is Kind.POSTED:
+        hits = await run.require(Stage.LEXICAL, _list_newest(plan, question, rag))
+        rag.caches.hits.put(key, version, hits)
     if hits is not None:
         passages = await run.require(Stage.FETCH, fetch_passages([hit.place for hit in hits], rag))
     else:
@@ -131,6 +134,13 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
 
 async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:
     return make_hits_key(plan, question, await posts.get_last_seq(rag.archive) if plan.has_filters else 0)
+
+
+async def _list_newest(plan: Plan, question: Question, rag: Engine) -> tuple[CachedHit, ...]:
+    """List the newest posts of the filters: a question such as "what is new" has no term to search for."""
+    only = await resolve_filter(plan, question.viewer, rag)
+    places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -rag.settings.retrieval.keep - 1 : -1]
+    return tuple(CachedHit(place, 1 / rank, LEXICAL, 0.0) for rank, place in enumerate(places, 1))
 
 
 async def _run_search(

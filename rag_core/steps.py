@@ -18,6 +18,7 @@ from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.copies import gather_evidence
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
+from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.planning import KnownEntities, build_bare_plan, is_worth_planning, plan_by_model
@@ -49,8 +50,9 @@ from rag_core.types import (
     Shortfall,
     Viewer,
 )
+from rag_core.writing.candidates import ExtractCandidate
 from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
-from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_post_date
+from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.write import write_draft
 
 __all__ = [
@@ -146,6 +148,8 @@ _NAMING_POSTS, _MAX_ALIASES = 30, 12  # posts in which names are looked for, and
 _EXTRACT_MARGIN = 3.5
 _DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
 _POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
+
+_MAX_SERIES_LINES = 5  # values of a series that are shown
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +250,8 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
     dated = plan.kind is Kind.WHEN
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
-    ranked = rank_pieces(asked, evidence, longest)
+    period = None if dated else parse_period(question.text, question.asked_at)
+    ranked = rank_pieces(asked, evidence, longest, period)
     best = ranked.best
     coverage = measure_coverage(asked, best, statistics, contested=ranked.contested)
     cosine = best.source.likeness if best else 0.0
@@ -255,11 +260,14 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
     # where no term of the question was met, nothing of it was
     met = best is not None and best.topic > 0
-    certainty = rag.calibration.grade(covered, brief=coverage.brief) if met else Certainty.NONE
+    certainty = rag.calibration.grade(covered, brief=coverage.lenient) if met else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     if ranked.doubtful:
         certainty = Certainty.PROBABLE
+    if ranked.series:
+        lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]
+        return Draft(tuple(lines), covered, certainty=certainty)
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most)
     sentences = [quote_piece(piece) for piece in pieces]
@@ -278,6 +286,12 @@ def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -
         if len(kept) < most and sum(len(one.text) for one in kept) + len(sentence.text) <= MAX_ANSWER_LENGTH:
             kept.append(sentence)
     return kept
+
+
+def _quote_dated_line(piece: ExtractCandidate, question: Question) -> Sentence:
+    sentence = quote_piece(piece)
+    date = sentence.citations[0].date
+    return replace(sentence, text=format_dated_line(date, sentence.text, question.asked_at, question.lang))
 
 
 def _prepend_post_date(sentence: Sentence, lang: str) -> Sentence:

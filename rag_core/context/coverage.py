@@ -20,6 +20,7 @@ from rag_core.writing.candidates import ExtractCandidate
 __all__ = ["Coverage", "measure_coverage"]
 
 _FEW_TERMS = math.log(4.5)
+_MANY_WORDS, _MOSTLY_KNOWN = 9, 0.65
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
 
@@ -38,6 +39,7 @@ class Coverage:
         matches by chance
     piece: share of the query weight matched by the piece itself, similar stems in part
     contested: 1 where a later post of the same channel may give another value
+    words: number of words in the question, with those that are no terms
     """
 
     strength: float = 0.0
@@ -49,11 +51,21 @@ class Coverage:
     chances: float = _TYPICAL_CHANCES
     piece: float = 0.0
     contested: float = 0.0
+    words: int = 0
 
     @property
     def brief(self) -> bool:
         """Whether the question has few terms, and no name that the post lacks."""
         return self.length <= _FEW_TERMS and (self.names == 0.5 or self.names > 0.99)
+
+    @property
+    def lenient(self) -> bool:
+        """Whether the lower threshold of brief questions holds.
+
+        A question of many words names its topic: a post that lacks most of it is about something else.
+        """
+        written_out = self.words >= _MANY_WORDS and (self.count < 0.5 or self.known < _MOSTLY_KNOWN)
+        return self.brief and not written_out
 
     @property
     def likely(self) -> float:
@@ -109,4 +121,5 @@ def measure_coverage(
         known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
         piece=best.features.terms + best.features.kin,
         contested=float(contested),
+        words=len(asked.text.split()),
     )

@@ -14,7 +14,9 @@ from rag_core.text.tokens import stem
 
 __all__ = [
     "AnswerType",
+    "asks_for_changes",
     "contains_answer_type",
+    "counts_what_is_asked",
     "detect_answer_type",
     "extract_asking_stems",
     "extract_name_stems",
@@ -52,12 +54,13 @@ _ANSWER_TYPE_WORDS = (
     (AnswerType.PHONE, r"телефон\w*|номер телефон\w*|(?:куда|как) (?:по|до)звонить\w*|phone(?: number)?|telephone|"
                        r"what number|the number (?:to call|for|if|of)|whats? the number if"),
     (AnswerType.PRICE, rf"{_HOW_MUCH_RU} {_NOW_RU}(?:сто[ия]\w*|платить|заплат\w+|отда[тл]\w+|беру?т|просят|надо денег)|"
-                       rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|во {_HOW_MUCH_RU} (?:обойд|вста[нё]|стоит)\w*|поч[её]м|почом|цен[аыу]|ценник\w*|прайс|стоимость|тариф\w*|(?:какой|курс) (?:счет|курс|тариф)|"
+                       rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|{_HOW_MUCH_RU}(?= (?:[^\s?]+ ){{1,4}}?сто[ия](?:т|ть|л[аои]?)(?!\w))|"
+                       rf"во {_HOW_MUCH_RU} (?:обойд|вста[нё]|стоит)\w*|поч[её]м|почом|цен[аыу]|ценник\w*|прайс|стоимость|тариф\w*|(?:какой|курс) (?:счет|курс|тариф)|"
                        r"дорог(?:ой|ая|о|ие|ое)|(?:by |for )?how much (?:is|are|was|were|does|do|did|for|to|will|would|it|a|an|the|per)"
                        r"(?: (?:it|that|one))?(?: costs?\b)?|what(?= (?:[^\s?]+ ){1,6}?(?:costs?|pay)(?!\w))|how much (?:money|cash)|"
                        r"costs?|prices?|pricing|fees?|fares?|how expensive|expensive|cheap|charge"),
     (AnswerType.HOURS, r"во ск[оа]л?ьк[оаи]|(?:до|со?|к) ск[оа]л?ьк[иоа]|(?:до|с|в) како(?:го|й|м) час\w*|часы работы|"
-                       r"режим работы|график\w*|расписани\w+|когда (?:(?:он|она|они|вы|у вас) )?работа\w+|"
+                       r"режим работы|график\w*|расписани\w+|когда (?:[^\s?]+ ){0,3}?работа(?:ет|ют|ете)(?!\w)|"
                        r"как работа\w+|(?:at |until |till |by )?what time|opening hours|working hours|hours|how late|how early|"
                        r"when do (?:you|they|we)"),
     (AnswerType.DATE, r"когда|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"
@@ -95,6 +98,12 @@ _CLAUSE_TYPES = frozenset({AnswerType.DATE, AnswerType.PLACE, AnswerType.PERSON,
 _OPEN_BEGINNING = re.compile(r"(?:and |а |и |so )?(?:what|which|что|че|чего|чем|как\w*)(?!\w)")
 _OPEN_WORDS = re.compile(r"(?<!\w)(?:что|че|чего|чем|чему|кто|как\w*|who|what|which|how|tell|расскаж\w*)(?!\w)")
 _DEFINED = re.compile(r"\s*(?:[Ww]ho(?:'s| is| was| are)|[Кк]то) [A-ZА-ЯЁ]")
+# "How did the price change" asks for all values of a series.
+_CHANGES_ASKED = re.compile(
+    r"как (?:\w+ )?(?:из)?менял(?:ся|ась|ось|ись)|как (?:\w+ )?(?:росл[аио]|вырос\w*|подорожал\w*)|(?:история|динамика) (?:цен\w*|изменени\w+)|"
+    r"how (?:has|have|had|did|does|do)(?= (?:[^\s?]+ ){1,6}?(?:changed?|evolved?|gr[eo]wn?)(?!\w))|changed over time|price history|history of the price"
+)
+_CHANGE_WORDS = re.compile(r"(?<!\w)(?:(?:из)?менял\w+|changed?|evolved?|histor\w+|истори\w+|динамик\w+)(?!\w)")
 _WORD = re.compile(r"\w+")
 _MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 
@@ -119,6 +128,7 @@ _DATE = re.compile(
     rf"\b(?:1\d{{3}}|20\d\d)\b|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{1,2}}:\d\d\b|\b(?:{_MONTHS}|{_WEEKDAYS})\b|"
     r"\b(?:век[аеу]?|century|centuries|decade)\b"
 )
+_WEEKDAY = re.compile(rf"\b(?:{_WEEKDAYS}|(?:по\s)?(?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень)\w*)\b")
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 _PRICE = re.compile(
     r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
@@ -131,6 +141,32 @@ _HOURS = re.compile(
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
 _PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
+_AMOUNT = rf"(?:\d|(?<!\w)(?:{'|'.join(sorted(_NUMBER_WORDS))}))[\s-]?"
+# Measures by the words that ask for them: "how old" wants years, not any number.
+_MEASURES = tuple(
+    (re.compile(rf"(?<!\w)(?:{asking})(?!\w)"), re.compile(holding))
+    for asking, holding in (
+        (r"how old|сколько (?:\w+ )?лет|лет сколько|возраст",
+         rf"{_AMOUNT}(?:лет|год|years?|yrs|летн)|(?<!\w)(?:born|родил\w+|исполн\w+)"),
+        (r"how long|how soon|сколько времени|сколько (?:по времени|длит\w+|ид[её]т|занима\w+|ехать|идти|ждать)|как долго",
+         rf"{_AMOUNT}(?:сек|мин|час|дн|ден|сут|недел|мес|год|лет|век|метр|км|sec|min|hour|day|week|month|year|night|decade|centur|mile|met|km|feet|foot)|"
+         r"(?<!\w)(?:до|по|until|till|half an hour|an hour|полчаса|час|сутки|неделю|месяц|год)(?!\w)"),
+        (r"how (?:cold|hot|warm)|температур\w*|what temperature", rf"{_AMOUNT}(?:°|градус|degree|[cf]\b)|°|(?:минус|minus|плюс) ?\d"),
+        (r"how heavy|сколько весит|какой вес", rf"{_AMOUNT}(?:кг|кило|г\b|грамм|тонн|kg|kilo|gram|pound|lbs?|ton)"),
+        (r"сколько раз|how many times|how often|как часто",
+         rf"{_AMOUNT}раз|(?<!\w)(?:раз(?:а|у|ом)?|дважды|трижды|once|twice|times|every|each|daily|weekly|monthly|ежедневн\w+|еженедельн\w+|кажд\w+)(?!\w)"),
+        (r"percentage|what percent\w*|какой процент|сколько процентов", r"%|percent|процент|(?<!\w)(?:half|third|quarter|половин\w+|треть|четверть)"),
+    )
+)  # fmt: skip
+# Numbers that count nothing: days of a month, times of day, years, ordinals, numbers of houses and routes.
+_UNCOUNTED = re.compile(
+    rf"(?<!\d)\d{{1,2}}(?:\s?(?:по|до|to|and|и|-|–|—)\s?\d{{1,2}})?(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b|"
+    rf"\b(?:{_MONTHS})\s\d{{1,2}}(?!\d)|\b\d{{1,2}}:\d\d\b|\b\d{{1,2}}\.\d\d\.\d{{2,4}}\b|№\s?\d+|"
+    r"(?<!\d)\d{1,9}(?:-(?:й|я|е|го|му|м|х|ю|ая|ой)|st|nd|rd|th)\b|"
+    r"\b(?:in|since|by|в|с|до|к|of|from|early|late)\s(?:1[5-9]|20)\d\d\b|\b(?:1[5-9]|20)\d\d(?:\s?г\b|\sгод)"
+)
+_SINGLE = frozenset("one один одна одного".split())
+_COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
 _PLACE = re.compile(
     r"\b(?:ул|улиц\w+|просп\w*|переул\w+|площад\w+|набережн\w+|дом\w{0,2}|этаж\w*|зал\w{0,2}|комнат\w+|кабинет\w*|вход\w{0,2}|угл\w+|"
     r"двер\w+|напротив|возле|около|рядом|адрес\w*|библиотек\w+|школ\w+|подвал\w*|двор\w*|street|road|avenue|square|floor|room|building|"
@@ -144,7 +180,8 @@ _REASON = re.compile(
     r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
 )
 _VERDICT = re.compile(
-    r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|yes|no|not|nobody|"
+    r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|закры\w+|откры\w+|"
+    r"отмен\w+|closed?|open|opened|cancel\w+|yes|no|not|nobody|"
     r"none|never|welcome|allowed|forbidden|need|needed|free|only|can|cannot|must|mustn't|may|should|don't|doesn't|isn't|aren't|"
     r"won't|can't|didn't|without)\b"
 )
@@ -185,8 +222,15 @@ def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
         want is AnswerType.PERSON and _DEFINED.match(question)
     ):
         return AnswerType.ANYTHING, frozenset()
-    words = (word for match in pattern.finditer(asked) for word in _WORD.findall(match[0]))
-    return want, frozenset(filter(None, map(stem, words)))
+    matches = [match[0] for match in pattern.finditer(asked)]
+    if _CHANGES_ASKED.search(asked):
+        matches += _CHANGE_WORDS.findall(asked)
+    return want, frozenset(filter(None, (stem(word) for match in matches for word in _WORD.findall(match))))
+
+
+def asks_for_changes(question: str) -> bool:
+    """Whether a question asks how a value changed."""
+    return bool(_CHANGES_ASKED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
 
 
 def extract_numbers(text: str) -> frozenset[str]:
@@ -198,6 +242,18 @@ def extract_values(text: str) -> frozenset[str]:
     """Extract numbers in figures and in words."""
     low = _normalize_text(text)
     return extract_numbers(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
+
+
+def counts_what_is_asked(text: str, question: str) -> bool:
+    """Whether a number stands right before the noun after "how many": "73 Perseids" for "how many perseids"."""
+    asked = _COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH]))
+    if not asked:
+        return False
+    noun, words = stem(asked[1]), _WORD.findall(_normalize_text(text))
+    return any(
+        (word[0].isdigit() or word in _NUMBER_WORDS) and noun in map(stem, words[n + 1 : n + 3])
+        for n, word in enumerate(words)
+    )
 
 
 def extract_name_stems(text: str) -> frozenset[str]:
@@ -217,10 +273,19 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if want is AnswerType.ANYTHING:
         return True
     low, asked = _normalize_text(text), _normalize_text(question)
-    if pattern := _TYPE_PATTERNS.get(want):
-        return any(m[0] not in asked for m in pattern.finditer(low))
+    if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in pattern.finditer(low)):
+        return True
+    if want is AnswerType.HOURS and asked.startswith(("когда", "when")) and _WEEKDAY.search(low):
+        return True
     if want is AnswerType.NUMBER:
-        return bool(extract_values(low) - {*extract_numbers(asked), *_WORD.findall(asked)})
+        for asking, holding in _MEASURES:
+            if asking.search(asked):
+                return bool(holding.search(low))
+        return bool(
+            extract_values(_UNCOUNTED.sub(" ", low)) - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE
+        )
+    if pattern:
+        return False
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
     stems = {stem(word) for word in _WORD.findall(asked)}

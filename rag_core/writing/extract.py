@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import takewhile
 
-from rag_core.text.answer_type import AnswerType, extract_values
+from rag_core.dates import Period
+from rag_core.text.answer_type import AnswerType, asks_for_changes, counts_what_is_asked, extract_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Citation, Evidence, Sentence
 from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
@@ -26,20 +29,25 @@ _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0
 _CHANGING_TYPES = frozenset(
     {
         AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.PLACE, AnswerType.PERSON, AnswerType.NUMBER,
-        AnswerType.STATE, AnswerType.YES_NO,
+        AnswerType.STATE, AnswerType.YES_NO, AnswerType.DATE,
     }
 )  # fmt: skip
 # Of these a newer value of perhaps the same thing makes the older one doubtful.
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
+# Without a value of these types in the piece nothing is sure.
+_CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4  # share of the best post's topic, unless the best piece has every term
 _COMPLETE = 0.99
-_CHANGE_TOPIC = 0.6  # as _SERIES_TOPIC, for a later piece that says that something has changed
+_CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
+_PERIOD_BONUS = 1.5
+_NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _CHANGE = re.compile(
     r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
     r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
-    r"now|corrections?|moved?|no longer|instead|goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
+    r"нов(?:ая|ый|ое|ые) (?:дат|срок|цен|адрес|врем|мест)\w*|отлож\w+|не состоится|"
+    r"now|corrections?|postponed|put off|rescheduled|goes from|re-?open\w*|moved?|no longer|instead|goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
     r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
     re.IGNORECASE,
 )
@@ -51,18 +59,27 @@ _NAMED_TIME = re.compile(
 )
 
 
+_CALENDAR_TIME = re.compile(
+    rf"{_NAMED_TIME.pattern}|\b(?:год\w*|недел\w+|месяц\w*|years?|weeks?|months?)\b", re.IGNORECASE
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RankedPieces:
     """Pieces of the evidence, best first.
 
     `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
-    the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing.
+    the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
+    `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`: the first of
+    `pieces` is not of the time that the question names.
     """
 
     asked: QueryTerms
     pieces: tuple[ExtractCandidate, ...]
     earlier: tuple[ExtractCandidate, ...] = ()
     contested: bool = False
+    series: tuple[ExtractCandidate, ...] = ()
+    dated_otherwise: bool = False
 
     @property
     def best(self) -> ExtractCandidate | None:
@@ -72,8 +89,12 @@ class RankedPieces:
     @property
     def doubtful(self) -> bool:
         """Whether a newer value may hold, or the best piece has no value of the type that is asked for."""
-        valued = self.asked.want in _VALUE_TYPES or self.asked.want is AnswerType.NUMBER
-        return self.contested or (self.best is not None and valued and not self.best.holds)
+        valued = self.asked.want in _CERTAIN_TYPES
+        best = self.best
+        if best is None:
+            return False
+        foreign = detect_language(best.text) != detect_language(self.asked.text)
+        return self.contested or self.dated_otherwise or foreign or (valued and not best.holds)
 
     def select(self, most: int, margin: float) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
@@ -109,35 +130,80 @@ def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], mos
     return chosen
 
 
-def rank_pieces(asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH) -> RankedPieces:
-    """Rank the pieces of the evidence; the newest of a series comes first. `longest` is in characters."""
+def rank_pieces(
+    asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH, period: Period | None = None
+) -> RankedPieces:
+    """Rank the pieces of the evidence; the newest of a series comes first. `longest` is in characters.
+
+    `period`: the time that the question names: posts of it are preferred, and the value of that time answers.
+    """
     ranked = rank_candidates(asked, evidence, longest)
+    if period is not None and not _CALENDAR_TIME.search(period.words):
+        period = None  # "on Sunday" is a part of the topic
+    if period is not None:
+        ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
-    if not ranked or asked.want not in _CHANGING_TYPES or not ranked[0].holds or _NAMED_TIME.search(asked.text):
+    timeless = period is None and bool(_NAMED_TIME.search(asked.text))
+    if not ranked or asked.want not in _CHANGING_TYPES or timeless:
         return RankedPieces(asked, tuple(ranked))
-    newest, *earlier = _find_series(ranked)
+    newest, *earlier = _find_series(asked, ranked, period)
+    if asks_for_changes(asked.text) and earlier:
+        return RankedPieces(asked, tuple(ranked), series=(*reversed(earlier), newest))
     superseded = {one.source.number for one in earlier}
     first = replace(newest, score=ranked[0].score)
     rest = (one for one in ranked if one is not newest and one.source.number not in superseded)
     pieces = (first, *rest)
     later = next((one for one in pieces if _may_supersede(one, first)), None) if asked.want in _VALUE_TYPES else None
-    if later is None:
-        return RankedPieces(asked, pieces, tuple(earlier))
+    if later is None or period is not None:
+        otherwise = period is not None and _fit_period(first, period) < 1
+        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise)
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
 
 
-def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:
-    """Find the series of the best piece: the best piece of each post that gives the same attribute, newest first."""
+def _fit_period(one: ExtractCandidate, period: Period) -> int:
+    """1 for a piece of a post of the period, or that names it, 0 for an older one, -1 for one that came later."""
+    date, slack = one.source.passage.date, timedelta(days=period.slack)
+    if period.words in one.text.lower().replace("ё", "е"):
+        return 1
+    if period.until is not None and date >= period.until + slack:
+        return -1
+    return int(period.since is None or date >= period.since - slack)
+
+
+def _find_series(
+    asked: QueryTerms, ranked: Sequence[ExtractCandidate], period: Period | None
+) -> list[ExtractCandidate]:
+    """Find the series of the best piece: the best piece of each post that gives the same attribute, newest first.
+
+    A later post that says that something has changed, or counts what is asked for, may name less of the topic.
+    """
     first = ranked[0]
     own = first.features.terms + first.features.kin
-    best: dict[int, ExtractCandidate] = {}
+    met = [term for term in asked.share if term in frozenset(tokenize(first.text))]
+    rarest = max(met, key=lambda term: asked.share[term], default="")
+    coming = asked.want is not AnswerType.DATE or bool(_NEXT.search(asked.text))
+    best: dict[int, ExtractCandidate] = {first.source.number: first}
     for one in ranked:
-        later = one.source.passage.date > first.source.passage.date
-        share = _CHANGE_TOPIC if later and _CHANGE.search(one.text) else _SERIES_TOPIC
-        same = one.holds and _is_same_channel(one, first) and one.topic >= share * first.topic
-        if same and one.features.terms + one.features.kin >= share * own:
+        date = one.source.passage.date
+        if not _is_same_channel(one, first) or not (one.holds or asked.want is AnswerType.YES_NO):
+            continue
+        if period is not None and period.until is not None and date >= period.until:
+            continue
+        later = date > first.source.passage.date
+        changed = (
+            later
+            and (not rarest or asked.match(rarest, frozenset(tokenize(one.text))) > 0)
+            and (
+                bool(_CHANGE.search(one.text))
+                or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
+            )
+        )
+        if not changed and (not one.holds or not first.holds or not coming):
+            continue
+        shares = (_CHANGE_TOPIC, _CHANGE_OWN) if changed else (_SERIES_TOPIC, _SERIES_TOPIC)
+        if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
 
